@@ -1,0 +1,47 @@
+# Everything runs in .venv, which the first target that needs it makes.
+# Needed beforehand: make, Python 3.11 or later, and a way to the package registry (pip's own).
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+BIN := .venv/bin
+READY := .venv/.ready
+TYPED := $(wildcard core/src testkit/src tests demo benchmarks scripts)
+
+.PHONY: help
+help: ## say what there is
+	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+$(READY): scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml core/pyproject.toml testkit/pyproject.toml uv.lock
+	@sh scripts/bootstrap.sh .venv
+	@touch $@
+
+.PHONY: venv
+venv: $(READY) ## make .venv with everything in it
+
+.PHONY: demo
+demo: $(READY) ## copy tables between two real servers, and see it
+	@$(BIN)/python -m demo
+
+.PHONY: test
+test: $(READY) ## run every test
+	@$(BIN)/pytest
+
+.PHONY: lint
+lint: $(READY) ## style, types and the direction of imports
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy $(TYPED)
+	@$(BIN)/lint-imports
+
+.PHONY: bench
+bench: $(READY) ## measure
+	@$(BIN)/python benchmarks/run.py
+
+.PHONY: lock
+lock: ## write uv.lock anew after a change of dependencies
+	@sh scripts/bootstrap.sh .venv --lock
+
+.PHONY: clean
+clean: ## remove .venv and every cache
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

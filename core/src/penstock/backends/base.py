@@ -1,0 +1,441 @@
+"""What a database has to offer to be a source or a target.
+
+A backend is one object, found by URL scheme through the entry point group `penstock.backends`.
+The engine speaks to a `SourceCatalog` and a `TargetCatalog`; a worker to a `Reader` and a
+`Writer`. Nothing here names a database.
+
+All methods raise `TransientError` or `PermanentError` (see `penstock.errors`), never a driver's
+own exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Protocol, cast
+
+from penstock.errors import PermanentError, UsageError
+from penstock.model import (
+    Bound,
+    Column,
+    CommitRecord,
+    Extent,
+    Key,
+    Partition,
+    PartitionPlan,
+    Snapshot,
+    SourceState,
+    TableRef,
+)
+from penstock.spec import WorkerSpec
+
+ENTRY_POINTS = "penstock.backends"
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """What a source knows about a table without reading it."""
+
+    rows: int | None
+    """Estimated; None where nothing is known."""
+    bytes: int
+    """Real size of the rows' storage."""
+    selected: float
+    """Estimated fraction of the rows that the run's condition selects, 0 to 1."""
+    blocks: int | None
+    """Real size in blocks; None where the table cannot be cut by blocks."""
+    storage: str
+    """Why it can or cannot be cut by blocks, for people."""
+    default_key: str | None
+    """A column that can be ranged, is indexed and never NULL: the primary key's first."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedBound:
+    """A key value and the fraction of non-NULL rows from it up to the next one."""
+
+    bound: Bound
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStatistics:
+    key: Key
+    nullable: bool
+    null_fraction: float
+    bounds: tuple[WeightedBound, ...]
+    """Distinct and in the order of the source's own comparison."""
+    origin: str
+    """Where the bounds come from, for people."""
+    indexed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as the target's control table has it."""
+
+    run_id: str
+    spec: Mapping[str, Any]
+    plan: PartitionPlan
+    source_state: SourceState
+    snapshots: tuple[Snapshot, ...]
+    status: str
+    created_at: str
+    prepared_at: str | None
+    finished_at: str | None
+    failures: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAttempt:
+    """An attempt that is alive in the target at this moment."""
+
+    partition_id: str
+    attempt: int
+    state: str
+    since: str
+    bytes: int | None
+
+
+class HeldSnapshot(Protocol):
+    """A snapshot and the connection that keeps it alive.
+
+    While it is held, the table's rows must stay where they are (no rewrite of its storage).
+    """
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    def alive(self) -> bool:
+        """Whether it is still held. Costs next to nothing; may be called every second."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it. May be called twice."""
+        ...
+
+
+class SourceCatalog(Protocol):
+    """Facts about a source, for planning and verification."""
+
+    def columns(self, table: TableRef) -> tuple[Column, ...]:
+        """The table's columns in their order.
+
+        Raises:
+            PlanningError: no such table, or it cannot be read.
+        """
+        ...
+
+    def statistics(self, table: TableRef, where: str | None) -> TableStatistics:
+        """Scans nothing.
+
+        Raises:
+            PlanningError: the condition cannot be evaluated.
+        """
+        ...
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        """Read all that follows as of this snapshot.
+
+        Raises:
+            SnapshotLost: nobody holds it any more.
+        """
+        ...
+
+    def state(self, table: TableRef) -> SourceState: ...
+
+    def key_type(self, table: TableRef, key: Key) -> str:
+        """The key's type, tagged as in `Bound`.
+
+        Raises:
+            PlanningError: no such column, or the expression cannot be evaluated.
+        """
+        ...
+
+    def key_facts(self, table: TableRef, key: Key) -> tuple[bool, bool]:
+        """Whether the key may be NULL, and whether an index finds its values."""
+        ...
+
+    def key_statistics(self, table: TableRef, key: Key, where: str | None) -> KeyStatistics:
+        """Bounds from statistics, or from a small sample where there are none.
+
+        Bounds that the condition rules out may be left out.
+
+        Raises:
+            PlanningError: the key's type has no order that ranges could use.
+        """
+        ...
+
+    def shared_order(self, table: TableRef, column: str) -> str:
+        """The collation under which any server compares this key alike; empty if its own is."""
+        ...
+
+    def windows(
+        self, table: TableRef, key: Key, interval: str, where: str | None, limit: int
+    ) -> tuple[tuple[Bound, ...], str]:
+        """Starts of windows of one interval that cover the key's known extent, and their origin.
+
+        Raises:
+            PlanningError: the key is no date or timestamp, or the windows are more than `limit`.
+        """
+        ...
+
+    def distinct(
+        self, table: TableRef, key: Key, where: str | None, query: str | None, limit: int
+    ) -> tuple[tuple[Bound, ...], bool]:
+        """Distinct non-NULL values of the key, in order, and whether NULL occurs.
+
+        Parameters:
+            query: lists the values instead of a scan.
+
+        Raises:
+            PlanningError: the values are more than `limit`, or the query fails.
+        """
+        ...
+
+    def count(self, table: TableRef, where: str | None, extent: Extent) -> int:
+        """Count rows exactly: scans what the extent selects."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ControlStore(Protocol):
+    """Runs and commit records, kept in the target."""
+
+    def create(self) -> None:
+        """Create the control tables where they are missing.
+
+        Raises:
+            PlanningError: the user may not; says what an administrator can do.
+        """
+        ...
+
+    def create_run(
+        self,
+        run_id: str,
+        spec: Mapping[str, Any],
+        plan: PartitionPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> bool:
+        """Store a run; False where the id exists already (nothing is changed then)."""
+        ...
+
+    def load_run(self, run_id: str) -> RunRow | None: ...
+
+    def prepare(self, run_id: str, table: TableRef, mode: str) -> bool:
+        """Do what the mode asks for before the first partition, once per run.
+
+        Idempotent: False where an earlier call has done it. One transaction.
+        """
+        ...
+
+    def reset(self, run_id: str, state: SourceState, snapshot: Snapshot) -> None:
+        """Forget what is prepared and committed, so that the run starts over."""
+        ...
+
+    def add_snapshot(self, run_id: str, snapshot: Snapshot) -> None: ...
+
+    def set_status(
+        self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]
+    ) -> None: ...
+
+    def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
+        """The commit records: what is done, and nothing else says so."""
+        ...
+
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+
+
+class TargetCatalog(Protocol):
+    """A target's tables, and the control store beside them."""
+
+    @property
+    def control(self) -> ControlStore: ...
+
+    def columns(self, table: TableRef) -> tuple[Column, ...]:
+        """As for a source.
+
+        Raises:
+            PlanningError: no such table.
+        """
+        ...
+
+    def identity(self, table: TableRef) -> str:
+        """Comparable with `SourceState.identity`: equal means the very same table."""
+        ...
+
+    def refusals(
+        self, source: Sequence[Column], target: Sequence[Column]
+    ) -> list[tuple[str, str, str, str]]:
+        """Pairs of columns that the native format cannot carry unchanged.
+
+        Returns: column, source type, target type, reason; one for each that does not fit.
+        """
+        ...
+
+    def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
+        """
+        Raises:
+            PlanningError: a privilege is missing (which, and the GRANT that would do), or the
+                relation cannot be loaded.
+        """
+        ...
+
+    def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
+        """
+        Raises:
+            PlanningError: the condition cannot be evaluated on the target's table.
+        """
+        ...
+
+    def count(self, table: TableRef, where: str | None, extent: Extent) -> int: ...
+
+    def close(self) -> None: ...
+
+
+Block = bytes | memoryview
+Wait = Callable[[str, int, bool], None]
+"""``wait(side, fd, writing)``: come back when the socket is ready. Raises `StallError`."""
+
+
+class Reader(Protocol):
+    """A worker's connection to the source, kept for many partitions."""
+
+    formats: tuple[str, ...]
+    """What it can speak, best first."""
+
+    def read(self, partition: Partition, format: str, wait: Wait) -> Iterator[tuple[Block, int]]:
+        """Yield blocks of the partition's stream and the number of rows in each, roughly."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Exact number of rows of the last stream, once it was read to its end."""
+        ...
+
+    def label(self, application_name: str) -> None:
+        """Show this attempt to the server's own monitoring."""
+        ...
+
+    def abandon(self) -> None:
+        """Cancel whatever runs, within about 2 s, and disconnect. May be called at any time.
+        The next `read` connects again."""
+        ...
+
+
+class Writer(Protocol):
+    """A worker's connection to the target, kept for many partitions."""
+
+    formats: tuple[str, ...]
+
+    def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
+        """Open the transaction, write the commit record, do what the mode asks for.
+
+        Waits for an older attempt of the same partition; ends that one's session if it makes no
+        progress for the grace time.
+
+        Returns: False where the partition is committed already; nothing is open then.
+        """
+        ...
+
+    def fileno(self) -> int:
+        """The socket, to be watched for an early end of the stream."""
+        ...
+
+    def check(self) -> None:
+        """Look at what the server has said. Raises if it has ended the stream."""
+        ...
+
+    def write(self, block: Block, wait: Wait) -> None: ...
+
+    def end(self, wait: Wait) -> int:
+        """End the stream. Returns the exact number of rows that the target took."""
+        ...
+
+    def commit(self, rows: int, bytes: int) -> None:
+        """Complete the commit record and commit it together with the rows."""
+        ...
+
+    def abandon(self) -> None:
+        """As for `Reader`; everything since `begin` is rolled back."""
+        ...
+
+
+class Backend(Protocol):
+    environment: tuple[str, ...]
+    """Names, or prefixes ending in ``*``, of environment variables that its driver reads and that
+    hold no secret: workers get these and no others."""
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        """Check a URL without connecting, and fold secrets from the environment into it.
+
+        Raises:
+            UsageError: malformed; the message shows no secret.
+        """
+        ...
+
+    def source(self, url: str) -> SourceCatalog: ...
+
+    def hold_snapshot(self, url: str, table: TableRef) -> HeldSnapshot:
+        """Take a snapshot and hold it, on a connection of its own."""
+        ...
+
+    def target(self, url: str, control_schema: str) -> TargetCatalog: ...
+
+    def reader(self, spec: WorkerSpec) -> Reader: ...
+
+    def writer(self, spec: WorkerSpec) -> Writer: ...
+
+    def control_ddl(self, control_schema: str) -> str:
+        """Statements that create the control tables, for an administrator."""
+        ...
+
+
+def find_backend(url: str, flag: str) -> tuple[Backend, str]:
+    """The backend of a URL's scheme, and its ``module:attribute``.
+
+    Raises:
+        UsageError: no backend has that scheme, or its driver is not installed.
+    """
+    scheme = url.partition("://")[0].lower()
+    known = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    if scheme not in known:
+        raise UsageError(
+            f"{flag}: expected a URL with one of the schemes {', '.join(sorted(known))}; "
+            f"found {scheme!r}"
+        )
+    entry = known[scheme]
+    try:
+        return cast(Backend, entry.load()), entry.value
+    except ModuleNotFoundError as error:
+        extra = entry.value.partition(":")[0].rpartition(".")[2]
+        raise UsageError(
+            f"{flag}: {scheme} needs the module {error.name!r}; "
+            f"install it with: pip install 'penstock[{extra}]'"
+        ) from error
+
+
+def only_scheme() -> str:
+    """A URL scheme of the backend that is there, where there is just one.
+
+    Raises:
+        UsageError: there are several.
+    """
+    entries = {entry.value: entry.name for entry in entry_points(group=ENTRY_POINTS)}
+    if len(entries) != 1:
+        raise UsageError(f"--target: expected a URL, to tell {', '.join(entries.values())} apart")
+    return next(iter(entries.values()))
+
+
+def load_backend(reference: str) -> Backend:
+    """Import a backend by the ``module:attribute`` that `find_backend` returned."""
+    from importlib import import_module  # noqa: PLC0415 - only workers need it
+
+    module, _, attribute = reference.partition(":")
+    try:
+        return cast(Backend, getattr(import_module(module), attribute))
+    except (ImportError, AttributeError) as error:
+        raise PermanentError(f"backend {reference!r} cannot be imported: {error}") from error

@@ -1,0 +1,55 @@
+"""The backend object that the entry point names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.backends.base import HeldSnapshot, Reader, SourceCatalog, TargetCatalog, Writer
+from penstock.backends.postgresql import connection
+from penstock.model import TableRef
+from penstock.spec import WorkerSpec
+
+
+class PostgresBackend:
+    # https://www.postgresql.org/docs/current/libpq-envars.html, without PGPASSWORD.
+    environment = (
+        "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSFILE", "PGSERVICE",
+        "PGSERVICEFILE", "PGSYSCONFDIR", "PGOPTIONS", "PGSSL*", "PGREQUIRE*", "PGCHANNELBINDING",
+        "PGGSS*", "PGKRBSRVNAME", "PGCONNECT_TIMEOUT", "PGTARGETSESSIONATTRS",
+        "PGLOADBALANCEHOSTS", "PGM*PROTOCOLVERSION", "KRB5*",
+    )  # fmt: skip
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        return connection.resolve(url, environ, flag)
+
+    # The modules are imported where they are used: a worker needs neither catalog.
+
+    def source(self, url: str) -> SourceCatalog:
+        from penstock.backends.postgresql.source import PostgresSource  # noqa: PLC0415
+
+        return PostgresSource(url)
+
+    def hold_snapshot(self, url: str, table: TableRef) -> HeldSnapshot:
+        from penstock.backends.postgresql.snapshot import ExportedSnapshot  # noqa: PLC0415
+
+        return ExportedSnapshot(url, table)
+
+    def target(self, url: str, control_schema: str) -> TargetCatalog:
+        from penstock.backends.postgresql.target import PostgresTarget  # noqa: PLC0415
+
+        return PostgresTarget(url, control_schema)
+
+    def reader(self, spec: WorkerSpec) -> Reader:
+        from penstock.backends.postgresql.reader import PostgresReader  # noqa: PLC0415
+
+        return PostgresReader(spec)
+
+    def writer(self, spec: WorkerSpec) -> Writer:
+        from penstock.backends.postgresql.writer import PostgresWriter  # noqa: PLC0415
+
+        return PostgresWriter(spec)
+
+    def control_ddl(self, control_schema: str) -> str:
+        from penstock.backends.postgresql.control import ddl  # noqa: PLC0415
+
+        return ddl(control_schema)

@@ -1,0 +1,180 @@
+"""The control tables: runs, and the commit records that say what is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from penstock.backends.base import RunningAttempt, RunRow
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.statements import quoted, statement
+from penstock.errors import PlanningError
+from penstock.model import CommitRecord, PartitionPlan, Snapshot, SourceState, TableRef
+
+# Any number that nobody else is likely to use: two runs may create the tables at once.
+CREATE_LOCK = 0x50454E53
+
+
+def ddl(control_schema: str) -> str:
+    return statement("control").format(schema=sql.Identifier(control_schema)).as_string(None)
+
+
+class ControlTables:
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+        self._run = sql.Identifier(schema, "run")
+        self._commit_record = sql.Identifier(schema, "commit_record")
+
+    def _statement(self, name: str) -> sql.Composed:
+        return statement(name).format(schema=sql.Identifier(self._schema))
+
+    def _exist(self) -> bool:
+        found = self._connection.execute(
+            "SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
+            [name.as_string(self._connection) for name in (self._run, self._commit_record)],
+        ).fetchone()
+        return bool(found and found[0])
+
+    def create(self) -> None:
+        # Looked for first: CREATE ... IF NOT EXISTS asks for the privilege even if they do.
+        with planning("target", f"control schema {self._schema!r}"):
+            if self._exist():
+                return
+            try:
+                with self._connection.transaction():
+                    self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [CREATE_LOCK])
+                    self._connection.execute(self._statement("control"))
+            except Exception as error:
+                if getattr(error, "sqlstate", None) != "42501":
+                    raise
+                raise PlanningError(
+                    f"target: user {self._connection.info.user!r} may not create the control "
+                    f"tables in schema {self._schema!r}; expected that privilege, or tables that "
+                    "an administrator created with the output of `penstock control-ddl"
+                    f" --control-schema {self._schema}`, or another --control-schema",
+                ) from error
+
+    def create_run(
+        self,
+        run_id: str,
+        spec: Mapping[str, Any],
+        plan: PartitionPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> bool:
+        with translated("target"):
+            created = self._connection.execute(
+                self._statement("create_run"),
+                {
+                    "run_id": run_id,
+                    "spec": Jsonb(dict(spec)),
+                    "plan": Jsonb(plan.as_json()),
+                    "fingerprint": plan.fingerprint,
+                    "source_state": Jsonb(state.as_json()),
+                    "snapshots": Jsonb([snapshot.as_json()] if snapshot else []),
+                },
+            )
+            return created.rowcount == 1
+
+    def load_run(self, run_id: str) -> RunRow | None:
+        with translated("target"):
+            if not self._exist():
+                return None
+            row = self._connection.execute(self._statement("load_run"), [run_id]).fetchone()
+        if row is None:
+            return None
+        return RunRow(
+            run_id=row[0],
+            spec=row[1],
+            plan=PartitionPlan.from_json(row[2]),
+            source_state=SourceState.from_json(row[3]),
+            snapshots=tuple(Snapshot.from_json(raw) for raw in row[4]),
+            status=row[5],
+            created_at=row[6],
+            prepared_at=row[7],
+            finished_at=row[8],
+            failures=tuple(row[9]),
+        )
+
+    def prepare(self, run_id: str, table: TableRef, mode: str) -> bool:
+        with translated("target"), self._connection.transaction():
+            # The row lock makes a second call wait for the first, and then find it done.
+            found = self._connection.execute(
+                sql.SQL("SELECT prepared_at FROM {} WHERE run_id = %s FOR UPDATE").format(
+                    self._run
+                ),
+                [run_id],
+            ).fetchone()
+            if found is None or found[0] is not None:
+                return False
+            if mode == "truncate":
+                self._connection.execute(sql.SQL("TRUNCATE {}").format(quoted(table)))
+            self._connection.execute(
+                sql.SQL(
+                    "UPDATE {} SET prepared_at = clock_timestamp(), status = 'running'"
+                    " WHERE run_id = %s"
+                ).format(self._run),
+                [run_id],
+            )
+            return True
+
+    def reset(self, run_id: str, state: SourceState, snapshot: Snapshot) -> None:
+        with translated("target"), self._connection.transaction():
+            self._connection.execute(
+                sql.SQL("DELETE FROM {} WHERE run_id = %s").format(self._commit_record), [run_id]
+            )
+            self._connection.execute(
+                sql.SQL(
+                    "UPDATE {} SET prepared_at = NULL, source_state = %s, snapshots = %s"
+                    " WHERE run_id = %s"
+                ).format(self._run),
+                [Jsonb(state.as_json()), Jsonb([snapshot.as_json()]), run_id],
+            )
+
+    def add_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+        with translated("target"):
+            self._connection.execute(
+                sql.SQL("UPDATE {} SET snapshots = snapshots || %s WHERE run_id = %s").format(
+                    self._run
+                ),
+                [Jsonb([snapshot.as_json()]), run_id],
+            )
+
+    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
+        ended = status not in ("running", "created")
+        with translated("target"):
+            self._connection.execute(
+                sql.SQL(
+                    "UPDATE {} SET status = %s, failures = %s,"
+                    " finished_at = CASE WHEN %s THEN clock_timestamp() END WHERE run_id = %s"
+                ).format(self._run),
+                [status, Jsonb([dict(failure) for failure in failures]), ended, run_id],
+            )
+
+    def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
+        with translated("target"):
+            rows = self._connection.execute(self._statement("committed"), [run_id]).fetchall()
+        return tuple(CommitRecord(*row) for row in rows)
+
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+        progress = (
+            "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p"
+            " WHERE p.pid = a.pid)"
+            if self._connection.info.server_version >= 140000
+            else "NULL::bigint"
+        )
+        with translated("target"):
+            rows = self._connection.execute(
+                statement("running").format(progress=sql.SQL(progress)),
+                {"prefix": f"penstock:{run_id}:"},
+            ).fetchall()
+        attempts = []
+        for name, state, since, size in rows:
+            partition_id, attempt = name.rsplit(":", 2)[1:]
+            attempts.append(RunningAttempt(partition_id, int(attempt), state, since, size))
+        return tuple(attempts)

@@ -1,0 +1,125 @@
+"""What the server's errors mean for us.
+
+SQLSTATE classes: https://www.postgresql.org/docs/current/errcodes-appendix.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from penstock.errors import (
+    Diagnosis,
+    PenstockError,
+    PermanentError,
+    PlanningError,
+    SnapshotLost,
+    TooManyConnections,
+    TransientError,
+)
+
+TOO_MANY_CONNECTIONS = "53300"
+# 08 connection, 40 transaction rollback, 53 insufficient resources, 58 system error
+TRANSIENT_CLASSES = ("08", "40", "53", "58")
+TRANSIENT_STATES = {
+    "25P03",  # idle_in_transaction_session_timeout
+    "25P04",  # transaction_timeout
+    "55P03",  # lock_not_available
+    "57014",  # query_canceled: not by us, else the attempt would be gone
+    "57P01",  # admin_shutdown
+    "57P02",  # crash_shutdown
+    "57P03",  # cannot_connect_now
+    "57P05",  # idle_session_timeout
+}
+# A disk does not get emptier by trying again; 58P01 and 58P02 name files that are not there.
+PERMANENT_STATES = {"53100", "58P01", "58P02"}
+
+# A refused connection carries no SQLSTATE through libpq, only the server's text.
+_TOO_MANY = re.compile(r"too many (clients|connections)|connection slots are reserved", re.I)
+_LATER = re.compile(r"starting up|shutting down|in recovery|not yet accepting|terminat", re.I)
+_NEVER = re.compile(r"FATAL|no password supplied|certificate|SSL|authentication", re.I)
+
+
+def from_driver(error: psycopg.Error, side: str) -> PenstockError:
+    """Class a driver's error as transient or permanent, and keep what the server said."""
+    diag = error.diag
+    state = error.sqlstate or ""
+    message = (diag.message_primary or str(error)).strip()
+    diagnosis = Diagnosis(
+        side=side,
+        sqlstate=state,
+        detail=diag.message_detail or "",
+        hint=diag.message_hint or "",
+        context=diag.context or "",
+        constraint=diag.constraint_name or "",
+    )
+    message = f"{side}: {message}"
+    if state == TOO_MANY_CONNECTIONS:
+        return TooManyConnections(message, diagnosis)
+    if state:
+        transient = state in TRANSIENT_STATES or (
+            state[:2] in TRANSIENT_CLASSES and state not in PERMANENT_STATES
+        )
+    else:
+        # No SQLSTATE: the driver's own. Lost connections are OperationalErrors.
+        transient = isinstance(error, psycopg.OperationalError)
+    return (TransientError if transient else PermanentError)(message, diagnosis)
+
+
+def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
+    """Class an error that `connect` raised: it has no SQLSTATE, so its text must do."""
+    if error.sqlstate:
+        return from_driver(error, side)
+    text = " ".join(str(error).split())
+    diagnosis = Diagnosis(side=side)
+    if _TOO_MANY.search(text):
+        return TooManyConnections(
+            f"{side}: {text}", Diagnosis(side=side, sqlstate=TOO_MANY_CONNECTIONS)
+        )
+    if _NEVER.search(text) and not _LATER.search(text):
+        return PermanentError(f"{side}: {text}", diagnosis)
+    return TransientError(f"{side}: {text}", diagnosis)
+
+
+@contextmanager
+def translated(side: str) -> Iterator[None]:
+    """Turn a driver's errors into ours."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise from_driver(error, side) from error
+
+
+@contextmanager
+def planning(side: str, subject: str) -> Iterator[None]:
+    """Turn a server's refusal into a `PlanningError` that names the subject."""
+    try:
+        yield
+    except psycopg.Error as error:
+        ours = from_driver(error, side)
+        if ours.transient:
+            raise ours from error
+        raise PlanningError(f"{subject}: {ours.message}", ours.diagnosis) from error
+
+
+# "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in
+# between, "object not in prerequisite state".
+SNAPSHOT_GONE = {"22023", "42704", "55000"}
+
+
+@contextmanager
+def importing_snapshot(token: str) -> Iterator[None]:
+    """Tell a lost snapshot from other errors of SET TRANSACTION SNAPSHOT."""
+    try:
+        yield
+    except psycopg.Error as error:
+        ours = from_driver(error, "source")
+        if error.sqlstate in SNAPSHOT_GONE:
+            raise SnapshotLost(
+                f"source: snapshot {token} cannot be imported: nobody holds it any more",
+                ours.diagnosis,
+            ) from error
+        raise ours from error

@@ -1,0 +1,211 @@
+"""What can be known about a key without reading the table: type, order, bounds, windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.base import KeyStatistics, WeightedBound
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.predicate import key_expression
+from penstock.backends.postgresql.statements import quoted, raw, statement, type_name
+from penstock.errors import PlanningError
+from penstock.model import Bound, Key, TableRef
+
+# Types whose text form is exact and whose order is total.
+RANGED = (
+    "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",
+    "uuid", "text", "varchar", "bpchar",
+)  # fmt: skip
+TIMED = ("date", "timestamp", "timestamptz")
+# Enough for a thousand even partitions, read in well under half a second.
+SAMPLE_BLOCKS = 300
+
+type_sql = type_name
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    nullable: bool
+    indexed: bool
+    collation: str
+
+
+def column_facts(connection: Connection, ref: TableRef, column: str) -> ColumnFacts:
+    with planning("source", f"--key {column}"):
+        found = connection.execute(
+            statement("key"), {"table": quoted(ref).as_string(connection), "column": column}
+        ).fetchone()
+    if found is None:
+        raise PlanningError(f"--key {column}: no such column in {ref}")
+    return ColumnFacts(not found[0], found[1], found[2])
+
+
+def key_type(connection: Connection, ref: TableRef, key: Key) -> str:
+    with planning("source", f"--key {key.text}"):
+        cursor = connection.execute(
+            sql.SQL("SELECT {} FROM {} LIMIT 0").format(key_expression(key), quoted(ref))
+        )
+        assert cursor.description is not None
+        found = connection.execute(
+            statement("base_type"), {"oid": cursor.description[0].type_code}
+        ).fetchone()
+    assert found is not None
+    schema, name = found
+    return name if schema == "pg_catalog" else f"{schema}.{name}"
+
+
+def key_statistics(
+    connection: Connection, ref: TableRef, key: Key, where: str | None
+) -> KeyStatistics:
+    type_ = key_type(connection, ref, key)
+    if type_ not in RANGED:
+        raise PlanningError(
+            f"--key {key.text}: cannot be ranged: expected a column of type {', '.join(RANGED)}; "
+            f"found {type_}"
+        )
+    facts = column_facts(connection, ref, key.text)
+    rows, origin = _histogram(connection, ref, key, type_, where)
+    null_fraction = float(rows[0][2]) if rows else 0.0
+    if not rows:
+        rows, origin = _sample(connection, ref, key, where)
+    return KeyStatistics(
+        key=key,
+        nullable=facts.nullable,
+        null_fraction=null_fraction,
+        bounds=tuple(WeightedBound(Bound(type_, row[0]), float(row[1])) for row in rows),
+        origin=origin,
+        indexed=facts.indexed,
+    )
+
+
+def _histogram(
+    connection: Connection, ref: TableRef, key: Key, type_: str, where: str | None
+) -> tuple[list[tuple[Any, ...]], str]:
+    """Weighted bounds from pg_stats; those that the run's condition rules out are left out.
+
+    The condition is tried on the bounds alone, which works where it speaks of the key only.
+    """
+    for condition in (where, None) if where is not None else (None,):
+        query = statement("histogram").format(
+            type=type_name(type_),
+            schema=sql.Literal(ref.schema),
+            table=sql.Literal(ref.name),
+            column=sql.Literal(key.text),
+            column_name=sql.Identifier(key.text),
+            key=key_expression(key),
+            condition=sql.SQL("true") if condition is None else raw(condition),
+        )
+        try:
+            with connection.transaction():
+                rows = connection.execute(query).fetchall()
+        except (psycopg.errors.ProgrammingError, psycopg.errors.NotSupportedError) as error:
+            if condition is None:
+                with planning("source", f"--key {key.text}"):
+                    raise error
+            continue
+        if not rows:
+            return [], ""
+        origin = f"the source's statistics: {rows[0][3]} histogram bounds"
+        if rows[0][4]:
+            origin += f", {rows[0][4]} common values"
+        return rows, origin + (", those within --where" if condition is not None else "")
+    return [], ""
+
+
+def _sample(
+    connection: Connection, ref: TableRef, key: Key, where: str | None
+) -> tuple[list[tuple[Any, ...]], str]:
+    with planning("source", f"source table {ref}"):
+        found = connection.execute(
+            "SELECT relkind IN ('r', 'm', 'p'), greatest(pg_relation_size(oid)"
+            " / current_setting('block_size')::int, relpages, 1)"
+            " FROM pg_catalog.pg_class WHERE oid = %s::regclass",
+            [quoted(ref).as_string(connection)],
+        ).fetchone()
+        assert found is not None
+        if not found[0]:
+            return [], "nothing: the source has no statistics on it, and it cannot be sampled"
+        percent = min(100.0, 100.0 * SAMPLE_BLOCKS / found[1])
+        rows = connection.execute(
+            statement("sample").format(
+                key=key_expression(key),
+                table=quoted(ref),
+                percent=sql.Literal(percent),
+                condition=sql.SQL("true") if where is None else raw(where),
+            )
+        ).fetchall()
+    return rows, f"a sample of {min(int(found[1]), SAMPLE_BLOCKS)} blocks (never analyzed)"
+
+
+def windows(
+    connection: Connection,
+    ref: TableRef,
+    key: Key,
+    interval: str,
+    where: str | None,
+    limit: int,
+) -> tuple[tuple[Bound, ...], str]:
+    type_ = key_type(connection, ref, key)
+    if type_ not in TIMED:
+        raise PlanningError(
+            f"--strategy time: --key {key.text}: expected a column of type {', '.join(TIMED)}; "
+            f"found {type_}"
+        )
+    with planning("source", f"--interval {interval!r}"):
+        positive = connection.execute("SELECT %s::interval > interval '0'", [interval]).fetchone()
+    if positive is None or not positive[0]:
+        raise PlanningError(f"--interval: expected more than nothing, found {interval!r}")
+    low, high, origin = _first_and_last(connection, ref, key, type_)
+    if low is None or high is None:
+        return (), origin
+    for condition in (where, None) if where is not None else (None,):
+        query = statement("windows").format(
+            interval=sql.Literal(interval),
+            type=type_name(type_),
+            low=sql.Literal(low),
+            high=sql.Literal(high),
+            limit=sql.Literal(limit + 1),
+            column_name=sql.Identifier(key.text),
+            condition=sql.SQL("true") if condition is None else raw(condition),
+        )
+        try:
+            with connection.transaction():
+                rows = connection.execute(query).fetchall()
+            break
+        except psycopg.errors.ProgrammingError as error:
+            if condition is None:
+                with planning("source", f"--interval {interval!r}"):
+                    raise error
+    if len(rows) > limit:
+        raise PlanningError(
+            f"--interval {interval!r}: more than {limit:,} windows from {low} to {high}; expected "
+            "a wider interval, or a --where that spans less"
+        )
+    return tuple(Bound(type_, text) for (text,) in rows), origin
+
+
+def _first_and_last(
+    connection: Connection, ref: TableRef, key: Key, type_: str
+) -> tuple[str | None, str | None, str]:
+    """The key's least and greatest finite value, as far as they can be had without a scan."""
+    if column_facts(connection, ref, key.text).indexed:
+        with planning("source", f"--key {key.text}"):
+            found = connection.execute(
+                sql.SQL(
+                    "SELECT min({0})::text, max({0})::text FROM {1} WHERE isfinite({0})"
+                ).format(key_expression(key), quoted(ref))
+            ).fetchone()
+        assert found is not None
+        return found[0], found[1], "the index on the key"
+    finite = f"isfinite({key_expression(key).as_string(connection)})"
+    rows, origin = _histogram(connection, ref, key, type_, finite)
+    if not rows:
+        rows, origin = _sample(connection, ref, key, finite)
+    if not rows:
+        return None, None, origin
+    return rows[0][0], rows[-1][0], origin.replace(", those within --where", "")

@@ -1,0 +1,4 @@
+SELECT partition_id, attempt, rows, bytes, started_at::text, committed_at::text
+FROM {schema}.commit_record
+WHERE run_id = %s
+ORDER BY partition_id

@@ -1,0 +1,3 @@
+UPDATE {schema}.commit_record
+SET rows = %(rows)s, bytes = %(bytes)s, committed_at = clock_timestamp()
+WHERE run_id = %(run_id)s AND partition_id = %(partition_id)s AND committed_at IS NULL

@@ -1,0 +1,1 @@
+COPY (SELECT {columns} FROM {table} WHERE {condition}) TO STDOUT (FORMAT binary)

@@ -1,0 +1,4 @@
+-- Show this attempt to the server's monitoring, and try to be the only one for its partition.
+SELECT
+    pg_catalog.set_config('application_name', %(application_name)s, false),
+    pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended(%(partition)s, 0))

@@ -1,0 +1,206 @@
+"""COPY FROM STDIN, in one transaction with the commit record that makes the partition done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import time
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import ExecStatus
+
+from penstock.backends.base import Block, Wait
+from penstock.backends.postgresql.connection import Connection, abandon, connect
+from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.predicate import condition
+from penstock.backends.postgresql.reader import BINARY, end_copy, start_copy
+from penstock.backends.postgresql.statements import column_list, quoted, statement
+from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.model import Partition
+from penstock.spec import WorkerSpec
+
+# A larger row is handed to libpq in pieces: it would copy the whole of it into its own buffer.
+PIECE = 256 * 1024
+POLL_LOCK = 0.2
+
+
+class PostgresWriter:
+    formats: tuple[str, ...] = (BINARY,)
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._connection: Connection | None = None
+        self._record: dict[str, str | int] = {}
+        schema = sql.Identifier(spec.control_schema)
+        self._begin_record = statement("begin_record").format(schema=schema)
+        self._complete_record = statement("complete_record").format(schema=schema)
+
+    @property
+    def _open(self) -> Connection:
+        assert self._connection is not None
+        return self._connection
+
+    def fileno(self) -> int:
+        return self._open.fileno()
+
+    def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
+        self._record = {
+            "run_id": self._spec.run_id,
+            "partition_id": partition.id,
+            "attempt": attempt,
+        }
+        name = f"penstock:{self._spec.run_id}:{partition.id}:{attempt}"
+        if self._connection is None:
+            self._connection = connect(self._spec.target, "target", name)
+        connection = self._connection
+        with translated("target"):
+            self._lock_partition(connection, partition, name)
+            inserted = connection.execute(self._begin_record, self._record).rowcount
+            if not inserted:
+                connection.execute("ROLLBACK")
+                return False
+            if self._spec.mode == "replace":
+                connection.execute(
+                    statement("delete_partition").format(
+                        table=quoted(self._spec.target_table),
+                        condition=condition(self._spec.where, partition.extent),
+                    )
+                )
+            copy = statement("copy_in").format(
+                table=quoted(self._spec.target_table), columns=column_list(self._spec.columns)
+            )
+            start_copy(connection, copy, "target", wait, ExecStatus.COPY_IN)
+        return True
+
+    def _lock_partition(self, connection: Connection, partition: Partition, name: str) -> None:
+        """Begin the transaction, and wait in it for an older attempt of the same partition.
+
+        One that makes no progress for the grace time belongs to a worker that was stopped or cut
+        off: its session is ended. It is known by this partition's lock and by its name, both.
+        """
+        key = {"partition": f"penstock:{self._spec.run_id}:{partition.id}"}
+        seen: dict[int, tuple[str, float]] = {}
+        waited_since = time.monotonic()
+        while True:
+            connection.execute("BEGIN")
+            locked = connection.execute(
+                statement("lock_partition"), {**key, "application_name": name}
+            ).fetchone()
+            if locked is not None and locked[1]:
+                return
+            connection.execute("ROLLBACK")
+            now = time.monotonic()
+            holders = self._holders(connection, key["partition"])
+            for pid, _, signs in holders:
+                if pid not in seen or seen[pid][0] != signs:
+                    seen[pid] = (signs, now)
+                elif now - seen[pid][1] >= self._spec.grace:
+                    self._end_session(connection, pid, partition)
+                    seen[pid] = (signs, now)
+            if not holders and now - waited_since > 3 * self._spec.grace + 1:
+                raise TransientError(
+                    f"target: partition {partition.id} is locked by a session that is none of its "
+                    "attempts",
+                    Diagnosis(side="target"),
+                )
+            time.sleep(POLL_LOCK)
+
+    def _holders(self, connection: Connection, partition: str) -> list[tuple[int, str, str]]:
+        # pg_stat_progress_copy tells from PostgreSQL 14 on whether a COPY moves.
+        progress = (
+            "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p"
+            " WHERE p.pid = a.pid)"
+            if connection.info.server_version >= 140000
+            else "NULL"
+        )
+        query = statement("lock_holders").format(progress=sql.SQL(progress))
+        rows = connection.execute(query, {"partition": partition, "prefix": f"{partition}:"})
+        return [(pid, name, signs) for pid, name, signs in rows.fetchall()]
+
+    def _end_session(self, connection: Connection, pid: int, partition: Partition) -> None:
+        try:
+            connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise TransientError(
+                f"target: an older attempt of partition {partition.id} is cut off but still open "
+                f"(session {pid}), and {connection.info.user!r} may not end it; expected the same "
+                "user as that attempt, or a member of pg_signal_backend",
+                Diagnosis(side="target", sqlstate=error.sqlstate or ""),
+            ) from error
+
+    def write(self, block: Block, wait: Wait) -> None:
+        with translated("target"):
+            if len(block) <= PIECE:
+                self._send(block, wait)
+                return
+            view = memoryview(block)
+            for start in range(0, len(view), PIECE):
+                self._send(view[start : start + PIECE], wait)
+
+    def _send(self, piece: Block, wait: Wait) -> None:
+        pgconn = self._open.pgconn
+        pgconn.put_copy_data(piece)
+        while pgconn.flush():
+            wait("target", pgconn.socket, True)
+            pgconn.consume_input()
+
+    def check(self) -> None:
+        """Look at what the server says in mid-stream: an error ends the stream early.
+
+        libpq does not look at an error while it sends (it would be found only at the end of the
+        stream), so the socket is peeked at; under TLS that cannot be done.
+        """
+        connection = self._open
+        with translated("target"):
+            refused = not connection.pgconn.ssl_in_use and _error_ahead(connection.fileno())
+            connection.pgconn.consume_input()
+            if refused:
+                self.end(lambda *_: _wait_readable(connection.fileno()))
+
+    def end(self, wait: Wait) -> int:
+        connection = self._open
+        with translated("target"):
+            connection.pgconn.put_copy_end()
+            while connection.pgconn.flush():
+                wait("target", connection.fileno(), True)
+                connection.pgconn.consume_input()
+            return end_copy(connection, "target", wait)
+
+    def commit(self, rows: int, bytes: int) -> None:
+        connection = self._open
+        with translated("target"):
+            completed = connection.execute(
+                self._complete_record, {**self._record, "rows": rows, "bytes": bytes}
+            ).rowcount
+            if completed != 1:
+                raise PermanentError(
+                    f"target: the commit record of partition {self._record['partition_id']} is "
+                    f"gone: expected 1, found {completed}"
+                )
+            connection.execute("COMMIT")
+
+    def abandon(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            abandon(connection)
+
+
+# An ErrorResponse is 'E', a length of 4 bytes, then its first field, 'S' for severity:
+# https://www.postgresql.org/docs/current/protocol-message-formats.html
+_ERROR_HEAD = 6
+
+
+def _error_ahead(fd: int) -> bool:
+    with contextlib.closing(socket.socket(fileno=os.dup(fd))) as peeker:
+        try:
+            head = peeker.recv(_ERROR_HEAD, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+    return len(head) == _ERROR_HEAD and head[0] == ord("E") and head[5] == ord("S")
+
+
+def _wait_readable(fd: int) -> None:
+    select.select([fd], [], [], 1.0)

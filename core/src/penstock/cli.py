@@ -1,0 +1,549 @@
+"""The command line. Thin: it reads options, calls the engine and shows what comes back."""
+
+# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from penstock.display import (
+    Display,
+    JsonDisplay,
+    PlainDisplay,
+    Tally,
+    error_lines,
+    printable,
+)
+from penstock.errors import (
+    EXIT_BUG,
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    EXIT_PERMANENT,
+    EXIT_USAGE,
+    Interrupted,
+    PenstockError,
+)
+from penstock.options import (
+    add_connections,
+    add_copy_options,
+    add_resume_options,
+    given_flags,
+    read_overrides,
+    read_spec,
+)
+from penstock.spec import check_run_id, redact
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from penstock.events import Event
+
+_DESCRIPTION = """\
+Copies big database tables in parallel partitions, each through a COPY stream
+of its own, each committed exactly once. A run that was cut off goes on where
+it was.
+"""
+
+_CONNECTIONS = """\
+connections:
+  A URL as the database's own client library takes it, for instance
+    postgresql://me@db.example.org:5432/shop
+    postgresql:///shop              local socket
+    postgresql:///?service=shop     a service file
+    postgresql://me@db/shop?sslmode=verify-full&sslcert=me.crt&sslkey=me.key
+  Password files, service files and client certificates work as they do there.
+  env:NAME reads the URL from the environment variable NAME. It keeps a
+  password out of the command line, which every user of the machine can read
+  in the process list.
+"""
+
+_FILE = """\
+file:
+  Options may stand in a TOML file, under the same names, with - or _:
+    source = "env:SHOP"
+    target = "postgresql://loader:${WAREHOUSE_PASSWORD}@warehouse/dw"
+    table = "public.orders"
+    columns = ["id", "placed_at", "total"]
+    degree = 8
+  ${NAME} stands for an environment variable, $${ for a literal ${.
+  The command line overrides the file.
+"""
+
+_EXIT_CODES = """\
+exit codes:
+    0  done
+   64  usage: an option is wrong
+   65  a permanent error: trying again cannot help; what is committed stays
+   70  a bug in Penstock
+   75  a transient error: penstock resume may help
+  130  interrupted; penstock resume goes on
+"""
+
+_EXAMPLES = """\
+examples:
+  penstock plan --source env:SHOP --target env:DW --table public.lineitem
+  penstock copy --source env:SHOP --target env:DW --table public.lineitem
+  penstock copy orders.toml --where "placed_at >= '2026-01-01'"
+  penstock status RUN_ID --target env:DW
+  penstock resume RUN_ID --source env:SHOP --target env:DW
+  penstock verify RUN_ID --source env:SHOP --target env:DW
+
+penstock COMMAND --help says more.
+"""
+
+_COPY_EXAMPLES = """\
+examples:
+  penstock copy --source env:SHOP --target env:DW --table public.lineitem
+  penstock copy --source env:SHOP --target env:DW --table public.lineitem \\
+      --strategy range --key l_orderkey --partitions 64 --mode truncate
+  penstock copy --source env:SHOP --target env:DW --table public.events \\
+      --strategy time --key created_at --interval '1 day' --mode replace \\
+      --where "created_at >= '2026-01-01'"
+  penstock copy orders.toml --degree -2
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Usage errors end with the exit code that says so, not with argparse's 2."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"penstock: error: {message}\npenstock: see {self.prog} --help\n")
+
+
+class _Version(argparse.Action):
+    """Looks the version up when asked for it: that is slow."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"penstock {version('penstock')}")
+        parser.exit()
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(
+        prog="penstock",
+        description=_DESCRIPTION,
+        epilog="\n".join((_EXAMPLES, _CONNECTIONS, _EXIT_CODES)),
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show the version number and exit"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(
+        name: str, text: str, usage: str, epilog: Sequence[str] = (_CONNECTIONS, _EXIT_CODES)
+    ) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            usage=f"penstock {name} {usage}",
+            epilog="\n".join(epilog),
+        )
+
+    asked = "[FILE] --source URL --target URL --table SCHEMA.NAME [options]"
+    for name, text, examples in (
+        ("plan", "show how a table would be cut, and why; changes nothing", ()),
+        ("copy", "copy a table", (_COPY_EXAMPLES,)),
+    ):
+        sub = command(name, text, asked, (*examples, _FILE, _CONNECTIONS, _EXIT_CODES))
+        sub.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with options")
+        add_copy_options(sub)
+        _add_json(sub, "the plan" if name == "plan" else "events, one a line,")
+
+    run = "RUN_ID --source URL --target URL"
+    sub = command("status", "show how far a run is", "RUN_ID --target URL [options]")
+    _add_run_id(sub)
+    add_connections(sub, "target")
+    _add_json(sub, "the status")
+
+    sub = command("resume", "go on with a run: copy what is not committed", f"{run} [options]")
+    _add_run_id(sub)
+    sub.add_argument(
+        "--only",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="PARTITION_ID",
+        help="copy these partitions and no others",
+    )
+    add_connections(sub, "source", "target")
+    add_resume_options(sub)
+    _add_json(sub, "events, one a line,")
+
+    sub = command(
+        "verify",
+        "compare source, target and commit records: counts rows",
+        f"{run} [options]",
+    )
+    _add_run_id(sub)
+    add_connections(sub, "source", "target")
+    _add_json(sub, "the verification")
+
+    sub = command(
+        "control-ddl",
+        "print the statements that create the control tables, for an administrator",
+        "[--target URL] [--control-schema NAME]",
+    )
+    add_connections(sub, "target", required=False)
+    return parser
+
+
+def _add_run_id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run_id", metavar="RUN_ID", help="the run's name, as copy shows it")
+
+
+def _add_json(parser: argparse.ArgumentParser, what: str) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--json", action="store_true", help=f"write {what} as JSON to standard output"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters:
+        argv: the arguments, without the program's name; those of the process by default.
+
+    Returns: the exit code.
+    """
+    try:
+        try:
+            arguments = make_parser().parse_args(argv)
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else EXIT_USAGE
+        return _COMMANDS[arguments.command](arguments)
+    except (PenstockError, KeyboardInterrupt) as error:
+        return _tell(error)
+    except BrokenPipeError:
+        _discard(sys.stdout)
+        return _tell(Interrupted("interrupted: nobody reads the output any more"))
+    except Exception as error:
+        return _tell(error)
+    finally:
+        _flush()
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    spec = read_spec(arguments)
+    from penstock.engine import plan
+
+    with _signals():
+        result = plan(spec)
+    if arguments.json:
+        _print_json(result.as_json())
+        return EXIT_DONE
+    from penstock.tables import print_plan
+
+    with _stdout_console() as console:
+        print_plan(console, result)
+    return EXIT_DONE
+
+
+def _copy(arguments: argparse.Namespace) -> int:
+    spec = read_spec(arguments)
+    from penstock.engine import copy
+
+    title = str(spec.table_ref)
+    if spec.target_ref != spec.table_ref:
+        title += f" to {spec.target_ref}"
+    go_on = _command("resume", spec.source, spec.target, spec.control_schema)
+    return _watch(copy(spec), arguments, title=title, go_on=go_on)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    check_run_id(arguments.run_id)
+    overrides = read_overrides(arguments)
+    from penstock.engine import resume
+
+    schema = getattr(arguments, "control_schema", "penstock")
+    events = resume(
+        arguments.run_id,
+        source=arguments.source,
+        target=arguments.target,
+        only=arguments.only,
+        control_schema=schema,
+        **overrides,
+    )
+    go_on = _command("resume", arguments.source, arguments.target, schema)
+    go_on += given_flags(arguments)
+    if arguments.only:
+        go_on += ["--only", *arguments.only]
+    only = len(set(arguments.only))
+    return _watch(events, arguments, title="", go_on=go_on, only=only, exists=True)
+
+
+def _watch(
+    events: Iterator[Event],
+    arguments: argparse.Namespace,
+    *,
+    title: str,
+    go_on: list[str],
+    only: int = 0,
+    exists: bool = False,
+) -> int:
+    """Show a run's events to their end, and its report.
+
+    Parameters:
+        go_on: the words of the command that goes on with the run, the run's id still missing.
+        only: how many partitions were asked for, where not all of the plan's were.
+        exists: an earlier execution has prepared the target.
+    """
+    display = _open_display(json=arguments.json, title=title, only=only)
+    failure: BaseException | None = None
+    try:
+        with _signals(display), display, _closing(events):
+            for event in events:
+                display.show(event)
+    except BrokenPipeError:
+        _discard(sys.stdout)
+        failure = Interrupted("interrupted: nobody reads the output any more")
+    except (Exception, KeyboardInterrupt) as error:
+        failure = error
+
+    tally = display.tally
+    finished = tally.finished
+    command = _shown(go_on, tally.run_id)
+    if finished is not None and not arguments.json:
+        from penstock.tables import print_report
+
+        with _stdout_console() as console:
+            before = tally.planned.committed if tally.planned else 0
+            print_report(console, finished, command, before)
+    if failure is None:
+        return EXIT_DONE
+    if finished is not None and isinstance(failure, Interrupted | KeyboardInterrupt):
+        if finished.status in ("done", "partial"):
+            # The signal came after the end.
+            return EXIT_DONE
+        if isinstance(failure, KeyboardInterrupt):
+            failure = Interrupted("interrupted")
+    if finished is not None and isinstance(failure, PenstockError):
+        # The report has said it all.
+        kind = "" if isinstance(failure, Interrupted) else "error: "
+        _say(kind + failure.message.partition("\n")[0])
+        code = failure.exit_code
+    else:
+        code = _tell(failure)
+    if finished is not None and not arguments.json:
+        return code
+    if tally.prepared or (exists and tally.run_id):
+        _say(f"go on with: {command}")
+    elif tally.run_id:
+        _say("the target was not prepared yet: no row was copied")
+    return code
+
+
+def _open_display(*, json: bool, title: str, only: int) -> Display:
+    """JSON to stdout where asked for; else to stderr, live where that is a terminal."""
+    tally = Tally(only)
+    if json:
+        return JsonDisplay(tally, sys.stdout)
+    if sys.stderr.isatty():
+        from penstock.display_live import LiveDisplay
+        from penstock.tables import make_console
+
+        console = make_console(sys.stderr)
+        if console.is_terminal and not console.is_dumb_terminal:
+            return LiveDisplay(tally, console, title)
+    return PlainDisplay(tally, sys.stderr)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    check_run_id(arguments.run_id)
+    from penstock.engine import status
+
+    schema = getattr(arguments, "control_schema", "penstock")
+    with _signals():
+        result = status(arguments.run_id, target=arguments.target, control_schema=schema)
+    if arguments.json:
+        _print_json(result.as_json())
+        return EXIT_DONE
+    from penstock.tables import print_status
+
+    with _stdout_console() as console:
+        print_status(console, result)
+    return EXIT_DONE
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    check_run_id(arguments.run_id)
+    from penstock.engine import verify
+
+    schema = getattr(arguments, "control_schema", "penstock")
+    with _signals():
+        result = verify(
+            arguments.run_id,
+            source=arguments.source,
+            target=arguments.target,
+            control_schema=schema,
+        )
+    code = EXIT_DONE if result.ok else EXIT_PERMANENT
+    if arguments.json:
+        _print_json(result.as_json())
+        return code
+    from penstock.tables import print_verification
+
+    with _stdout_console() as console:
+        print_verification(console, result)
+    return code
+
+
+def _control_ddl(arguments: argparse.Namespace) -> int:
+    from penstock.engine import control_ddl
+
+    text = control_ddl(
+        getattr(arguments, "target", None), getattr(arguments, "control_schema", "penstock")
+    )
+    with _results():
+        print(text.rstrip("\n"), flush=True)
+    return EXIT_DONE
+
+
+_COMMANDS = {
+    "plan": _plan,
+    "copy": _copy,
+    "status": _status,
+    "resume": _resume,
+    "verify": _verify,
+    "control-ddl": _control_ddl,
+}
+
+
+def _command(name: str, source: str, target: str, control_schema: str) -> list[str]:
+    """The words of a command on a run, its id still missing, without secrets."""
+    words = ["penstock", name, "--source", redact(source), "--target", redact(target)]
+    return words if control_schema == "penstock" else [*words, "--control-schema", control_schema]
+
+
+def _shown(words: Sequence[str], run_id: str) -> str:
+    return shlex.join([*words[:2], run_id, *words[2:]])
+
+
+@contextmanager
+def _closing(events: Iterator[Event]) -> Iterator[None]:
+    """Close the generator: an exception of the display's has not passed through it."""
+    try:
+        yield
+    finally:
+        close = getattr(events, "close", None)
+        if close is not None:
+            close()
+
+
+@contextmanager
+def _signals(display: Display | None = None) -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into `Interrupted`, and ignore those that follow.
+
+    A second one would break the clean-up that the first one started.
+    """
+    raised = False
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal raised
+        if not raised:
+            raised = True
+            if display is not None:
+                display.tally.cancelling = True
+            raise Interrupted(f"interrupted by {signal.Signals(number).name}")
+
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for caught in (signal.SIGINT, signal.SIGTERM):
+            # Started to ignore SIGINT, as a shell's background processes are: it stays so.
+            if signal.getsignal(caught) != signal.SIG_IGN:
+                before[caught] = signal.signal(caught, handle)
+        yield
+    finally:
+        for caught, handler in before.items():
+            signal.signal(caught, handler)
+
+
+@contextmanager
+def _results() -> Iterator[None]:
+    """Write results to stdout; a reader that goes away early (`| head`) is no error."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard(sys.stdout)
+
+
+@contextmanager
+def _stdout_console() -> Iterator[Console]:
+    from penstock.tables import make_console
+
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        # A terminal that cannot show a letter is no reason to fail.
+        reconfigure(errors="replace")
+    with _results():
+        yield make_console(sys.stdout)
+
+
+def _print_json(result: Any) -> None:
+    with _results():
+        print(json.dumps(result, indent=2))
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def _tell(error: BaseException) -> int:
+    """Say on stderr what ended the command. Returns the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        _say("interrupted")
+        return EXIT_INTERRUPTED
+    if isinstance(error, PenstockError):
+        first, *rest = error_lines(error.as_json())
+        _say(first if isinstance(error, Interrupted) else f"error: {first}")
+        for line in rest:
+            _say(f"  {line}")
+        return error.exit_code
+    with suppress(OSError):
+        traceback.print_exception(error)
+    _say(
+        f"error: this is a bug in Penstock ({type(error).__name__}): please report it, with the "
+        "lines above"
+    )
+    return EXIT_BUG
+
+
+def _discard(stream: Any) -> None:
+    """Let what is still buffered for a reader that is gone go nowhere."""
+    with suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            _discard(stream)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,476 @@
+"""What a person sees while a run goes on: the tally of its events, and plain lines about them."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol, Self, TextIO
+
+from penstock.events import (
+    Committed,
+    DegreeLowered,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    Planned,
+    Prepared,
+    Progress,
+    Retrying,
+    SnapshotChanged,
+    Warned,
+)
+
+_RATE_WINDOW = 10.0
+_PROGRESS_EVERY = 5.0
+_IDLE_AFTER = 5.0
+_TELL_LEFT_AFTER = 3.0
+
+
+def number(value: float | None) -> str:
+    """A whole number with thousands separators; a question mark for None."""
+    return "?" if value is None else f"{value:,.0f}"
+
+
+def size(count: float | None) -> str:
+    """Bytes for people, decimal units; a question mark for None."""
+    if count is None:
+        return "?"
+    if count < 100_000:
+        return f"{count:,.0f} B"
+    if count < 100_000_000_000:
+        return f"{count / 1e6:,.1f} MB"
+    return f"{count / 1e9:,.1f} GB"
+
+
+def megabytes(count: float) -> str:
+    """Bytes as a number of 10^6."""
+    return f"{count / 1e6:,.1f}"
+
+
+def duration(seconds: float) -> str:
+    """``12.3 s`` below a minute, then ``M:SS`` or ``H:MM:SS``."""
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours:,}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def percent(share: float) -> str:
+    """Rounded down: 100% is the end, and nothing before it."""
+    return f"{int(share * 100)}%"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 partition``, ``1,234 partitions``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def printable(text: str) -> str:
+    """Text with control characters escaped, so that data cannot drive the terminal.
+
+    Line breaks stay.
+    """
+    return "".join(
+        letter
+        if letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
+def one_line(text: str) -> str:
+    """As `printable`, with line breaks as spaces."""
+    return printable(" ".join(text.split("\n")))
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(
+        0
+        if unicodedata.combining(letter)
+        else 2
+        if unicodedata.east_asian_width(letter) in "WF"
+        else 1
+        for letter in text
+    )
+
+
+def shorten(text: str, width: int) -> str:
+    """Leave out the middle, so that both bounds of a range keep their most telling ends."""
+    if cells(text) <= width:
+        return text
+    if width < 1:
+        return ""
+    head, tail = text[: (width + 1) // 2], text[len(text) - width // 2 :]
+    while cells(head) + 1 + cells(tail) > width:
+        if cells(head) > cells(tail):
+            head = head[:-1]
+        else:
+            tail = tail[1:]
+    return f"{head}…{tail}"
+
+
+def error_lines(error: Mapping[str, Any]) -> list[str]:
+    """An error as it travels in events: what happened first, then detail, hint and context."""
+    where = " ".join(str(error[name]) for name in ("side", "sqlstate") if error.get(name))
+    message = str(error.get("message") or error.get("error") or "unknown error")
+    lines = [(f"[{where}] " if where else "") + message]
+    lines += [
+        f"{name}: {error[name]}"
+        for name in ("detail", "hint", "context", "constraint")
+        if error.get(name)
+    ]
+    return [line for text in lines for line in printable(text).split("\n") if line.strip()]
+
+
+@dataclass(slots=True)
+class Stream:
+    """An attempt that is under way."""
+
+    partition_id: str
+    label: str
+    attempt: int
+    moved_at: float
+    """When its bytes last grew, by the tally's clock."""
+    rows: int = 0
+    bytes: int = 0
+    recent: deque[tuple[float, int, int]] = field(
+        default_factory=lambda: deque([(0.0, 0, 0)], maxlen=6)
+    )
+
+    def rate(self) -> tuple[float, float]:
+        """Rows and bytes a second, over the last few reports."""
+        start, rows, size = self.recent[0]
+        seconds = self.recent[-1][0] - start
+        if seconds <= 0:
+            return 0.0, 0.0
+        return (self.recent[-1][1] - rows) / seconds, (self.recent[-1][2] - size) / seconds
+
+
+class Tally:
+    """Adds up the events of one execution.
+
+    Parameters:
+        only: how many partitions were asked for, where not all of the plan's were.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, only: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._only = only
+        self._clock = clock
+        self.started = clock()
+        self.run_id = ""
+        self.planned: Planned | None = None
+        self.prepared = False
+        self.finished: Finished | None = None
+        self.cancelling = False
+        """A signal has come; the streams are being ended."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self.opened: float | None = None
+        self.streams: dict[str, Stream] = {}
+        self._labels: dict[str, str] = {}
+        self._done: set[str] = set()
+        # Covered: rows that are, or are about to be, in the target. Moved: those, and what
+        # failed attempts moved in vain.
+        self._covered_rows = self._covered_bytes = 0
+        self._moved_rows = self._moved_bytes = 0
+        self._samples: deque[tuple[float, int, int]] = deque()
+
+    def add(self, event: Event) -> None:
+        """Take an event into account."""
+        self.run_id = event.run_id
+        match event:
+            case Planned():
+                # A second plan means that the run starts over.
+                self._forget()
+                self.planned = event
+            case Prepared():
+                self.prepared = True
+            case Opened():
+                self._open(event)
+            case Progress():
+                self._progress(event)
+            case Committed():
+                self._commit(event)
+            case Failed():
+                self.streams.pop(event.partition_id, None)
+            case Finished():
+                self.finished = event
+                self.streams.clear()
+
+    def _open(self, event: Opened) -> None:
+        moment = self._clock()
+        if self.opened is None:
+            self.opened = moment
+            self._samples.append((moment, 0, 0))
+        self._labels[event.partition_id] = event.label
+        self.streams[event.partition_id] = Stream(
+            event.partition_id, event.label, event.attempt, moment
+        )
+
+    def _progress(self, event: Progress | Committed) -> None:
+        stream = self.streams.get(event.partition_id)
+        if stream is None or stream.attempt != event.attempt:
+            return
+        moment = self._clock()
+        if event.bytes > stream.bytes:
+            stream.moved_at = moment
+        self._moved_rows += max(0, event.rows - stream.rows)
+        self._moved_bytes += max(0, event.bytes - stream.bytes)
+        stream.rows, stream.bytes = event.rows, event.bytes
+        stream.recent.append((event.seconds, event.rows, event.bytes))
+        self._samples.append((moment, self._moved_rows, self._moved_bytes))
+        while len(self._samples) > 2 and self._samples[1][0] < moment - _RATE_WINDOW:
+            self._samples.popleft()
+
+    def _commit(self, event: Committed) -> None:
+        if not event.already:
+            self._progress(event)
+        self.streams.pop(event.partition_id, None)
+        if event.partition_id not in self._done:
+            self._done.add(event.partition_id)
+            self._covered_rows += event.rows
+            self._covered_bytes += event.bytes
+
+    def label(self, partition_id: str) -> str:
+        """What a partition selects, as far as an event has said so."""
+        return self._labels.get(partition_id, "")
+
+    @property
+    def elapsed(self) -> float:
+        return self._clock() - self.started
+
+    @property
+    def partitions(self) -> int:
+        return self.planned.partitions if self.planned else 0
+
+    @property
+    def committed(self) -> int:
+        before = self.planned.committed if self.planned else 0
+        return min(before + len(self._done), self.partitions)
+
+    @property
+    def rows(self) -> int:
+        """Committed by this execution, or on their way."""
+        return self._covered_rows + sum(stream.rows for stream in self.streams.values())
+
+    @property
+    def bytes(self) -> int:
+        return self._covered_bytes + sum(stream.bytes for stream in self.streams.values())
+
+    def rate(self) -> tuple[float, float]:
+        """Rows and bytes a second, of all streams, over the last seconds."""
+        if not self._samples:
+            return 0.0, 0.0
+        start, rows, size = self._samples[0]
+        # Up to now rather than to the last report: a standstill shows.
+        seconds = max(self._clock() - start, 0.001)
+        return (self._moved_rows - rows) / seconds, (self._moved_bytes - size) / seconds
+
+    def idle(self, stream: Stream) -> float:
+        """Seconds since a stream's bytes last grew; 0 while that is recent."""
+        seconds = self._clock() - stream.moved_at
+        return seconds if seconds >= _IDLE_AFTER else 0.0
+
+    def share(self) -> float:
+        """How much of this execution's work is done, 0 to 1.
+
+        In rows, or else bytes, where their number was estimated; else in partitions. The more
+        partitions are committed, the more these tell of the number, and the less the estimate.
+        """
+        if self.planned is None:
+            return 0.0
+        asked = self._only or self.planned.partitions - self.planned.committed
+        done = len(self._done) / asked if asked > 0 else 1.0
+        if done >= 1:
+            return 1.0
+        estimate: float | None = self.planned.rows
+        committed, covered = self._covered_rows, self.rows
+        if not estimate:
+            estimate = self.planned.bytes
+            committed, covered = self._covered_bytes, self.bytes
+        if not estimate:
+            return done
+        estimate *= asked / self.planned.partitions
+        if covered >= estimate:
+            return done
+        # What is committed stands for as large a part of the whole as its partitions are.
+        return covered / max((1 - done) * estimate + committed, covered)
+
+    def left(self) -> float | None:
+        """Estimated seconds to the end; None while there is too little to tell from."""
+        share = self.share()
+        if self.opened is None or share < 0.01:
+            return None
+        spent = self._clock() - self.opened
+        return None if spent < _TELL_LEFT_AFTER else spent * (1 - share) / share
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Lines that stay on the screen."""
+
+    style: str
+    """``plain``, ``good``, ``warning`` or ``error``."""
+    lines: tuple[str, ...]
+
+
+def note(event: Event, tally: Tally) -> Note | None:
+    """What an event is worth telling, whatever the display; None for nothing."""
+    match event:
+        case Planned():
+            return Note("plain", tuple(_plan_lines(event)))
+        case Prepared():
+            when = "had been prepared before" if event.already else "prepared"
+            return Note("plain", (f"target {when} ({event.mode})",))
+        case SnapshotChanged():
+            style = "plain" if event.state in ("taken", "adopted") else "warning"
+            text = f"snapshot {event.state}"
+            text += f", of {event.taken_at}" if event.taken_at else ""
+            text += f": {one_line(event.message)}" if event.message else ""
+            return Note(style, (text,))
+        case Failed():
+            style = "warning" if event.error.get("transient") else "error"
+            first, *rest = error_lines(event.error)
+            label = one_line(tally.label(event.partition_id))
+            what = f"{event.partition_id} ({shorten(label, 60)})" if label else event.partition_id
+            return Note(
+                style,
+                (
+                    f"failed: {what}, attempt {event.attempt}",
+                    *(f"    {line}" for line in (first, *rest)),
+                ),
+            )
+        case Retrying():
+            return Note("warning", (f"retrying: {event.partition_id}, in {duration(event.delay)}",))
+        case DegreeLowered():
+            return Note(
+                "warning", (f"degree lowered to {event.degree}: {one_line(event.message)}",)
+            )
+        case Warned():
+            return Note("warning", (f"warning: {one_line(event.message)}",))
+    return None
+
+
+def _plan_lines(event: Planned) -> Iterable[str]:
+    known = [
+        text
+        for text, value in (
+            (f"{number(event.rows)} rows", event.rows),
+            (f"{size(event.bytes)} in the source", event.bytes),
+        )
+        if value is not None
+    ]
+    about = f", about {' and '.join(known)}" if known else ""
+    before = f", {event.committed:,} of them committed before" if event.committed else ""
+    yield (
+        f"planned: {counted(event.partitions, 'partition')} by {event.strategy}{before}{about}; "
+        f"{counted(event.degree, 'stream')}"
+    )
+    for reason in event.reasons:
+        yield f"    {one_line(reason)}"
+
+
+class Display(Protocol):
+    """Shows the events of one execution; a context manager around all of them."""
+
+    tally: Tally
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def show(self, event: Event) -> None: ...
+
+
+class _Lines:
+    """A display that needs no set-up and no end."""
+
+    def __init__(self, tally: Tally, file: TextIO) -> None:
+        self.tally = tally
+        self._file = file
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return None
+
+
+class JsonDisplay(_Lines):
+    """One JSON object a line, for programs."""
+
+    def show(self, event: Event) -> None:
+        self.tally.add(event)
+        self._file.write(event.to_line() + "\n")
+        self._file.flush()
+
+
+class PlainDisplay(_Lines):
+    """Lines for a log: what happened when, and now and then how far it is.
+
+    Parameters:
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, tally: Tally, file: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(tally, file)
+        self._clock = clock
+        self._told = clock()
+
+    def show(self, event: Event) -> None:
+        self.tally.add(event)
+        if isinstance(event, Committed):
+            self._say(event, self._committed(event))
+            return
+        found = note(event, self.tally)
+        if found is not None:
+            for line in found.lines:
+                self._say(event, line)
+        elif isinstance(event, Progress) and self._clock() - self._told >= _PROGRESS_EVERY:
+            self._told = self._clock()
+            self._say(event, self._progress())
+
+    def _say(self, event: Event, text: str) -> None:
+        self._file.write(f"{event.at[11:19]}Z  {text}\n")
+        self._file.flush()
+
+    def _committed(self, event: Committed) -> str:
+        tally = self.tally
+        count = f"({tally.committed:,} of {tally.partitions:,})"
+        if event.already:
+            return f"committed: {event.partition_id}, by an earlier attempt {count}"
+        return (
+            f"committed: {event.partition_id}, {number(event.rows)} rows, {size(event.bytes)} in "
+            f"{duration(event.seconds)} {count}"
+        )
+
+    def _progress(self) -> str:
+        tally = self.tally
+        rows, size = tally.rate()
+        left = tally.left()
+        return (
+            f"progress: {percent(tally.share())}, {tally.committed:,} of {tally.partitions:,} "
+            f"partitions, {number(tally.rows)} rows, {number(rows)} rows/s, "
+            f"{megabytes(size)} MB/s" + (f", about {duration(left)} left" if left else "")
+        )

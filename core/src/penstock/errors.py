@@ -1,0 +1,123 @@
+"""Every exception Penstock raises on purpose.
+
+    PenstockError
+    |-- UsageError          the request is wrong (exit 64)
+    |   `-- SpecMismatch    a run id exists with another spec
+    |-- PermanentError      trying again cannot help (exit 65)
+    |   |-- PlanningError   the plan cannot be made: nothing was changed
+    |   |-- SnapshotLost    the run's view of the source is gone
+    |   `-- RunFailed       a run ended with partitions that are not committed
+    |-- TransientError      trying again may help (exit 75)
+    |   |-- StallError      no bytes moved for too long
+    |   |-- TooManyConnections
+    |   |-- WorkerLost      a worker ended without saying how
+    |   `-- RunFailedTransiently
+    `-- Interrupted         cancelled by a signal (exit 130)
+
+Exit codes are those of sysexits.h (64 EX_USAGE, 65 EX_DATAERR, 70 EX_SOFTWARE, 75 EX_TEMPFAIL);
+130 is the shell's 128 + SIGINT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+EXIT_DONE = 0
+EXIT_USAGE = 64
+EXIT_PERMANENT = 65
+EXIT_BUG = 70
+EXIT_TRANSIENT = 75
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a server said about an error, as far as it said it."""
+
+    side: str = ""
+    """``source``, ``target`` or empty."""
+    sqlstate: str = ""
+    detail: str = ""
+    hint: str = ""
+    context: str = ""
+    """The line context of a COPY, for instance."""
+    constraint: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+class PenstockError(Exception):
+    """Base of all errors that Penstock raises on purpose.
+
+    Parameters:
+        message: names the thing, what was expected and what was found. Never holds a secret.
+        diagnosis: what the server said.
+    """
+
+    exit_code = EXIT_BUG
+    transient = False
+
+    def __init__(self, message: str, diagnosis: Diagnosis | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.diagnosis = diagnosis or Diagnosis()
+
+    def as_json(self) -> dict[str, Any]:
+        """The error as it travels in a ``failed`` event."""
+        return {
+            "error": type(self).__name__,
+            "message": self.message,
+            "transient": self.transient,
+            **self.diagnosis.as_json(),
+        }
+
+
+class UsageError(PenstockError):
+    exit_code = EXIT_USAGE
+
+
+class SpecMismatch(UsageError):
+    """A run id exists with another spec."""
+
+
+class PermanentError(PenstockError):
+    exit_code = EXIT_PERMANENT
+
+
+class PlanningError(PermanentError):
+    """The plan cannot be made. Nothing was changed."""
+
+
+class SnapshotLost(PermanentError):
+    """The run's view of the source is gone."""
+
+
+class RunFailed(PermanentError):
+    """A run ended with partitions that are not committed; the report says which."""
+
+
+class TransientError(PenstockError):
+    exit_code = EXIT_TRANSIENT
+    transient = True
+
+
+class StallError(TransientError):
+    """No bytes moved in either direction for the stall timeout."""
+
+
+class TooManyConnections(TransientError):
+    """A server has no connection left for us: fewer streams may do."""
+
+
+class WorkerLost(TransientError):
+    """A worker ended, or fell silent, without a terminal event for its attempt."""
+
+
+class RunFailedTransiently(TransientError):
+    """Every failure of the run was transient: ``resume`` may succeed."""
+
+
+class Interrupted(PenstockError):
+    exit_code = EXIT_INTERRUPTED

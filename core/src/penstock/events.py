@@ -1,0 +1,252 @@
+"""The event protocol: one JSON object a line, versioned.
+
+A worker says opened, progress, committed and failed; a run adds planned, prepared, snapshot,
+retrying, degree, warning and finished. Every attempt that was opened ends with exactly one
+terminal event, committed or failed.
+
+A reader ignores fields that it does not know; a field that changes its meaning raises `VERSION`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+VERSION = 1
+
+
+def now() -> str:
+    """This moment, ISO 8601 in UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What all events have in common."""
+
+    name: ClassVar[str] = ""
+    run_id: str
+    at: str = field(default_factory=now)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"version": VERSION, "event": self.name, **asdict(self)}
+
+    def to_line(self) -> str:
+        return json.dumps(self.as_json(), separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEvent(Event):
+    partition_id: str
+    attempt: int
+    pid: int
+    """The worker's process id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened(AttemptEvent):
+    """An attempt begins."""
+
+    name: ClassVar[str] = "opened"
+    label: str
+    """What the partition selects, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved(AttemptEvent):
+    rows: int
+    bytes: int
+    seconds: float
+    wait_source: float
+    """Seconds spent waiting for bytes from the source."""
+    wait_target: float
+    """Seconds spent waiting for the target to take bytes, or to answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress(Moved):
+    """How far an attempt is; about one a second. Its row count is exact to one message."""
+
+    name: ClassVar[str] = "progress"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed(Moved):
+    """Terminal: the partition and its commit record are in the target."""
+
+    name: ClassVar[str] = "committed"
+    already: bool = False
+    """An earlier attempt had committed it: nothing was moved by this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(AttemptEvent):
+    """Terminal: nothing of this attempt is in the target."""
+
+    name: ClassVar[str] = "failed"
+    error: Mapping[str, Any]
+    """``error`` (class), ``message``, ``transient``; where known ``side``, ``sqlstate``,
+    ``detail``, ``hint``, ``context``, ``constraint``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Event):
+    """The plan that this run executes."""
+
+    name: ClassVar[str] = "planned"
+    strategy: str
+    reasons: tuple[str, ...]
+    partitions: int
+    committed: int
+    """Partitions that earlier executions of this run have committed."""
+    rows: int | None
+    """Estimated."""
+    bytes: int | None
+    """Estimated."""
+    fingerprint: str
+    degree: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(Event):
+    """The target is ready: what the mode asks for is done, now or by an earlier call."""
+
+    name: ClassVar[str] = "prepared"
+    mode: str
+    already: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotChanged(Event):
+    """The run's view of the source was taken, adopted, lost or replaced by a newer one."""
+
+    name: ClassVar[str] = "snapshot"
+    state: str
+    """``taken``, ``adopted``, ``lost``, ``renewed``."""
+    taken_at: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrying(Event):
+    """A failed attempt is followed by another one, after `delay` seconds."""
+
+    name: ClassVar[str] = "retrying"
+    partition_id: str
+    attempt: int
+    delay: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegreeLowered(Event):
+    """A server ran out of connections: the run goes on with fewer streams."""
+
+    name: ClassVar[str] = "degree"
+    degree: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned(Event):
+    name: ClassVar[str] = "warning"
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFailure:
+    """Why a partition is not committed."""
+
+    partition_id: str
+    label: str
+    attempts: int
+    error: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTiming:
+    partition_id: str
+    label: str
+    attempt: int
+    rows: int
+    bytes: int
+    seconds: float
+    wait_source: float
+    wait_target: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished(Event):
+    """The end of an execution, and its report."""
+
+    name: ClassVar[str] = "finished"
+    status: str
+    """``done``: every partition of the plan is committed. ``partial``: those that were asked for
+    are. ``failed``, ``interrupted``."""
+    partitions: int
+    committed: int
+    """All that are committed by now, by whichever execution."""
+    attempts: int
+    """Attempts of this execution."""
+    rows: int
+    """Committed by this execution."""
+    bytes: int
+    seconds: float
+    wait_source: float
+    """Seconds, summed over all streams."""
+    wait_target: float
+    busy: float
+    """Seconds of all attempts of this execution, summed over all streams."""
+    degree: int
+    snapshots: int
+    """Snapshots that the rows of this run were read with, 0 where none was asked for."""
+    failures: tuple[PartitionFailure, ...] = ()
+    timings: tuple[PartitionTiming, ...] = ()
+    """The slowest of what this execution committed."""
+
+
+_EVENTS: tuple[type[Event], ...] = (
+    Opened,
+    Progress,
+    Committed,
+    Failed,
+    Planned,
+    Prepared,
+    SnapshotChanged,
+    Retrying,
+    DegreeLowered,
+    Warned,
+    Finished,
+)
+BY_NAME: Mapping[str, type[Event]] = {event.name: event for event in _EVENTS}
+
+
+def from_line(line: str | bytes) -> Event:
+    """Read one event.
+
+    Raises:
+        ValueError: the line is no event of this version: it says what was expected and found.
+    """
+    try:
+        raw = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"event: expected a JSON object, found {line[:200]!r}") from error
+    if not isinstance(raw, dict) or raw.get("version") != VERSION:
+        raise ValueError(f"event: expected version {VERSION}, found {line[:200]!r}")
+    kind = BY_NAME.get(raw.get("event", ""))
+    if kind is None:
+        raise ValueError(f"event: expected one of {', '.join(BY_NAME)}; found {line[:200]!r}")
+    known = {item.name for item in fields(kind)}
+    values = {name: value for name, value in raw.items() if name in known}
+    if kind is Planned:
+        values["reasons"] = tuple(values["reasons"])
+    if kind is Finished:
+        values["failures"] = tuple(PartitionFailure(**failure) for failure in values["failures"])
+        values["timings"] = tuple(PartitionTiming(**timing) for timing in values["timings"])
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ValueError(f"event {kind.name}: {error}") from error

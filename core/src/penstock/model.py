@@ -1,0 +1,417 @@
+"""The nouns of Penstock: tables, columns, partitions, plans, commit records.
+
+A bound travels as a type-tagged string, never as a JSON number: JSON numbers lose numeric(38).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableRef:
+    schema: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str, option: str) -> TableRef:
+        """Read ``SCHEMA.NAME``; a part that holds a dot or capitals is written in double quotes.
+
+        Raises:
+            UsageError: the text is not of that form; `option` names where it came from.
+        """
+        parts: list[str] = []
+        rest = text.strip()
+        while rest:
+            if rest.startswith('"'):
+                part, rest = _quoted_part(rest)
+            else:
+                end = rest.find(".")
+                part, rest = (rest, "") if end < 0 else (rest[:end], rest[end:])
+            parts.append(part)
+            if not rest:
+                break
+            if not rest.startswith(".") or len(rest) == 1:
+                parts.append("")
+                break
+            rest = rest[1:]
+        if len(parts) != 2 or not all(parts):
+            raise UsageError(
+                f"{option}: expected SCHEMA.NAME (double quotes around a part that holds a dot), "
+                f"found {text!r}"
+            )
+        return cls(parts[0], parts[1])
+
+    def __str__(self) -> str:
+        return ".".join(
+            '"' + part.replace('"', '""') + '"' if '"' in part or "." in part else part
+            for part in (self.schema, self.name)
+        )
+
+
+def _quoted_part(text: str) -> tuple[str, str]:
+    """Split off a leading double-quoted part; an unclosed one comes back empty."""
+    position = 1
+    part: list[str] = []
+    while position < len(text):
+        if text[position] == '"':
+            if text[position + 1 : position + 2] != '"':
+                return "".join(part), text[position + 1 :]
+            position += 1
+        part.append(text[position])
+        position += 1
+    return "", ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: str
+    """The type as its database writes it, for people."""
+    nullable: bool = True
+    generated: bool = False
+    """Computed by the database: it cannot be written."""
+    has_default: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "type": self.type, "nullable": self.nullable}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A key value: its text in the source's own notation, tagged with its type."""
+
+    type: str
+    text: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"type": self.type, "text": self.text}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, str]) -> Bound:
+        return cls(raw["type"], raw["text"])
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What partitions are told apart by: a column, or an expression over the table's columns."""
+
+    text: str
+    expression: bool = False
+    collation: str = ""
+    """The collation that comparisons must use; empty for the key's own."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"text": self.text, "expression": self.expression, "collation": self.collation}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Key:
+        return cls(raw["text"], raw["expression"], raw["collation"])
+
+
+# What a partition selects. Together, the extents of a plan cover every row exactly once.
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """Every row."""
+
+    def __str__(self) -> str:
+        return "whole table"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """Rows stored in the blocks `[lower, upper)`; without `upper`, in all that follow too."""
+
+    lower: int
+    upper: int | None
+
+    def __str__(self) -> str:
+        return f"blocks [{self.lower}, {'end' if self.upper is None else self.upper})"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Rows with `lower <= key < upper`; a bound that is None leaves that side open."""
+
+    key: Key
+    lower: Bound | None
+    upper: Bound | None
+
+    def __str__(self) -> str:
+        if self.lower is None and self.upper is None:
+            return f"{self.key.text} not null"
+        if self.lower is None and self.upper is not None:
+            return f"{self.key.text} < {self.upper.text}"
+        if self.upper is None and self.lower is not None:
+            return f"{self.key.text} >= {self.lower.text}"
+        assert self.lower is not None and self.upper is not None
+        return f"{self.key.text} [{self.lower.text}, {self.upper.text})"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIsNull:
+    """The NULL partition."""
+
+    key: Key
+
+    def __str__(self) -> str:
+        return f"{self.key.text} is null"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValues:
+    """Rows whose key is one of the values."""
+
+    key: Key
+    values: tuple[Bound, ...]
+
+    def __str__(self) -> str:
+        return f"{self.key.text} = {', '.join(value.text for value in self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOther:
+    """Rows whose key is neither NULL nor one of the values."""
+
+    key: Key
+    values: tuple[Bound, ...]
+
+    def __str__(self) -> str:
+        return f"{self.key.text}: any other value"
+
+
+@dataclass(frozen=True, slots=True)
+class HashBucket:
+    """Rows whose key hashes to `remainder`, modulo `modulus`; NULL hashes to 0."""
+
+    key: Key
+    modulus: int
+    remainder: int
+
+    def __str__(self) -> str:
+        return f"hash({self.key.text}) % {self.modulus} = {self.remainder}"
+
+
+Extent = Whole | BlockRange | KeyRange | KeyIsNull | KeyValues | KeyOther | HashBucket
+
+
+def extent_to_json(extent: Extent) -> dict[str, Any]:
+    match extent:
+        case Whole():
+            return {"kind": "whole"}
+        case BlockRange(lower, upper):
+            return {"kind": "blocks", "lower": lower, "upper": upper}
+        case KeyRange(key, lower_bound, upper_bound):
+            return {
+                "kind": "range",
+                "key": key.as_json(),
+                "lower": lower_bound and lower_bound.as_json(),
+                "upper": upper_bound and upper_bound.as_json(),
+            }
+        case KeyIsNull(key):
+            return {"kind": "null", "key": key.as_json()}
+        case KeyValues(key, values):
+            return {
+                "kind": "values",
+                "key": key.as_json(),
+                "values": [value.as_json() for value in values],
+            }
+        case KeyOther(key, values):
+            return {
+                "kind": "other",
+                "key": key.as_json(),
+                "values": [value.as_json() for value in values],
+            }
+        case HashBucket(key, modulus, remainder):
+            return {
+                "kind": "hash",
+                "key": key.as_json(),
+                "modulus": modulus,
+                "remainder": remainder,
+            }
+
+
+def extent_from_json(raw: Mapping[str, Any]) -> Extent:
+    match raw["kind"]:
+        case "whole":
+            return Whole()
+        case "blocks":
+            return BlockRange(raw["lower"], raw["upper"])
+        case "range":
+            return KeyRange(
+                Key.from_json(raw["key"]),
+                raw["lower"] and Bound.from_json(raw["lower"]),
+                raw["upper"] and Bound.from_json(raw["upper"]),
+            )
+        case "null":
+            return KeyIsNull(Key.from_json(raw["key"]))
+        case "values":
+            return KeyValues(Key.from_json(raw["key"]), _bounds(raw["values"]))
+        case "other":
+            return KeyOther(Key.from_json(raw["key"]), _bounds(raw["values"]))
+        case "hash":
+            return HashBucket(Key.from_json(raw["key"]), raw["modulus"], raw["remainder"])
+        case kind:
+            raise UsageError(f"partition: unknown kind {kind!r}; a newer Penstock wrote this plan?")
+
+
+def _bounds(raw: list[Mapping[str, str]]) -> tuple[Bound, ...]:
+    return tuple(Bound.from_json(value) for value in raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    id: str
+    """Unique in its plan, at most 10 characters: it is part of an application_name."""
+    extent: Extent
+    rows: int | None = None
+    """Estimated; None where nothing is known."""
+    bytes: int | None = None
+    """Estimated size in the source; None where nothing is known."""
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.extent})"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "label": str(self.extent),
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "extent": extent_to_json(self.extent),
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Partition:
+        return cls(raw["id"], extent_from_json(raw["extent"]), raw["rows"], raw["bytes"])
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """Ordered partitions that together cover every row exactly once."""
+
+    strategy: str
+    reasons: tuple[str, ...]
+    partitions: tuple[Partition, ...]
+    columns: tuple[Column, ...]
+    """The columns that are copied, as the source has them."""
+    rows: int | None = None
+    bytes: int | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when a partition selects other rows, or the columns change."""
+        content = {
+            "columns": [column.as_json() for column in self.columns],
+            "partitions": [
+                [partition.id, extent_to_json(partition.extent)] for partition in self.partitions
+            ],
+        }
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def partition(self, partition_id: str) -> Partition:
+        """Look a partition up by its id.
+
+        Raises:
+            UsageError: the plan has no such partition.
+        """
+        for partition in self.partitions:
+            if partition.id == partition_id:
+                return partition
+        first, last = self.partitions[0].id, self.partitions[-1].id
+        raise UsageError(
+            f"partition {partition_id!r} is not in the plan, which has "
+            f"{len(self.partitions)}, from {first!r} to {last!r}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "strategy": self.strategy,
+            "reasons": list(self.reasons),
+            "warnings": list(self.warnings),
+            "fingerprint": self.fingerprint,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "columns": [column.as_json() for column in self.columns],
+            "partitions": [partition.as_json() for partition in self.partitions],
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> PartitionPlan:
+        return cls(
+            strategy=raw["strategy"],
+            reasons=tuple(raw["reasons"]),
+            warnings=tuple(raw["warnings"]),
+            rows=raw["rows"],
+            bytes=raw["bytes"],
+            columns=tuple(Column(c["name"], c["type"], c["nullable"]) for c in raw["columns"]),
+            partitions=tuple(Partition.from_json(partition) for partition in raw["partitions"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A token for one consistent view of the source, and when it was taken."""
+
+    token: str
+    taken_at: str
+    """ISO 8601, the source's clock."""
+
+    def as_json(self) -> dict[str, str]:
+        return {"token": self.token, "taken_at": self.taken_at}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, str]) -> Snapshot:
+        return cls(raw["token"], raw["taken_at"])
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """Facts by which a source's table can be recognised later.
+
+    Equal `layout`: the rows are where they were. Equal `writes`: as far as the source's
+    statistics tell, no row was written since. Empty `writes`: the source cannot tell.
+    """
+
+    identity: str
+    layout: str
+    writes: str
+
+    def as_json(self) -> dict[str, str]:
+        return {"identity": self.identity, "layout": self.layout, "writes": self.writes}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, str]) -> SourceState:
+        return cls(raw["identity"], raw["layout"], raw["writes"])
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """The row in the target that makes a partition done."""
+
+    partition_id: str
+    attempt: int
+    rows: int
+    bytes: int
+    started_at: str
+    committed_at: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "partition_id": self.partition_id,
+            "attempt": self.attempt,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "started_at": self.started_at,
+            "committed_at": self.committed_at,
+        }

@@ -1,0 +1,302 @@
+"""Statistics in, `PartitionPlan` with reasons out. Pure: no I/O, no database.
+
+Planning goes in two steps, because what has to be known about a key depends on the strategy:
+`choose` takes the table's statistics and picks a strategy and how many partitions to aim for;
+one of the `cut_*` functions makes the partitions from what the source then told about the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from penstock.backends.base import KeyStatistics, TableStatistics
+from penstock.errors import PlanningError
+from penstock.model import (
+    BlockRange,
+    Bound,
+    Extent,
+    HashBucket,
+    Key,
+    KeyIsNull,
+    KeyOther,
+    KeyRange,
+    KeyValues,
+    Partition,
+    Whole,
+)
+from penstock.spec import CopySpec
+
+MIB = 1 << 20
+
+# Large enough that a partition's fixed cost (about 10 ms) is nothing, small enough that a retry
+# is cheap and streams end together.
+DEFAULT_PARTITION_BYTES = 128 * MIB
+# So that streams which get slow partitions do not keep the others waiting at the end.
+PARTITIONS_PER_STREAM = 4
+# Below this a partition costs more than it saves.
+SMALLEST_PARTITION_BYTES = 8 * MIB
+MOST_PARTITIONS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy, what it needs, and why it was chosen."""
+
+    strategy: str
+    reasons: tuple[str, ...]
+    key: str | None = None
+    count: int = 1
+    """Partitions to aim for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Extents, each with its estimated fraction of the table's rows, and remarks."""
+
+    extents: tuple[tuple[Extent, float | None], ...]
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def choose(spec: CopySpec, table: TableStatistics, degree: int) -> Choice:
+    """Pick the strategy.
+
+    Raises:
+        PlanningError: the strategy that was asked for cannot be used on this table.
+    """
+    if spec.strategy == "auto":
+        return _choose_automatically(spec, table, degree)
+    asked = f"{spec.strategy}: as asked"
+    if spec.strategy == "whole":
+        return Choice("whole", (asked,))
+    if spec.strategy == "ctid":
+        return _choose_blocks(spec, table, degree, asked)
+    if spec.strategy == "range":
+        key = spec.key or table.default_key
+        if key is None:
+            raise PlanningError(
+                f"--strategy range: expected --key COLUMN, since {spec.table} has no primary key "
+                "that could be ranged; found none"
+            )
+        return _with_count(spec, table, degree, "range", key, asked)
+    if spec.strategy == "hash":
+        return _choose_hash(spec, table, degree, asked)
+    return Choice(spec.strategy, (asked,), spec.key)
+
+
+def _choose_automatically(spec: CopySpec, table: TableStatistics, degree: int) -> Choice:
+    if spec.key is not None:
+        if spec.interval is not None:
+            return Choice("time", ("time: an interval is given",), spec.key)
+        if spec.values_query is not None:
+            return Choice("values", ("values: a query for the values is given",), spec.key)
+        why = f"range: a key is given ({spec.key})"
+        return _with_count(spec, table, degree, "range", spec.key, why)
+    sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
+    if table.bytes < SMALLEST_PARTITION_BYTES and not sized:
+        return Choice("whole", (f"whole: {_size(table.bytes)}, one stream is enough",))
+    moving = spec.snapshot == "none" and not spec.accept_moving_rows
+    if table.blocks is not None and not moving:
+        return _choose_blocks(spec, table, degree, "")
+    obstacle = (
+        "ctid needs a shared snapshot, since rows that are updated move"
+        if table.blocks is not None
+        else f"ctid cannot be used: {table.storage}"
+    )
+    if table.default_key is not None:
+        why = f"range: by the primary key's first column, {table.default_key}; {obstacle}"
+        return _with_count(spec, table, degree, "range", table.default_key, why)
+    return Choice("whole", (f"whole: {obstacle}, and there is no primary key; give --key",))
+
+
+def _choose_blocks(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
+    if table.blocks is None:
+        raise PlanningError(f"--strategy ctid: {spec.table} cannot be cut by ctid: {table.storage}")
+    if spec.snapshot == "none" and not spec.accept_moving_rows:
+        raise PlanningError(
+            "--strategy ctid with --snapshot none: a row that is updated meanwhile moves to "
+            "another block, and may be lost or copied twice; expected --snapshot shared, or "
+            "--accept-moving-rows where nothing writes to the table"
+        )
+    why = f"ctid: {table.storage}, {table.blocks:,} blocks; no key needed"
+    choice = _with_count(spec, table, degree, "ctid", None, why)
+    return Choice("ctid", (asked, *choice.reasons) if asked else choice.reasons, None, choice.count)
+
+
+def _choose_hash(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
+    if spec.partitions or spec.rows_per_partition or spec.bytes_per_partition:
+        return _with_count(spec, table, degree, "hash", spec.key, asked)
+    return Choice(
+        "hash",
+        (asked, f"{degree} partitions, one a stream: each one scans the whole table"),
+        spec.key,
+        degree,
+    )
+
+
+def _with_count(
+    spec: CopySpec, table: TableStatistics, degree: int, strategy: str, key: str | None, why: str
+) -> Choice:
+    count, reason = _count(spec, table, degree)
+    if count > MOST_PARTITIONS:
+        reason += f"; limited to {MOST_PARTITIONS:,}"
+    return Choice(strategy, (why, reason), key, min(count, MOST_PARTITIONS))
+
+
+def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, str]:
+    """How many partitions to aim for, and why."""
+    if spec.partitions is not None:
+        return spec.partitions, f"{spec.partitions:,} partitions asked for"
+    selected = int(table.bytes * table.selected)
+    if spec.rows_per_partition is not None:
+        if table.rows is None:
+            raise PlanningError(
+                f"--rows-per-partition: the source has no row estimate for {spec.table}; "
+                "ANALYZE it, or give --partitions or --bytes-per-partition"
+            )
+        rows = int(table.rows * table.selected)
+        count = max(1, -(-rows // spec.rows_per_partition))
+        return count, f"{count:,} partitions of about {spec.rows_per_partition:,} rows"
+    if spec.bytes_per_partition is not None:
+        count = max(1, -(-selected // spec.bytes_per_partition))
+        return count, f"{count:,} partitions of about {_size(spec.bytes_per_partition)}"
+    by_size = -(-selected // DEFAULT_PARTITION_BYTES)
+    by_degree = min(PARTITIONS_PER_STREAM * degree, selected // SMALLEST_PARTITION_BYTES)
+    count = max(1, by_size, by_degree)
+    return count, f"{count:,} partitions of about {_size(selected // count)}"
+
+
+def cut_whole() -> Cut:
+    return Cut(((Whole(), 1.0),))
+
+
+def cut_blocks(blocks: int, count: int) -> Cut:
+    """Equal block ranges; the last one is open, for the table may have grown."""
+    count = max(1, min(count, blocks))
+    starts = [blocks * index // count for index in range(count)]
+    ends: list[int | None] = [*starts[1:], None]
+    return Cut(
+        tuple(
+            (BlockRange(lower, upper), ((upper or blocks) - lower) / blocks if blocks else 0.0)
+            for lower, upper in zip(starts, ends, strict=True)
+        )
+    )
+
+
+def cut_range(statistics: KeyStatistics, count: int) -> Cut:
+    """Ranges of about equal row counts, open at both ends; NULLs in one of their own.
+
+    The weighted bounds come in the source's own order, so nothing is compared here: any
+    ascending choice of them covers every value exactly once.
+    """
+    bounds = statistics.bounds
+    not_null = 1.0 - statistics.null_fraction
+    total = sum(item.weight for item in bounds) or 1.0
+    cuts: list[int] = []
+    weights: list[float] = []
+    passed = pending = 0.0
+    for index, item in enumerate(bounds):
+        # What is left, over the partitions that are left: one heavy value, which cannot be cut,
+        # does not make the ones after it too small.
+        target = (total - passed + pending) / (count - len(cuts))
+        # The first bound opens no partition of its own: what lies below it is next to nothing.
+        if index > 0 and len(cuts) < count - 1 and pending + item.weight / 2 > target:
+            cuts.append(index)
+            weights.append(pending)
+            pending = 0.0
+        passed += item.weight
+        pending += item.weight
+    weights.append(pending)
+    edges: list[Bound | None] = [None, *(bounds[index].bound for index in cuts), None]
+    extents: list[tuple[Extent, float | None]] = [
+        (
+            KeyRange(statistics.key, edges[position], edges[position + 1]),
+            not_null * weight / total if bounds else None,
+        )
+        for position, weight in enumerate(weights)
+    ]
+    if statistics.nullable:
+        extents.append((KeyIsNull(statistics.key), statistics.null_fraction))
+    reasons = [f"bounds from {statistics.origin}"]
+    warnings = []
+    ranges = len(weights)
+    if ranges < count:
+        reasons.append(f"{ranges:,} ranges: more would need more bounds than are known")
+    if ranges > 1 and not statistics.indexed:
+        warnings.append(
+            f"{statistics.key.text} has no index: each of the {ranges:,} ranges scans the whole "
+            "table"
+        )
+    return Cut(tuple(extents), tuple(reasons), tuple(warnings))
+
+
+def cut_windows(
+    starts: Sequence[Bound], key: Key, *, nullable: bool, indexed: bool, origin: str
+) -> Cut:
+    """Windows between ascending starts; the first is open below, the last above.
+
+    The first start opens nothing: the first window reaches from below up to the second.
+    """
+    edges: list[Bound | None] = [None, *starts[1:], None]
+    extents: list[tuple[Extent, float | None]] = [
+        (KeyRange(key, lower, upper), None) for lower, upper in pairwise(edges)
+    ]
+    if nullable:
+        extents.append((KeyIsNull(key), None))
+    warnings = []
+    if len(starts) > 1 and not indexed:
+        warnings.append(f"{key.text} has no index: each of {len(starts):,} windows scans the table")
+    return Cut(tuple(extents), (f"{len(edges) - 1:,} windows from {origin}",), tuple(warnings))
+
+
+def cut_values(values: Sequence[Bound], key: Key, *, null: bool, complete: bool) -> Cut:
+    """One partition for each value.
+
+    Parameters:
+        null: NULL occurs, or may occur.
+        complete: the values are known to be all; else one more partition takes any other value.
+    """
+    extents: list[tuple[Extent, float | None]] = [(KeyValues(key, (v,)), None) for v in values]
+    if not complete:
+        extents.append((KeyOther(key, tuple(values)), None))
+    if null or not extents:
+        extents.append((KeyIsNull(key), None))
+    return Cut(tuple(extents), (f"{len(values):,} values",))
+
+
+def cut_hash(key: Key, count: int) -> Cut:
+    """Buckets of a hash of the key, modulo their number."""
+    return Cut(tuple((HashBucket(key, count, index), 1.0 / count) for index in range(count)))
+
+
+def number(
+    cuts: Iterable[tuple[Extent, float | None]], table: TableStatistics
+) -> tuple[Partition, ...]:
+    """Give the extents their ids and estimates."""
+    extents = list(cuts)
+    if len(extents) > MOST_PARTITIONS + 2:
+        raise PlanningError(
+            f"the plan has {len(extents):,} partitions, expected {MOST_PARTITIONS:,} at most: "
+            "choose a wider interval, or a key with fewer values"
+        )
+    width = max(4, len(str(len(extents))))
+
+    def share(amount: int | None, fraction: float | None) -> int | None:
+        if amount is None or fraction is None:
+            return None
+        return round(amount * fraction * table.selected)
+
+    return tuple(
+        Partition(
+            f"p{index:0{width}}", extent, share(table.rows, fraction), share(table.bytes, fraction)
+        )
+        for index, (extent, fraction) in enumerate(extents, start=1)
+    )
+
+
+def _size(amount: int) -> str:
+    if amount >= 10 * MIB:
+        return f"{amount / MIB:,.0f} MiB"
+    return f"{amount / MIB:,.1f} MiB"

@@ -1,0 +1,196 @@
+"""The run's view of the source: its snapshot, what becomes of it, and what a loss means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from penstock.backends.base import Backend, ControlStore, HeldSnapshot, RunRow, SourceCatalog
+from penstock.errors import PlanningError, SnapshotLost
+from penstock.events import Event, SnapshotChanged, Warned
+from penstock.model import Snapshot, SourceState
+from penstock.spec import CopySpec
+
+CHECK_INTERVAL = 1.0
+
+
+class SourceView:
+    """Takes, watches and, where the run allows it, replaces the snapshot.
+
+    Parameters:
+        run: as the target has it, where the run existed before.
+    """
+
+    def __init__(
+        self, spec: CopySpec, run_id: str, url: str, backend: Backend, run: RunRow | None = None
+    ) -> None:
+        self._spec = spec
+        self._run_id = run_id
+        self._url = url
+        self._backend = backend
+        self._by_blocks = run is not None and run.plan.strategy == "ctid"
+        self._held: HeldSnapshot | None = None
+        self._held_since = 0.0
+        self._checked = 0.0
+        self._warned = 0
+        self._state: SourceState | None = run.source_state if run else None
+        self.snapshot: Snapshot | None = run.snapshots[-1] if run and run.snapshots else None
+        self.count = len(run.snapshots) if run else 0
+        """Snapshots that the run's rows were read with."""
+
+    @property
+    def state(self) -> SourceState:
+        assert self._state is not None
+        return self._state
+
+    def take(self, source: SourceCatalog) -> Sequence[Event]:
+        """Take the run's first snapshot, and have planning read with it."""
+        # Read before the snapshot is taken: a write in between counts as one that came later.
+        self._state = source.state(self._spec.table_ref)
+        if self._spec.snapshot == "none":
+            return ()
+        event = self._renew("taken", "all partitions are read as of this moment")
+        assert self.snapshot is not None
+        source.adopt(self.snapshot)
+        return (event,)
+
+    def planned_by(self, strategy: str) -> None:
+        self._by_blocks = strategy == "ctid"
+
+    def recover(
+        self, source: SourceCatalog, control: ControlStore, *, anything_committed: bool
+    ) -> Sequence[Event]:
+        """Find a view for the rest of a run that was left unfinished.
+
+        Raises:
+            SnapshotLost: there is none that the run allows.
+            PlanningError: the rows are not where the plan says.
+        """
+        now = source.state(self._spec.table_ref)
+        if self._by_blocks and anything_committed and now.layout != self.state.layout:
+            if self._spec.on_snapshot_lost == "restart":
+                return self._restart(control, now)
+            raise PlanningError(
+                f"{self._spec.table} was rewritten since run {self._run_id} was planned, so its "
+                "rows are in other blocks (VACUUM FULL, CLUSTER or TRUNCATE do that, and so does "
+                "another server); start a new run, or use --on-snapshot-lost restart"
+            )
+        if self._spec.snapshot == "none":
+            return ()
+        if self.snapshot is not None:
+            try:
+                source.adopt(self.snapshot)
+            except SnapshotLost:
+                pass
+            else:
+                return (self._event("adopted", "somebody still holds the run's snapshot"),)
+        return self._replace(control, now, anything_committed=anything_committed)
+
+    def replace_lost(self, control: ControlStore, *, anything_committed: bool) -> Sequence[Event]:
+        """Go on after the snapshot was lost in mid-run, as `on_snapshot_lost` says.
+
+        Raises:
+            SnapshotLost: it says fail.
+        """
+        self.close()
+        if self._spec.on_snapshot_lost == "fail":
+            raise SnapshotLost(_choices(self._run_id, "the source dropped its session"))
+        source = self._backend.source(self._url)
+        try:
+            now = source.state(self._spec.table_ref)
+        finally:
+            source.close()
+        if self._by_blocks and anything_committed and now.layout != self.state.layout:
+            raise PlanningError(f"{self._spec.table} was rewritten in mid-run; start a new run")
+        return self._replace(control, now, anything_committed=anything_committed)
+
+    def _replace(
+        self, control: ControlStore, now: SourceState, *, anything_committed: bool
+    ) -> Sequence[Event]:
+        policy = self._spec.on_snapshot_lost
+        if not anything_committed:
+            reason = "nothing was committed with the one that was lost"
+        elif policy == "restart":
+            return self._restart(control, now)
+        elif policy == "accept":
+            reason = (
+                "accepted: the rest is read as of another moment than what is committed; rows "
+                "that changed in between may be missing or doubled"
+            )
+        elif now.writes and now.writes == self.state.writes and now.layout == self.state.layout:
+            reason = (
+                "by the source's statistics nothing was written to the table since the one that "
+                f"was lost ({now.writes})"
+            )
+        else:
+            was, is_ = self.state.writes or "unknown", now.writes or "unknown"
+            raise SnapshotLost(
+                _choices(
+                    self._run_id,
+                    f"{self._spec.table} may have changed since: rows were {was}; now {is_}",
+                )
+            )
+        event = self._renew("renewed", reason)
+        assert self.snapshot is not None
+        control.add_snapshot(self._run_id, self.snapshot)
+        return (event,)
+
+    def _restart(self, control: ControlStore, now: SourceState) -> Sequence[Event]:
+        self._state = now
+        self.count = 0
+        event = self._renew("renewed", "restarted: what was committed is copied again")
+        assert self.snapshot is not None
+        control.reset(self._run_id, now, self.snapshot)
+        return (event,)
+
+    def _renew(self, state: str, message: str) -> SnapshotChanged:
+        self._held = self._backend.hold_snapshot(self._url, self._spec.table_ref)
+        self._held_since = time.monotonic()
+        self._warned = 0
+        self.snapshot = self._held.snapshot
+        self.count += 1
+        return self._event(state, message)
+
+    def _event(self, state: str, message: str) -> SnapshotChanged:
+        assert self.snapshot is not None
+        return SnapshotChanged(
+            run_id=self._run_id, state=state, taken_at=self.snapshot.taken_at, message=message
+        )
+
+    def watch(self) -> Iterator[Event]:
+        """Look after the snapshot; cheap enough to be called all the time.
+
+        Raises:
+            SnapshotLost: its session is gone.
+        """
+        now = time.monotonic()
+        if self._held is None or now - self._checked < CHECK_INTERVAL:
+            return
+        self._checked = now
+        if not self._held.alive():
+            raise SnapshotLost("source: the session that holds the snapshot is gone")
+        limit = self._spec.snapshot_warn_after
+        if limit and now - self._held_since >= limit * (self._warned + 1):
+            self._warned += 1
+            minutes = (now - self._held_since) / 60
+            yield Warned(
+                run_id=self._run_id,
+                message=f"the snapshot has kept the source from vacuuming rows that died since "
+                f"{minutes:,.1f} minutes; it is let go when the run ends",
+            )
+
+    def lost(self, message: str) -> SnapshotChanged:
+        return self._event("lost", message)
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+def _choices(run_id: str, why: str) -> str:
+    return (
+        f"the snapshot of run {run_id} is lost: {why}. Nobody goes on in silence: expected "
+        "--on-snapshot-lost accept (read the rest as of now) or restart (copy all again; not "
+        "with mode append)"
+    )

@@ -1,0 +1,127 @@
+"""One partition from source to target, in the best format that both speak."""
+
+from __future__ import annotations
+
+import select
+import time
+from dataclasses import dataclass, field
+
+from penstock.backends.base import Reader, Writer
+from penstock.errors import PermanentError, StallError
+from penstock.model import Partition
+
+
+@dataclass(slots=True)
+class Meter:
+    """How far an attempt is. Written by the stream, read by whoever reports progress."""
+
+    rows: int = 0
+    bytes: int = 0
+    waited: dict[str, float] = field(default_factory=lambda: {"source": 0.0, "target": 0.0})
+    started: float = field(default_factory=time.monotonic)
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+
+class Waiter:
+    """Waits for sockets, counts the time by side, and ends a stream that has stalled.
+
+    While it waits for the source it also watches the target, so that an error there is heard at
+    once.
+    """
+
+    def __init__(self, meter: Meter, stall_timeout: float) -> None:
+        self._meter = meter
+        self._timeout = stall_timeout
+        self._watched: Writer | None = None
+        self._polls: dict[tuple[int, bool, int], select.poll] = {}
+
+    def watch(self, writer: Writer | None) -> None:
+        self._watched = writer
+
+    def __call__(self, side: str, fd: int, writing: bool) -> None:
+        """Come back when the socket is ready.
+
+        Raises:
+            StallError: nothing moved for the stall timeout.
+        """
+        watched = self._watched.fileno() if self._watched and side == "source" else -1
+        poll = self._poll(fd, writing, watched)
+        begun = time.monotonic()
+        try:
+            while True:
+                remaining: float | None = None
+                if self._timeout:
+                    remaining = max(0.0, begun + self._timeout - time.monotonic()) * 1000
+                ready = poll.poll(remaining)
+                if any(ready_fd == fd for ready_fd, _ in ready):
+                    return
+                if not ready:
+                    raise StallError(
+                        f"{side}: no bytes moved in either direction for {self._timeout:g} s"
+                    )
+                assert self._watched is not None
+                self._watched.check()
+        finally:
+            self._meter.waited[side] += time.monotonic() - begun
+
+    def _poll(self, fd: int, writing: bool, watched: int) -> select.poll:
+        key = (fd, writing, watched)
+        if key not in self._polls:
+            poll = select.poll()
+            poll.register(fd, select.POLLIN | (select.POLLOUT if writing else 0))
+            if watched >= 0:
+                poll.register(watched, select.POLLIN)
+            self._polls[key] = poll
+        return self._polls[key]
+
+    def pending(self, fd: int) -> bool:
+        """Whether the socket has something to read now."""
+        return bool(self._poll(fd, False, -1).poll(0))
+
+
+def common_format(reader: Reader, writer: Writer) -> str:
+    """The first of the source's formats that the target speaks too.
+
+    Raises:
+        PermanentError: there is none.
+    """
+    for name in reader.formats:
+        if name in writer.formats:
+            return name
+    raise PermanentError(
+        f"source and target have no stream format in common: the source speaks "
+        f"{', '.join(reader.formats)}, the target {', '.join(writer.formats)}"
+    )
+
+
+def relay(
+    reader: Reader, writer: Writer, partition: Partition, waiter: Waiter, meter: Meter
+) -> int:
+    """Move a partition's rows. `writer.begin` was called; `writer.commit` is to follow.
+
+    Returns: the number of rows, on which source and target agree.
+
+    Raises:
+        PermanentError: they do not agree.
+    """
+    format_ = common_format(reader, writer)
+    watched = writer.fileno()
+    waiter.watch(writer)
+    try:
+        for block, rows in reader.read(partition, format_, waiter):
+            if waiter.pending(watched):
+                writer.check()
+            writer.write(block, waiter)
+            meter.rows += rows
+            meter.bytes += len(block)
+    finally:
+        waiter.watch(None)
+    taken = writer.end(waiter)
+    if taken != reader.rows:
+        raise PermanentError(
+            f"partition {partition.id}: the source sent {reader.rows:,} rows and the target took "
+            f"{taken:,}; expected the same (does a trigger or rule on the target drop rows?)"
+        )
+    return taken

@@ -1,0 +1,197 @@
+"""`python -m penstock.worker`: partitions from stdin, events on stdout.
+
+The first line on stdin is a `WorkerSpec`, each further one a partition and its attempt, or a
+request to quit. stdin stays open as a death watch: at its end the parent is gone, and the worker
+cancels what it does and exits. Every attempt ends with exactly one terminal event.
+
+Exit codes: 0 asked to quit, 130 cancelled, 70 a bug; see `penstock.errors`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, BinaryIO
+
+from penstock.backends.base import Reader, Writer, load_backend
+from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
+from penstock.events import Committed, Event, Failed, Opened, Progress
+from penstock.model import Partition
+from penstock.spec import WorkerSpec
+from penstock.stream import Meter, Waiter, relay
+
+PROGRESS_INTERVAL = 1.0
+QUIT = json.dumps({"quit": True})
+
+
+def request_line(partition: Partition, attempt: int) -> str:
+    """A partition as a worker expects it on stdin."""
+    return json.dumps({"partition": partition.as_json(), "attempt": attempt})
+
+
+class Worker:
+    def __init__(self, spec: WorkerSpec, out: int) -> None:
+        self._spec = spec
+        self._out = out
+        self._emitting = threading.Lock()
+        self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._current: tuple[Partition, int, Meter] | None = None
+        self._cancelled = False
+        self._committing = False
+        self._reader: Reader = load_backend(spec.source_backend).reader(spec)
+        self._writer: Writer = load_backend(spec.target_backend).writer(spec)
+
+    def run(self, requests: BinaryIO) -> int:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+        signal.signal(signal.SIGTERM, self._on_cancel)
+        threading.Thread(target=self._watch, args=(requests,), daemon=True).start()
+        threading.Thread(target=self._report_progress, daemon=True).start()
+        try:
+            while (line := self._requests.get()) is not None:
+                raw = json.loads(line)
+                self._attempt(Partition.from_json(raw["partition"]), raw["attempt"])
+        except Interrupted:
+            return EXIT_INTERRUPTED
+        finally:
+            self._cancelled = True  # a second signal must not break the clean-up
+            self._abandon()
+        return EXIT_DONE
+
+    def _watch(self, requests: BinaryIO) -> None:
+        for line in requests:
+            if json.loads(line).get("quit"):
+                self._requests.put(None)
+                return
+            self._requests.put(line.decode())
+        # A signal reaches the main thread wherever it waits.
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _on_cancel(self, signum: int, frame: FrameType | None) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            if not self._committing:
+                raise Interrupted("cancelled")
+
+    @contextlib.contextmanager
+    def _uninterrupted(self) -> Iterator[None]:
+        """What becomes of a commit must be known before a cancellation takes effect."""
+        self._committing = True
+        try:
+            yield
+        finally:
+            self._committing = False
+
+    def _attempt(self, partition: Partition, attempt: int) -> None:
+        meter = Meter()
+        ids = self._ids(partition, attempt)
+        self._emit(Opened(**ids, label=str(partition.extent)))
+        self._current = (partition, attempt, meter)
+        try:
+            already = not self._move(partition, attempt, meter)
+        except BaseException as error:
+            self._current = None
+            self._cancelled, cancelled = True, self._cancelled
+            self._abandon()
+            self._cancelled = cancelled
+            if not isinstance(error, PenstockError):
+                self._emit(Failed(**ids, error=_bug(error)))
+                raise
+            self._emit(Failed(**ids, error=error.as_json()))
+            if isinstance(error, Interrupted):
+                raise
+            return
+        self._current = None
+        self._emit(Committed(**self._moved(partition, attempt, meter), already=already))
+        if self._cancelled:
+            raise Interrupted("cancelled")
+
+    def _move(self, partition: Partition, attempt: int, meter: Meter) -> bool:
+        """Move and commit one partition; False where an earlier attempt has committed it."""
+        waiter = Waiter(meter, self._spec.stall_timeout)
+        self._reader.label(f"penstock:{self._spec.run_id}:{partition.id}:{attempt}")
+        if not self._writer.begin(partition, attempt, waiter):
+            return False
+        meter.rows = relay(self._reader, self._writer, partition, waiter, meter)
+        with self._uninterrupted():
+            self._writer.commit(meter.rows, meter.bytes)
+        return True
+
+    def _abandon(self) -> None:
+        """Roll back and disconnect both sides at once: each may take a moment to cancel."""
+        other = threading.Thread(target=self._reader.abandon)
+        other.start()
+        self._writer.abandon()
+        other.join()
+
+    def _report_progress(self) -> None:
+        # A thread of its own: the stream never looks at the clock, and a worker that waits for a
+        # long statement still shows that it lives.
+        pause = threading.Event()
+        while not pause.wait(PROGRESS_INTERVAL):
+            current = self._current
+            if current is not None:
+                self._emit(Progress(**self._moved(*current)))
+
+    def _ids(self, partition: Partition, attempt: int) -> dict[str, Any]:
+        return {
+            "run_id": self._spec.run_id,
+            "partition_id": partition.id,
+            "attempt": attempt,
+            "pid": os.getpid(),
+        }
+
+    def _moved(self, partition: Partition, attempt: int, meter: Meter) -> dict[str, Any]:
+        return {
+            **self._ids(partition, attempt),
+            "rows": meter.rows,
+            "bytes": meter.bytes,
+            "seconds": round(meter.seconds(), 3),
+            "wait_source": round(meter.waited["source"], 3),
+            "wait_target": round(meter.waited["target"], 3),
+        }
+
+    def _emit(self, event: Event) -> None:
+        line = event.to_line().encode() + b"\n"
+        with self._emitting, contextlib.suppress(BrokenPipeError):
+            # Nobody listens any more: stdin has ended too, and that is seen to.
+            while line:
+                line = line[os.write(self._out, line) :]
+
+
+def _bug(error: BaseException) -> dict[str, object]:
+    return {
+        "error": type(error).__name__,
+        "message": f"a bug in Penstock: {error!r}",
+        "transient": False,
+    }
+
+
+def main() -> int:
+    # Stray prints of any library must not land among the events.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    # The stream makes many short-lived objects and no cycles.
+    gc.set_threshold(100_000, 50, 50)
+    requests = sys.stdin.buffer
+    spec = WorkerSpec.from_line(requests.readline().decode())
+    return Worker(spec, out).run(requests)
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = EXIT_BUG
+    sys.stderr.flush()
+    # Skips the interpreter's clean-up, where daemon threads could hang on stdin's lock.
+    os._exit(code)

@@ -1,0 +1,152 @@
+"""Make the virtual environment of a checkout, with the standard library alone.
+
+Usage: ``bootstrap.py VENV [--lock]``. With ``--lock``, write ``uv.lock`` and install nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*argv: str | Path, env: dict[str, str] | None = None) -> None:
+    """Run a command in the checkout.
+
+    Raises:
+        SystemExit: it failed; its own words are on stderr.
+    """
+    try:
+        subprocess.run(argv, cwd=ROOT, env=env, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"bootstrap: {error}") from error
+
+
+def make_venv(venv: Path) -> Path:
+    """Make `venv` where it is missing, with uv in it.
+
+    Returns:
+        The path of uv.
+
+    Raises:
+        SystemExit: this Python has neither ensurepip nor pip.
+    """
+    python = venv / "bin/python"
+    if subprocess.run([python, "-c", ""], check=False).returncode if python.exists() else True:
+        shutil.rmtree(venv, ignore_errors=True)
+        seeded = find_spec("ensurepip") is not None
+        if not seeded and find_spec("pip") is None:
+            raise SystemExit(
+                f"bootstrap: {sys.executable} has neither ensurepip nor pip, so no virtual "
+                "environment can be made; on Debian and Ubuntu: apt-get install python3-venv"
+            )
+        run(sys.executable, "-m", "venv", *([] if seeded else ["--without-pip"]), venv)
+    uv = venv / "bin/uv"
+    if not uv.exists():
+        # The environment is without pip where this Python is without ensurepip.
+        pip = pip_of(python) or [*pip_of(sys.executable), "--python", str(python)]
+        run(*pip, "install", "--quiet", "--disable-pip-version-check", "uv>=0.9")
+    return uv
+
+
+def pip_of(python: str | Path) -> list[str]:
+    """The command that runs a Python's pip; empty if it has none."""
+    pip = [str(python), "-m", "pip"]
+    found = subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode == 0
+    return pip if found else []
+
+
+def pip_settings(venv: Path) -> dict[str, str]:
+    """What pip is configured with, from its files and its environment, by option name."""
+    pip = pip_of(venv / "bin/python") or pip_of(sys.executable)
+    if not pip:
+        return {}
+    listed = subprocess.run(
+        [*pip, "config", "list"], capture_output=True, text=True, check=True
+    ).stdout
+    settings: dict[str, str] = {}
+    # pip's own order of precedence: the last one wins.
+    for section in ("global.", "install.", ":env:."):
+        for line in listed.splitlines():
+            name, _, value = line.partition("=")
+            if name.startswith(section):
+                settings[name.removeprefix(section)] = str(ast.literal_eval(value))
+    return settings
+
+
+def registry_environment(venv: Path) -> dict[str, str]:
+    """The environment in which uv asks the registry that pip would ask.
+
+    uv reads none of pip's configuration. What is set for uv itself comes first.
+    """
+    pip = pip_settings(venv)
+    # pip passes over a folder that does not exist; uv stops there.
+    links = [
+        link for link in pip.get("find-links", "").split() if "://" in link or Path(link).is_dir()
+    ]
+    env = dict(os.environ)
+    for name, value in {
+        "UV_DEFAULT_INDEX": pip.get("index-url", ""),
+        "UV_INDEX": " ".join(pip.get("extra-index-url", "").split()),
+        "UV_FIND_LINKS": ",".join(links),
+        "UV_INSECURE_HOST": " ".join(pip.get("trusted-host", "").split()),
+        "SSL_CERT_FILE": pip.get("cert", ""),
+    }.items():
+        if value and name not in env and not (name == "UV_DEFAULT_INDEX" and "UV_INDEX_URL" in env):
+            env[name] = value
+    return env
+
+
+def without_registry(env: dict[str, str]) -> dict[str, str]:
+    """`env` with uv's default registry, for reading and writing the lock.
+
+    The lock is the same for everyone, so a mirror's address must not get into it, and a lock that
+    was written without the mirror must not look outdated.
+    """
+    own = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+    return {name: value for name, value in env.items() if name not in own}
+
+
+def install(uv: Path, venv: Path, env: dict[str, str]) -> None:
+    """Install what the lock names, from whichever registry is configured.
+
+    `uv sync` would do for one registry. Given another one it sets the lock aside and resolves
+    anew; so the lock is exported, with its hashes, and those very files are installed.
+    """
+    requirements = venv / "requirements.txt"
+    try:
+        run(
+            *(uv, "export", "--quiet", "--no-config", "--locked", "--offline", "--all-packages"),
+            *("--output-file", requirements),
+            env=without_registry(env),
+        )
+    except SystemExit as error:
+        raise SystemExit(
+            "bootstrap: uv.lock does not fit the pyproject files (uv's words are above); "
+            "after a change of dependencies run: make lock"
+        ) from error
+    python = venv / "bin/python"
+    run(uv, "pip", "install", "--quiet", "--python", python, "-r", requirements, env=env)
+
+
+def main() -> None:
+    venv = ROOT / sys.argv[1]
+    uv = make_venv(venv)
+    env = registry_environment(venv)
+    # The Python that made the environment is the one to use, whatever else uv might find or fetch.
+    env |= {"UV_PYTHON": str(venv / "bin/python"), "UV_PYTHON_DOWNLOADS": "never"}
+    if sys.argv[2:] == ["--lock"]:
+        run(uv, "lock", "--no-config", env=without_registry(env))
+    else:
+        print(f"Installing into {sys.argv[1]} ...", flush=True)
+        install(uv, venv, env)
+
+
+if __name__ == "__main__":
+    main()

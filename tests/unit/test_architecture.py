@@ -1,0 +1,36 @@
+"""The direction of imports, and what must not be importable at all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_core_is_a_folder_and_no_import() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        import_module("core")
+
+
+def test_core_is_no_import_in_a_fresh_interpreter() -> None:
+    fresh = subprocess.run(
+        [sys.executable, "-P", "-c", "import core"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ModuleNotFoundError: No module named 'core'" in fresh.stderr
+
+
+def test_imports_keep_their_contracts() -> None:
+    program = Path(sys.executable).parent / "lint-imports"
+    lint = subprocess.run(
+        [program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert lint.returncode == 0, lint.stdout + lint.stderr

@@ -1,0 +1,829 @@
+"""What people see: numbers, the tally, the plain and the live display, tables."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from penstock.display import (
+    JsonDisplay,
+    PlainDisplay,
+    Tally,
+    cells,
+    duration,
+    error_lines,
+    megabytes,
+    number,
+    one_line,
+    percent,
+    printable,
+    shorten,
+    size,
+)
+from penstock.display_live import LiveDisplay
+from penstock.events import (
+    Committed,
+    DegreeLowered,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    PartitionFailure,
+    PartitionTiming,
+    Planned,
+    Prepared,
+    Progress,
+    Retrying,
+    SnapshotChanged,
+    Warned,
+    from_line,
+)
+from penstock.model import (
+    Bound,
+    Column,
+    CommitRecord,
+    Key,
+    KeyRange,
+    Partition,
+    PartitionPlan,
+    Snapshot,
+    SourceState,
+)
+from penstock.tables import (
+    make_console,
+    print_plan,
+    print_report,
+    print_status,
+    print_verification,
+)
+
+RUN = "20260714-101500-ab12"
+LABEL = "l_orderkey [1200000, 1800000)"
+REFUSED: Mapping[str, Any] = {
+    "error": "PermanentError",
+    "message": 'null value in column "c"',
+    "transient": False,
+    "side": "target",
+    "sqlstate": "23502",
+    "detail": "Failing row contains (7, null).",
+    "context": "COPY lineitem, line 1000123",
+}
+LOST: Mapping[str, Any] = {
+    "error": "TransientError",
+    "message": "connection lost",
+    "transient": True,
+    "sqlstate": "57P01",
+}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def planned(**changes: Any) -> Planned:
+    values: dict[str, Any] = {
+        "run_id": RUN,
+        "at": "2026-07-14T10:15:00.123+00:00",
+        "strategy": "range",
+        "reasons": ("equal-count bounds from statistics",),
+        "partitions": 4,
+        "committed": 0,
+        "rows": 4_000_000,
+        "bytes": 400_000_000,
+        "fingerprint": "f",
+        "degree": 2,
+        "seconds": 0.1,
+    }
+    return Planned(**{**values, **changes})
+
+
+def opened(partition_id: str, attempt: int = 1, label: str = LABEL) -> Opened:
+    return Opened(run_id=RUN, partition_id=partition_id, attempt=attempt, pid=1, label=label)
+
+
+def moved(
+    kind: type[Progress] | type[Committed],
+    partition_id: str,
+    rows: int,
+    seconds: float = 1.0,
+    attempt: int = 1,
+    **more: Any,
+) -> Progress | Committed:
+    return kind(
+        run_id=RUN,
+        at="2026-07-14T10:15:09.000+00:00",
+        partition_id=partition_id,
+        attempt=attempt,
+        pid=1,
+        rows=rows,
+        bytes=rows * 100,
+        seconds=seconds,
+        wait_source=0.0,
+        wait_target=0.0,
+        **more,
+    )
+
+
+def failed(partition_id: str, error: Mapping[str, Any], attempt: int = 1) -> Failed:
+    return Failed(run_id=RUN, partition_id=partition_id, attempt=attempt, pid=1, error=error)
+
+
+def finished(**changes: Any) -> Finished:
+    values: dict[str, Any] = {
+        "run_id": RUN,
+        "status": "done",
+        "partitions": 4,
+        "committed": 4,
+        "attempts": 5,
+        "rows": 4_000_000,
+        "bytes": 400_000_000,
+        "seconds": 8.0,
+        "wait_source": 3.0,
+        "wait_target": 9.0,
+        "busy": 15.0,
+        "degree": 2,
+        "snapshots": 1,
+    }
+    return Finished(**{**values, **changes})
+
+
+def timing(number: int, seconds: float, label: str = LABEL) -> PartitionTiming:
+    return PartitionTiming(
+        partition_id=f"p{number}",
+        label=label,
+        attempt=1,
+        rows=1_000_000,
+        bytes=100_000_000,
+        seconds=seconds,
+        wait_source=seconds / 4,
+        wait_target=seconds / 2,
+    )
+
+
+def console(width: int = 80, height: int = 24, terminal: bool = False) -> Console:
+    return Console(
+        file=io.StringIO(),
+        width=width,
+        height=height,
+        force_terminal=terminal,
+        color_system=None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={"TERM": "xterm"},
+    )
+
+
+def text_of(shown: Console) -> str:
+    return cast(io.StringIO, shown.file).getvalue()
+
+
+# Numbers and texts
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (number(1234567), "1,234,567"),
+        (number(None), "?"),
+        (number(0.4), "0"),
+        (size(None), "?"),
+        (size(0), "0 B"),
+        (size(99_999), "99,999 B"),
+        (size(1_234_567_890), "1,234.6 MB"),
+        (size(1_234_567_890_000), "1,234.6 GB"),
+        (megabytes(12_345_678), "12.3"),
+        (duration(0), "0.0 s"),
+        (duration(59.9), "59.9 s"),
+        (duration(59.97), "1:00"),
+        (duration(61), "1:01"),
+        (duration(3599.9), "1:00:00"),
+        (duration(3_661), "1:01:01"),
+        (percent(0.999), "99%"),
+        (percent(1.0), "100%"),
+    ],
+)
+def test_numbers(found: str, expected: str) -> None:
+    assert found == expected
+
+
+@pytest.mark.parametrize("width", range(12))
+def test_shortening_keeps_to_the_width_whatever_the_letters(width: int) -> None:
+    for text in ("l_orderkey [12, 23)", "größe ≥ 日本語日本語", "é" * 20):
+        assert cells(shorten(text, width)) <= width
+
+
+def test_shortening_keeps_both_ends() -> None:
+    assert shorten("abcdefghij", 5) == "ab…ij"
+    assert shorten("abcde", 5) == "abcde"
+
+
+def test_data_cannot_drive_the_terminal() -> None:
+    assert printable("a\x1b[31m\r\nb") == "a\\x1b[31m\\r\nb"
+    assert one_line("a\n\x07b\u202e") == "a \\x07b\\u202e"
+    assert error_lines({"message": "no\x1b]0;x\x07", "detail": "one\ntwo"}) == [
+        "no\\x1b]0;x\\x07",
+        "detail: one",
+        "two",
+    ]
+
+
+def test_an_error_says_where_what_and_all_the_server_said() -> None:
+    assert error_lines(REFUSED) == [
+        '[target 23502] null value in column "c"',
+        "detail: Failing row contains (7, null).",
+        "context: COPY lineitem, line 1000123",
+    ]
+    assert error_lines({"error": "WorkerLost"}) == ["WorkerLost"]
+
+
+# The tally
+
+
+def test_tally_adds_up_committed_and_moving_rows() -> None:
+    clock = Clock()
+    tally = Tally(clock=clock)
+    for event in (planned(), opened("p1"), opened("p2")):
+        tally.add(event)
+    clock.now += 2
+    tally.add(moved(Progress, "p1", 500_000, 2))
+    tally.add(moved(Committed, "p2", 1_000_000, 2))
+    assert (tally.rows, tally.bytes) == (1_500_000, 150_000_000)
+    assert (tally.committed, tally.partitions) == (1, 4)
+    assert list(tally.streams) == ["p1"]
+    assert tally.rate() == (750_000, 75_000_000)
+    assert tally.streams["p1"].rate() == (250_000, 25_000_000)
+    assert tally.share() == pytest.approx(1_500_000 / 4_000_000)
+
+
+def test_a_failed_attempt_gives_its_rows_back_but_counts_for_the_rate() -> None:
+    clock = Clock()
+    tally = Tally(clock=clock)
+    for event in (planned(), opened("p1")):
+        tally.add(event)
+    clock.now += 1
+    tally.add(moved(Progress, "p1", 600_000))
+    tally.add(failed("p1", LOST))
+    assert tally.rows == 0
+    assert tally.share() == 0
+    assert tally.rate()[0] == 600_000
+    tally.add(opened("p1", 2))
+    # The first attempt's last words arrive late.
+    tally.add(moved(Progress, "p1", 700_000, attempt=1))
+    assert tally.rows == 0
+
+
+def test_an_already_committed_partition_counts_but_moved_nothing() -> None:
+    clock = Clock()
+    tally = Tally(clock=clock)
+    tally.add(planned())
+    tally.add(opened("p1", 2))
+    clock.now += 1
+    tally.add(moved(Committed, "p1", 1_000_000, attempt=2, already=True))
+    assert tally.committed == 1
+    assert tally.rate() == (0, 0)
+    assert tally.share() == 0.25
+
+
+def test_time_left_follows_from_the_share() -> None:
+    clock = Clock()
+    tally = Tally(clock=clock)
+    tally.add(planned())
+    tally.add(opened("p1"))
+    assert tally.left() is None
+    clock.now += 10
+    tally.add(moved(Progress, "p1", 800_000, 10))
+    assert tally.left() == pytest.approx(40)
+
+
+@pytest.mark.parametrize(
+    ("estimates", "expected"),
+    [
+        ({"rows": None, "bytes": 400_000_000}, 100 / 400),
+        ({"rows": None, "bytes": None}, 1 / 4),
+        # Estimated too low by far: partitions tell more.
+        ({"rows": 1_000, "bytes": 1}, 1 / 4),
+        # Twice too high: what is committed pulls it towards the truth, 1/4.
+        ({"rows": 8_000_000}, 1_000_000 / (0.75 * 8_000_000 + 1_000_000)),
+    ],
+)
+def test_share_uses_the_best_that_is_known(estimates: dict[str, Any], expected: float) -> None:
+    tally = Tally()
+    tally.add(planned(**estimates))
+    tally.add(opened("p1"))
+    tally.add(moved(Committed, "p1", 1_000_000))
+    assert tally.share() == pytest.approx(expected)
+
+
+def test_share_of_a_resumed_run_is_that_of_what_was_left() -> None:
+    tally = Tally()
+    tally.add(planned(committed=2))
+    assert tally.share() == 0
+    assert tally.committed == 2
+    tally.add(opened("p3"))
+    tally.add(moved(Progress, "p3", 500_000))
+    assert tally.share() == pytest.approx(0.25)
+
+
+def test_share_of_chosen_partitions_reaches_the_end() -> None:
+    tally = Tally(only=1)
+    tally.add(planned())
+    tally.add(opened("p3"))
+    tally.add(moved(Progress, "p3", 500_000))
+    assert tally.share() == pytest.approx(0.5)
+    tally.add(moved(Committed, "p3", 1_000_000))
+    assert tally.share() == 1
+    assert tally.committed == 1
+
+
+def test_a_second_plan_starts_over() -> None:
+    tally = Tally()
+    for event in (planned(), opened("p1"), moved(Committed, "p1", 10), planned()):
+        tally.add(event)
+    assert (tally.committed, tally.rows, tally.share()) == (0, 0, 0)
+
+
+# Plain lines
+
+
+def script() -> Iterator[Event]:
+    """A run with everything in it that is worth a line."""
+    yield planned()
+    yield Prepared(run_id=RUN, mode="truncate", already=False)
+    yield SnapshotChanged(run_id=RUN, state="taken", taken_at="2026-07-14T10:15:00Z", message="")
+    yield opened("p1")
+    yield opened("p2")
+    yield moved(Progress, "p1", 500_000)
+    yield failed("p1", LOST)
+    yield Retrying(run_id=RUN, partition_id="p1", attempt=2, delay=1.5)
+    yield DegreeLowered(run_id=RUN, degree=1, message="too many clients")
+    yield Warned(run_id=RUN, message="the snapshot is old")
+    yield failed("p2", REFUSED)
+    yield opened("p1", 2)
+    yield moved(Committed, "p1", 1_000_000, 2.5, attempt=2)
+
+
+EVERYTHING = [
+    "planned: 4 partitions by range, about 4,000,000 rows and 400.0 MB in the source; 2 streams",
+    "    equal-count bounds from statistics",
+    "target prepared (truncate)",
+    "snapshot taken, of 2026-07-14T10:15:00Z",
+    f"failed: p1 ({LABEL}), attempt 1",
+    "    [57P01] connection lost",
+    "retrying: p1, in 1.5 s",
+    "degree lowered to 1: too many clients",
+    "warning: the snapshot is old",
+    f"failed: p2 ({LABEL}), attempt 1",
+    '    [target 23502] null value in column "c"',
+    "    detail: Failing row contains (7, null).",
+    "    context: COPY lineitem, line 1000123",
+]
+
+
+def test_plain_lines_tell_everything_worth_telling() -> None:
+    file = io.StringIO()
+    with PlainDisplay(Tally(clock=Clock()), file, Clock()) as display:
+        for event in script():
+            display.show(event)
+    lines = file.getvalue().splitlines()
+    assert all(re.match(r"\d\d:\d\d:\d\dZ  ", line) for line in lines)
+    assert [line[11:] for line in lines] == [
+        *EVERYTHING,
+        "committed: p1, 1,000,000 rows, 100.0 MB in 2.5 s (1 of 4)",
+    ]
+    assert lines[0].startswith("10:15:00Z")
+
+
+def test_plain_progress_comes_every_few_seconds_and_no_more() -> None:
+    clock = Clock()
+    file = io.StringIO()
+    display = PlainDisplay(Tally(clock=clock), file, clock)
+    display.show(planned())
+    display.show(opened("p1"))
+    file.truncate(0)
+    file.seek(0)
+    for second in range(1, 12):
+        clock.now += 1
+        display.show(moved(Progress, "p1", second * 100_000, second))
+    assert [line[11:] for line in file.getvalue().splitlines()] == [
+        "progress: 12%, 0 of 4 partitions, 500,000 rows, 100,000 rows/s, 10.0 MB/s, "
+        "about 35.0 s left",
+        "progress: 25%, 0 of 4 partitions, 1,000,000 rows, 100,000 rows/s, 10.0 MB/s, "
+        "about 30.0 s left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            planned(committed=3, rows=None, bytes=None, degree=1),
+            "planned: 4 partitions by range, 3 of them committed before; 1 stream",
+        ),
+        (
+            Prepared(run_id=RUN, mode="append", already=True),
+            "target had been prepared before (append)",
+        ),
+        (
+            SnapshotChanged(run_id=RUN, state="lost", taken_at="", message="holder\nis gone"),
+            "snapshot lost: holder is gone",
+        ),
+        (
+            moved(Committed, "p1", 5, already=True),
+            "committed: p1, by an earlier attempt (0 of 0)",
+        ),
+    ],
+)
+def test_plain_variants(event: Event, expected: str) -> None:
+    file = io.StringIO()
+    PlainDisplay(Tally(), file).show(event)
+    assert file.getvalue().splitlines()[0][11:] == expected
+
+
+def test_json_lines_are_the_events() -> None:
+    file = io.StringIO()
+    events = [*script(), finished(failures=(), timings=(timing(1, 1.0),))]
+    with JsonDisplay(Tally(), file) as display:
+        for event in events:
+            display.show(event)
+    assert [from_line(line) for line in file.getvalue().splitlines()] == events
+
+
+# The live display
+
+
+def live(width: int = 80, height: int = 24) -> tuple[LiveDisplay, Console, Clock]:
+    clock = Clock()
+    shown = console(width, height, terminal=True)
+    return LiveDisplay(Tally(clock=clock), shown, "public.lineitem"), shown, clock
+
+
+def rendered(display: LiveDisplay, width: int = 80, height: int = 24) -> list[str]:
+    # Without a terminal: the text alone, as wide as asked for.
+    shown = console(width, height)
+    shown.print(display.render())
+    return [line.rstrip() for line in text_of(shown).splitlines()]
+
+
+def test_live_lines_show_the_whole_and_every_stream() -> None:
+    display, _, clock = live()
+    for event in (planned(), opened("p1"), opened("p2", 3, "l_orderkey < 7")):
+        display.show(event)
+    clock.now += 10
+    display.show(moved(Progress, "p2", 1_000_000, 10.0, attempt=3))
+    display.show(moved(Progress, "p1", 200_000, 10.0))
+    title, bar, figures, empty, heading, first, second, *_ = rendered(display)
+    assert title == f"public.lineitem  run {RUN}"
+    assert bar.endswith(" 30% 0/4 partitions")
+    assert figures.split("   ") == [
+        "1,200,000 rows",
+        "120,000 rows/s",
+        "12.0 MB/s",
+        "about 23.3 s left",
+        "10.0 s elapsed",
+    ]
+    assert empty == ""
+    assert heading.split("  ")[0] == "partition"
+    assert first.split() == ["p1", *LABEL.split(), "200,000", "20,000", "2.0"]
+    assert second.split()[:5] == ["p2", "#3", "l_orderkey", "<", "7"]
+
+
+def test_live_shows_a_stream_that_stands_still() -> None:
+    display, _, clock = live()
+    display.show(planned())
+    display.show(opened("p1"))
+    clock.now += 4
+    assert "idle" not in "\n".join(rendered(display))
+    clock.now += 8.5
+    assert "idle 12.5 s" in rendered(display)[5]
+
+
+@pytest.mark.parametrize("width", [10, 20, 30, 36, 40, 48, 59, 60, 80, 200])
+def test_live_never_is_wider_than_the_terminal_nor_cuts_a_number(width: int) -> None:
+    display, _, clock = live(width)
+    display.show(planned(partitions=100_000, rows=10**11))
+    display.show(opened("p1", label="größe [日本語日本語日本語日本語, 日本語日本語日本語日本語)"))
+    clock.now += 10
+    display.show(moved(Progress, "p1", 1_234_567, 10.0))
+    lines = rendered(display, width)
+    assert max(cells(line) for line in lines) <= width
+    if width >= 30:
+        assert "1,234,567" in lines[5]
+    assert len(lines) <= 7
+
+
+def test_live_never_is_higher_than_the_terminal() -> None:
+    display, _, _ = live(height=12)
+    display.show(planned(partitions=64, degree=64))
+    for index in range(64):
+        display.show(opened(f"p{index}"))
+    lines = rendered(display, height=12)
+    assert len(lines) < 12
+    assert "and 60 more streams" in lines
+
+
+def test_live_before_the_plan_and_while_ending() -> None:
+    display, _, _ = live()
+    assert rendered(display)[0] == "public.lineitem  connecting"
+    assert rendered(display)[1].endswith("planning")
+    display.tally.cancelling = True
+    assert rendered(display)[0] == "interrupted: ending the streams"
+
+
+def test_live_keeps_notes_above_and_leaves_the_screen_as_it_was() -> None:
+    display, shown, _ = live(width=100)
+    with display:
+        for event in script():
+            display.show(event)
+    out = text_of(shown)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out)
+    lines = [line.rstrip() for line in plain.replace("\r", "\n").splitlines()]
+    assert [line for line in lines if line in EVERYTHING] == EVERYTHING
+    assert out.count("\x1b[?25l") == out.count("\x1b[?25h") == 1
+
+
+def test_live_ends_cleanly_on_an_exception() -> None:
+    display, shown, _ = live()
+    with pytest.raises(ZeroDivisionError), display:
+        raise ZeroDivisionError
+    assert text_of(shown).count("\x1b[?25h") == 1
+
+
+# Tables
+
+
+def report(event: Finished, width: int = 80, before: int = 0) -> list[str]:
+    shown = console(width)
+    print_report(shown, event, f"penstock resume {RUN} --source env:A --target env:B", before)
+    return [line.rstrip() for line in text_of(shown).splitlines()]
+
+
+def test_report_of_a_run_that_is_done() -> None:
+    lines = report(finished(timings=tuple(timing(i, 9.0 - i) for i in range(8))))
+    assert lines[:7] == [
+        f"run {RUN} done",
+        "  partitions  4 of 4 committed",
+        "  attempts    5",
+        "  rows        4,000,000",
+        "  bytes       400.0 MB",
+        "  time        8.0 s, 2 streams",
+        "  rate        500,000 rows/s, 50.0 MB/s",
+    ]
+    table = {line[2:20]: line[20:].split() for line in lines}
+    assert table["waiting for source"] == ["3.0", "20.0"]
+    assert table["waiting for target"] == ["9.0", "60.0"]
+    assert next(line for line in lines if line.startswith("  rest")).split() == [
+        "rest",
+        "3.0",
+        "20.0",
+    ]
+    slow = [line.split() for line in lines if line.startswith("  p") and "%" in line]
+    assert [words[0] for words in slow] == ["p0", "p1", "p2", "p3", "p4"]
+    assert slow[0][-5:] == ["1,000,000", "9.0", "11.1", "25%", "50%"]
+    assert not any("resume" in line or "snapshots" in line for line in lines)
+
+
+def test_report_of_a_failed_run_says_why_and_how_to_go_on() -> None:
+    failure = PartitionFailure(partition_id="p2", label=LABEL, attempts=3, error=REFUSED)
+    lines = report(finished(status="failed", committed=3, failures=(failure,)), before=1)
+    assert lines[0] == f"run {RUN} failed"
+    assert lines[1].endswith("3 of 4 committed, 1 of them before this execution")
+    start = lines.index("failures")
+    assert lines[start + 1 :] == [
+        f"  p2 ({LABEL}), 3 attempts",
+        '    [target 23502] null value in column "c"',
+        "    detail: Failing row contains (7, null).",
+        "    context: COPY lineitem, line 1000123",
+        "",
+        "go on with",
+        f"  penstock resume {RUN} --source env:A --target env:B",
+    ]
+
+
+def test_report_warns_of_more_than_one_moment() -> None:
+    assert "  snapshots   2: the rows are not all of one moment" in report(finished(snapshots=2))
+
+
+def test_report_of_nothing_moved_divides_by_nothing() -> None:
+    lines = report(finished(rows=0, bytes=0, seconds=0.0, busy=0.0, attempts=0))
+    assert "  rate        0 rows/s, 0.0 MB/s" in lines
+    assert not any("time went" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [30, 40, 50, 60, 76, 80, 120])
+def test_tables_keep_to_the_width_and_numbers_whole(width: int) -> None:
+    wide = "größe [日本語日本語日本語日本語, 日本語日本語日本語日本語)" * 2
+    lines = report(finished(timings=(timing(1, 1234.5, wide), timing(2, 1, wide))), width)
+    table = lines[next(i for i, line in enumerate(lines) if "slowest" in line) :]
+    rows = [line for line in table if re.match(r"  p\d", line)]
+    assert len(rows) == 2
+    assert max(cells(line) for line in rows) <= width
+    assert "1,234.5" in rows[0]
+    assert ("1,000,000" in rows[0]) == (width >= 36)
+
+
+def test_a_terminal_wraps_a_message_under_its_beginning() -> None:
+    error = {"message": "word " * 40}
+    failure = PartitionFailure(partition_id="p2", label=LABEL, attempts=1, error=error)
+    shown = console(60, terminal=True)
+    print_report(shown, finished(status="failed", committed=3, failures=(failure,)), "penstock")
+    lines = [line for line in text_of(shown).splitlines() if "word" in line]
+    assert len(lines) == 4
+    assert all(line.startswith("    word") for line in lines)
+
+
+def plan_of(count: int, rows: int | None = 1_000_000) -> PartitionPlan:
+    key = Key("id")
+    return PartitionPlan(
+        strategy="range",
+        reasons=("because [bold]it[/bold] is so",),
+        warnings=("last analyzed long ago",),
+        columns=(Column("id", "bigint"),),
+        rows=rows and rows * count,
+        bytes=None,
+        partitions=tuple(
+            Partition(
+                f"p{index:04}",
+                KeyRange(key, Bound("int8", str(index)), Bound("int8", str(index + 1))),
+                rows,
+                100_000_000,
+            )
+            for index in range(count)
+        ),
+    )
+
+
+def plan_lines(plan: PartitionPlan, width: int = 80) -> list[str]:
+    shown = console(width)
+    print_plan(shown, plan)
+    return [line.rstrip() for line in text_of(shown).splitlines()]
+
+
+def test_plan_says_what_and_why() -> None:
+    lines = plan_lines(plan_of(2))
+    assert lines[:5] == [
+        "2 partitions by range",
+        "  because [bold]it[/bold] is so",
+        "warning: last analyzed long ago",
+        "  estimated rows   2,000,000",
+        "  estimated bytes  unknown",
+    ]
+    assert lines[-2].split() == ["p0000", "id", "[0,", "1)", "1,000,000", "100.0", "MB"]
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1, 1), (40, 40), (41, 30), (1234, 30)])
+def test_a_long_plan_shows_its_ends_and_says_how_much_is_left_out(count: int, shown: int) -> None:
+    plan = plan_of(count, rows=None)
+    lines = plan_lines(plan)
+    ids = [line.split()[0] for line in lines if re.match(r"p\d{4}", line)]
+    known = [partition.id for partition in plan.partitions]
+    if shown == count:
+        assert ids == known
+        assert "left out" not in "\n".join(lines)
+    else:
+        assert ids == known[:20] + known[-10:]
+        assert lines[-1] == (
+            f"30 of {count:,} partitions shown, {count - 30:,} left out: --json gives all of them"
+        )
+
+
+def run_status(**changes: Any) -> Any:
+    spec = {
+        "source": "postgresql://me@src/shop",
+        "target": "env:DW",
+        "table": "public.lineitem",
+        "target_table": "dw.lineitem",
+        "mode": "truncate",
+        "key": "id",
+        "where": "id > 0",
+        "columns": None,
+    }
+    values: dict[str, Any] = {
+        "run_id": RUN,
+        "spec": spec,
+        "plan": plan_of(40),
+        "source_state": SourceState("", "", ""),
+        "snapshots": (Snapshot("t", "2026"),),
+        "status": "running",
+        "created_at": "2026-07-14T10:15:00Z",
+        "prepared_at": None,
+        "finished_at": None,
+        "failures": ({"partition_id": "p0007", "label": LABEL, "attempts": 3, "error": REFUSED},),
+    }
+    running = SimpleNamespace(
+        partition_id="p0003", attempt=2, state="COPY", since="2026-07-14", bytes=None
+    )
+    return SimpleNamespace(
+        run=SimpleNamespace(**{**values, **changes}),
+        committed=tuple(
+            CommitRecord(f"p{index:04}", 1, 1_000_000, 100_000_000, "", "") for index in (0, 1, 5)
+        ),
+        running=(running,),
+    )
+
+
+def test_status_says_how_far_a_run_is() -> None:
+    shown = console()
+    print_status(shown, run_status())
+    lines = [line.rstrip() for line in text_of(shown).splitlines()]
+    facts = {line[2:12].strip(): line[12:].strip() for line in lines if line.startswith("  ")}
+    assert lines[0] == f"run {RUN} running"
+    assert facts["table"] == "public.lineitem to dw.lineitem"
+    assert facts["strategy"] == "range of id"
+    assert facts["where"] == "id > 0"
+    assert facts["partitions"] == "3 of 40 committed"
+    assert facts["rows"] == "3,000,000"
+    assert facts["bytes"] == "300.0 MB"
+    assert facts["pending"] == "36: p0002, p0004, p0006 to p0039"
+    running = lines[lines.index("running attempts") + 2]
+    assert running.split() == ["p0003", "2", "?", "COPY", "2026-07-14"]
+    assert f"  p0007 ({LABEL}), 3 attempts" in lines
+    assert "    context: COPY lineitem, line 1000123" in lines
+
+
+def test_status_shortens_what_is_pending() -> None:
+    status = run_status()
+    every_other = [CommitRecord(f"p{index:04}", 1, 1, 1, "", "") for index in range(0, 40, 2)]
+    status.committed = tuple(every_other)
+    status.running = ()
+    shown = console(200)
+    print_status(shown, status)
+    pending = next(line for line in text_of(shown).splitlines() if "pending" in line)
+    assert pending.split("pending")[1].strip() == (
+        "20: " + ", ".join(f"p{index:04}" for index in range(1, 25, 2)) + " and 8 more"
+    )
+
+
+def check(index: int | None, ok: bool = True, note: str = "") -> Any:
+    return SimpleNamespace(
+        partition_id=None if index is None else f"p{index:04}",
+        label="" if index is None else LABEL,
+        committed=1_000,
+        source=None,
+        target=1_000 if ok else 999,
+        ok=ok,
+        note=note,
+    )
+
+
+def verification_lines(checks: list[Any], ok: bool) -> list[str]:
+    shown = console()
+    verification = SimpleNamespace(run_id=RUN, ok=ok, checks=tuple(checks), notes=("counted",))
+    print_verification(shown, cast(Any, verification))
+    return [line.rstrip() for line in text_of(shown).splitlines()]
+
+
+def test_verification_shows_what_was_compared() -> None:
+    lines = verification_lines([check(None), check(1), check(2, False, "one row is gone")], False)
+    assert lines[:2] == [f"run {RUN} NOT verified", "  counted"]
+    rows = [line.split() for line in lines]
+    assert ["whole", "run", "1,000", "1,000", "ok"] in rows
+    assert ["p0002", *LABEL.split(), "1,000", "999", "WRONG"] in rows
+    assert lines[-1] == "  p0002: one row is gone"
+
+
+def test_a_long_verification_keeps_everything_that_is_wrong() -> None:
+    checks = [check(None), *(check(index, ok=index not in (50, 70)) for index in range(80))]
+    lines = verification_lines(checks, False)
+    ids = [line.split()[0] for line in lines if re.match(r"p\d{4}", line)]
+    assert ids == [*(f"p{index:04}" for index in range(20)), "p0050", "p0070"]
+    assert sum(line.startswith("whole run") for line in lines) == 1
+    assert lines[-1] == "58 checks that agree left out: --json gives all"
+    assert verification_lines([check(1)], True)[0] == f"run {RUN} verified"
+
+
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("COLORTERM", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    def report_text() -> str:
+        shown = make_console(io.StringIO())
+        print_report(shown, finished(), "")
+        return text_of(shown)
+
+    green = "\x1b[1;32mdone"
+    assert green in report_text()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "done" in report_text()
+    assert green not in report_text()
+
+
+def test_no_markup_in_data_is_obeyed() -> None:
+    shown = make_console(io.StringIO())
+    error = {"message": "[red]x[/red] :smile:"}
+    failure = PartitionFailure(partition_id="[b]", label="[/]", attempts=1, error=error)
+    print_report(shown, finished(failures=(failure,)), "")
+    assert "[b] ([/]), 1 attempt" in text_of(shown)
+    assert "[red]x[/red] :smile:" in text_of(shown)
