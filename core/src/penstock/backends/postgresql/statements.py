@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+
 from psycopg import sql
 
 from penstock.model import TableRef
