@@ -6,23 +6,29 @@ for event in copy(CopySpec(source="env:SRC", target="env:DST", table="public.ord
     print(event)
 """
 
-from penstock.engine import RunStatus, control_ddl, copy, plan, resume, status, verify
-from penstock.errors import (
-    Interrupted,
-    PenstockError,
-    PermanentError,
-    PlanningError,
-    RunFailed,
-    RunFailedTransiently,
-    SnapshotLost,
-    SpecMismatch,
-    TransientError,
-    UsageError,
-)
-from penstock.events import Event
-from penstock.model import CommitRecord, Partition, PartitionPlan
-from penstock.spec import CopySpec
-from penstock.verification import Verification
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.engine import RunStatus, control_ddl, copy, plan, resume, status, verify
+    from penstock.errors import (
+        Interrupted,
+        PenstockError,
+        PermanentError,
+        PlanningError,
+        RunFailed,
+        RunFailedTransiently,
+        SnapshotLost,
+        SpecMismatch,
+        TransientError,
+        UsageError,
+    )
+    from penstock.events import Event
+    from penstock.model import CommitRecord, Partition, PartitionPlan
+    from penstock.spec import CopySpec
+    from penstock.verification import Verification
 
 __all__ = [
     "CommitRecord",
@@ -49,3 +55,19 @@ __all__ = [
     "status",
     "verify",
 ]
+
+_HOMES = {
+    "engine": ("RunStatus", "control_ddl", "copy", "plan", "resume", "status", "verify"),
+    "events": ("Event",),
+    "model": ("CommitRecord", "Partition", "PartitionPlan"),
+    "spec": ("CopySpec",),
+    "verification": ("Verification",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # On first use: a worker imports this package too, and needs none of it.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((module for module, names in _HOMES.items() if name in names), "errors")
+    return getattr(import_module(f"{__name__}.{home}"), name)

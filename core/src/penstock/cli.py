@@ -32,6 +32,8 @@ from penstock.errors import (
     EXIT_USAGE,
     Interrupted,
     PenstockError,
+    RunFailed,
+    RunFailedTransiently,
 )
 from penstock.options import (
     add_connections,
@@ -157,7 +159,7 @@ def make_parser() -> argparse.ArgumentParser:
             epilog="\n".join(epilog),
         )
 
-    asked = "[FILE] --source URL --target URL --table SCHEMA.NAME [options]"
+    asked = "[FILE] --source URL --target URL --table NAME [options]"
     for name, text, examples in (
         ("plan", "show how a table would be cut, and why; changes nothing", ()),
         ("copy", "copy a table", (_COPY_EXAMPLES,)),
@@ -287,7 +289,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.only:
         go_on += ["--only", *arguments.only]
     only = len(set(arguments.only))
-    return _watch(events, arguments, title="", go_on=go_on, only=only, exists=True)
+    return _watch(events, arguments, title="", go_on=go_on, only=only)
 
 
 def _watch(
@@ -297,14 +299,12 @@ def _watch(
     title: str,
     go_on: list[str],
     only: int = 0,
-    exists: bool = False,
 ) -> int:
     """Show a run's events to their end, and its report.
 
     Parameters:
         go_on: the words of the command that goes on with the run, the run's id still missing.
         only: how many partitions were asked for, where not all of the plan's were.
-        exists: an earlier execution has prepared the target.
     """
     display = _open_display(json=arguments.json, title=title, only=only)
     failure: BaseException | None = None
@@ -327,27 +327,23 @@ def _watch(
         with _stdout_console() as console:
             before = tally.planned.committed if tally.planned else 0
             print_report(console, finished, command, before)
+    complete = finished is not None and finished.status in ("done", "partial")
+    if complete and isinstance(failure, Interrupted | KeyboardInterrupt):
+        # The signal came after the end.
+        failure = None
     if failure is None:
         return EXIT_DONE
-    if finished is not None and isinstance(failure, Interrupted | KeyboardInterrupt):
-        if finished.status in ("done", "partial"):
-            # The signal came after the end.
-            return EXIT_DONE
-        if isinstance(failure, KeyboardInterrupt):
-            failure = Interrupted("interrupted")
-    if finished is not None and isinstance(failure, PenstockError):
+    if finished is not None and isinstance(failure, RunFailed | RunFailedTransiently):
         # The report has said it all.
-        kind = "" if isinstance(failure, Interrupted) else "error: "
-        _say(kind + failure.message.partition("\n")[0])
+        _say(f"error: {failure.message}".partition("\n")[0])
         code = failure.exit_code
     else:
         code = _tell(failure)
     if finished is not None and not arguments.json:
         return code
-    if tally.prepared or (exists and tally.run_id):
+    if tally.run_id:
+        # The engine says nothing before the run is in the target.
         _say(f"go on with: {command}")
-    elif tally.run_id:
-        _say("the target was not prepared yet: no row was copied")
     return code
 
 

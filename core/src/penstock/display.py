@@ -6,7 +6,7 @@ import time
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
@@ -167,7 +167,6 @@ class Tally:
         self.started = clock()
         self.run_id = ""
         self.planned: Planned | None = None
-        self.prepared = False
         self.finished: Finished | None = None
         self.cancelling = False
         """A signal has come; the streams are being ended."""
@@ -189,11 +188,14 @@ class Tally:
         self.run_id = event.run_id
         match event:
             case Planned():
-                # A second plan means that the run starts over.
                 self._forget()
                 self.planned = event
-            case Prepared():
-                self.prepared = True
+            case Prepared(already=False) if self.planned is not None:
+                # Once per run, unless the run starts over.
+                self._forget()
+                self.planned = replace(self.planned, committed=0)
+            case SnapshotChanged(state="lost"):
+                self.streams.clear()
             case Opened():
                 self._open(event)
             case Progress():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ from penstock.errors import (
     SnapshotLost,
     TransientError,
 )
-from penstock.events import Event, Finished, PartitionFailure, Planned, Prepared
+from penstock.events import Committed, Event, Finished, PartitionFailure, Planned, Prepared
 from penstock.model import Partition, PartitionPlan
 from penstock.report import Report
 from penstock.source_view import SourceView
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 # A server that restarts is back by then; after it, the run's state can still be had by `status`.
 RECONNECT_SECONDS = 60.0
+# Who cancels does not want to wait for a server that does not answer.
+BRIEFLY = 1.0
 
 
 class Execution:
@@ -68,6 +71,7 @@ class Execution:
         self._view = view
         self._report = Report(run_id)
         self._failures: tuple[PartitionFailure, ...] = ()
+        self._done: set[str] = set()
         view.planned_by(plan.strategy)
 
     def run(self, partitions: Sequence[Partition], *, seconds: float) -> Iterator[Event]:
@@ -81,8 +85,8 @@ class Execution:
         """
         status = "interrupted"
         try:
-            committed = self._committed()
-            yield self._planned(len(committed), seconds)
+            self._done = self._committed()
+            yield self._planned(len(self._done), seconds)
             yield self._prepare()
             try:
                 yield from self._copy(partitions)
@@ -97,8 +101,11 @@ class Execution:
             yield self._finish(status)
         finally:
             # Whatever ended this: the target should say so, if it can be told.
-            with contextlib.suppress(PenstockError):
-                self._set_status(status)
+            if status == "interrupted":
+                _briefly(lambda: self._set_status(status))
+            else:
+                with contextlib.suppress(PenstockError):
+                    self._set_status(status)
             if self._reconnected is not None:
                 self._reconnected.close()
         if status == "failed":
@@ -126,14 +133,16 @@ class Execution:
 
     def _copy(self, partitions: Sequence[Partition]) -> Iterator[Event]:
         while True:
-            committed = self._committed()
-            pending = [partition for partition in partitions if partition.id not in committed]
+            self._done = self._committed()
+            pending = [partition for partition in partitions if partition.id not in self._done]
             if not pending:
                 return
             supervisor = self._supervisor(len(pending))
             try:
                 for event in supervisor.run(pending):
                     self._report.add(event)
+                    if isinstance(event, Committed):
+                        self._done.add(event.partition_id)
                     yield event
                 return
             except SnapshotLost as error:
@@ -194,22 +203,18 @@ class Execution:
         return {record.partition_id for record in records}
 
     def _status(self, partitions: Sequence[Partition]) -> str:
-        committed = self._committed()
-        if all(partition.id in committed for partition in self._plan.partitions):
+        self._done = self._committed()
+        if all(partition.id in self._done for partition in self._plan.partitions):
             return "done"
-        if all(partition.id in committed for partition in partitions):
+        if all(partition.id in self._done for partition in partitions):
             return "partial"
         return "failed"
 
     def _finish(self, status: str) -> Finished:
-        try:
-            committed = len(self._committed())
-        except PenstockError:
-            committed = 0
         return self._report.finish(
             status,
             partitions=len(self._plan.partitions),
-            committed=committed,
+            committed=len(self._done),
             degree=self._degree,
             snapshots=self._view.count,
             failures=self._failures,
@@ -258,3 +263,15 @@ class Execution:
                     self._drop()
                 return call(self._catalog().control)
         raise AssertionError("unreachable")
+
+
+def _briefly(call: Callable[[], None]) -> None:
+    """Try something for a second, on a thread that may be left behind."""
+
+    def attempt() -> None:
+        with contextlib.suppress(PenstockError):
+            call()
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(BRIEFLY)

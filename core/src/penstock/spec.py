@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from penstock.errors import UsageError
-from penstock.model import TableRef
+from penstock.model import Partition, TableRef
 
 STRATEGIES = ("auto", "ctid", "range", "hash", "values", "time", "whole")
 MODES = ("append", "truncate", "replace")
@@ -441,3 +441,12 @@ class WorkerSpec:
             raw[name] = TableRef(*raw[name])
         raw["columns"] = tuple(raw["columns"])
         return cls(**raw)
+
+
+QUIT = json.dumps({"quit": True})
+"""Tells a worker that there is nothing more to do."""
+
+
+def request_line(partition: Partition, attempt: int) -> str:
+    """Tells a worker to copy a partition."""
+    return json.dumps({"partition": partition.as_json(), "attempt": attempt})

@@ -31,8 +31,7 @@ from penstock.events import (
     from_line,
 )
 from penstock.model import Partition
-from penstock.spec import WorkerSpec
-from penstock.worker import QUIT, request_line
+from penstock.spec import QUIT, WorkerSpec, request_line
 
 TICK = 0.5
 # A worker shows every second that it lives; one that does not for so long was stopped.

@@ -17,7 +17,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
 from types import FrameType
 from typing import Any, BinaryIO
 
@@ -29,12 +29,8 @@ from penstock.spec import WorkerSpec
 from penstock.stream import Meter, Waiter, relay
 
 PROGRESS_INTERVAL = 1.0
-QUIT = json.dumps({"quit": True})
-
-
-def request_line(partition: Partition, attempt: int) -> str:
-    """A partition as a worker expects it on stdin."""
-    return json.dumps({"partition": partition.as_json(), "attempt": attempt})
+# A worker whose parent is gone ends within this, whatever it does.
+ORPHAN_SECONDS = 4.0
 
 
 class Worker:
@@ -45,7 +41,7 @@ class Worker:
         self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._current: tuple[Partition, int, Meter] | None = None
         self._cancelled = False
-        self._committing = False
+        self._shielded = False
         self._reader: Reader = load_backend(spec.source_backend).reader(spec)
         self._writer: Writer = load_backend(spec.target_backend).writer(spec)
 
@@ -61,7 +57,7 @@ class Worker:
         except Interrupted:
             return EXIT_INTERRUPTED
         finally:
-            self._cancelled = True  # a second signal must not break the clean-up
+            self._shielded = True
             self._abandon()
         return EXIT_DONE
 
@@ -71,23 +67,22 @@ class Worker:
                 self._requests.put(None)
                 return
             self._requests.put(line.decode())
-        # A signal reaches the main thread wherever it waits.
+        # A signal reaches the main thread wherever it waits; if it is stuck all the same, the
+        # servers see the sockets close.
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(ORPHAN_SECONDS)
+        os._exit(EXIT_INTERRUPTED)
 
     def _on_cancel(self, signum: int, frame: FrameType | None) -> None:
-        if not self._cancelled:
-            self._cancelled = True
-            if not self._committing:
-                raise Interrupted("cancelled")
+        self._cancelled = True
+        if not self._shielded:
+            self._shielded = True
+            raise Interrupted("cancelled")
 
-    @contextlib.contextmanager
-    def _uninterrupted(self) -> Iterator[None]:
-        """What becomes of a commit must be known before a cancellation takes effect."""
-        self._committing = True
-        try:
-            yield
-        finally:
-            self._committing = False
+    def _lower_shield(self) -> None:
+        self._shielded = False
+        if self._cancelled:
+            raise Interrupted("cancelled")
 
     def _attempt(self, partition: Partition, attempt: int) -> None:
         meter = Meter()
@@ -97,31 +92,31 @@ class Worker:
         try:
             already = not self._move(partition, attempt, meter)
         except BaseException as error:
+            self._shielded = True
             self._current = None
-            self._cancelled, cancelled = True, self._cancelled
             self._abandon()
-            self._cancelled = cancelled
-            if not isinstance(error, PenstockError):
-                self._emit(Failed(**ids, error=_bug(error)))
+            said = error.as_json() if isinstance(error, PenstockError) else _bug(error)
+            self._emit(Failed(**ids, error=said))
+            if not isinstance(error, PenstockError) or isinstance(error, Interrupted):
                 raise
-            self._emit(Failed(**ids, error=error.as_json()))
-            if isinstance(error, Interrupted):
-                raise
-            return
-        self._current = None
-        self._emit(Committed(**self._moved(partition, attempt, meter), already=already))
-        if self._cancelled:
-            raise Interrupted("cancelled")
+        else:
+            self._current = None
+            self._emit(Committed(**self._moved(partition, attempt, meter), already=already))
+        self._lower_shield()
 
     def _move(self, partition: Partition, attempt: int, meter: Meter) -> bool:
-        """Move and commit one partition; False where an earlier attempt has committed it."""
+        """Move and commit one partition; False where an earlier attempt has committed it.
+
+        From the commit on, a cancellation waits: first it must be known and said what became of
+        it. `_attempt` lowers the shield.
+        """
         waiter = Waiter(meter, self._spec.stall_timeout)
         self._reader.label(f"penstock:{self._spec.run_id}:{partition.id}:{attempt}")
         if not self._writer.begin(partition, attempt, waiter):
             return False
         meter.rows = relay(self._reader, self._writer, partition, waiter, meter)
-        with self._uninterrupted():
-            self._writer.commit(meter.rows, meter.bytes)
+        self._shielded = True
+        self._writer.commit(meter.rows, meter.bytes)
         return True
 
     def _abandon(self) -> None:

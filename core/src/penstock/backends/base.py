@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from penstock.errors import PermanentError, UsageError
 from penstock.model import (
@@ -29,6 +28,9 @@ from penstock.model import (
     TableRef,
 )
 from penstock.spec import WorkerSpec
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 ENTRY_POINTS = "penstock.backends"
 
@@ -394,6 +396,12 @@ class Backend(Protocol):
         ...
 
 
+def _entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - workers never search
+
+    return entry_points(group=ENTRY_POINTS)
+
+
 def find_backend(url: str, flag: str) -> tuple[Backend, str]:
     """The backend of a URL's scheme, and its ``module:attribute``.
 
@@ -401,7 +409,7 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
         UsageError: no backend has that scheme, or its driver is not installed.
     """
     scheme = url.partition("://")[0].lower()
-    known = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    known = {entry.name: entry for entry in _entry_points()}
     if scheme not in known:
         raise UsageError(
             f"{flag}: expected a URL with one of the schemes {', '.join(sorted(known))}; "
@@ -424,7 +432,7 @@ def only_scheme() -> str:
     Raises:
         UsageError: there are several.
     """
-    entries = {entry.value: entry.name for entry in entry_points(group=ENTRY_POINTS)}
+    entries = {entry.value: entry.name for entry in _entry_points()}
     if len(entries) != 1:
         raise UsageError(f"--target: expected a URL, to tell {', '.join(entries.values())} apart")
     return next(iter(entries.values()))

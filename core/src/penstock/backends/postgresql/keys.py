@@ -184,7 +184,7 @@ def windows(
     if len(rows) > limit:
         raise PlanningError(
             f"--interval {interval!r}: more than {limit:,} windows from {low} to {high}; expected "
-            "a wider interval, or a --where that spans less"
+            "a wider interval"
         )
     return tuple(Bound(type_, text) for (text,) in rows), origin
 

@@ -24,8 +24,9 @@ WITH stats AS (
 ), weighted AS (
     SELECT bound AS {column_name}, sum(share)::float8 AS share FROM points GROUP BY bound
 )
+-- The output has another name than the key, lest ORDER BY sorts the text.
 SELECT
-    {key}::text,
+    {key}::text AS bound_text,
     share,
     (SELECT null_frac FROM stats),
     (SELECT coalesce(cardinality(bounds), 0) FROM stats),

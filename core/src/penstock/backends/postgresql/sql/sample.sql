@@ -1,10 +1,10 @@
 -- Weighted bounds of a column from a few blocks, where there are no statistics.
 SELECT
-    value::text,
+    sample.value::text AS bound_text,
     count(*) / sum(count(*)) OVER ()::float8
 FROM (
     SELECT {key} AS value FROM {table} TABLESAMPLE SYSTEM ({percent})
     WHERE {key} IS NOT NULL AND {condition}
 ) AS sample
-GROUP BY value
-ORDER BY value
+GROUP BY sample.value
+ORDER BY sample.value

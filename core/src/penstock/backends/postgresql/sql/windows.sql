@@ -3,8 +3,8 @@
 WITH asked AS (
     SELECT {interval}::interval AS width
 ), series AS (
-    SELECT DISTINCT start::{type} AS start
-    FROM asked, generate_series(
+    -- In the select list the series is made row by row, and so ends at the limit.
+    SELECT generate_series(
         date_trunc(
             CASE
                 WHEN width >= interval '1 month' THEN 'year'
@@ -18,11 +18,14 @@ WITH asked AS (
         {high}::{type}::timestamp,
         width
     ) AS start
+    FROM asked
     LIMIT {limit}
+), distinct_starts AS (
+    SELECT DISTINCT start::{type} AS start FROM series
 ), candidates AS (
-    SELECT start AS {column_name}, lead(start) OVER (ORDER BY start) AS following FROM series
+    SELECT start AS {column_name}, lead(start) OVER (ORDER BY start) AS following FROM distinct_starts
 )
-SELECT {column_name}::text
+SELECT {column_name}::text AS start_text
 FROM candidates
 WHERE {condition} OR following IN (SELECT {column_name} FROM candidates WHERE {condition})
 ORDER BY {column_name}
