@@ -245,6 +245,8 @@ def test_an_error_says_where_what_and_all_the_server_said() -> None:
         "context: COPY lineitem, line 1000123",
     ]
     assert error_lines({"error": "WorkerLost"}) == ["WorkerLost"]
+    lost = {"message": "target: connection lost", "side": "target", "sqlstate": "57P01"}
+    assert error_lines(lost) == ["[57P01] target: connection lost"]
 
 
 # The tally
@@ -346,10 +348,18 @@ def test_share_of_chosen_partitions_reaches_the_end() -> None:
     assert tally.committed == 1
 
 
-def test_a_second_plan_starts_over() -> None:
+def test_a_run_that_starts_over_forgets_what_was_committed() -> None:
     tally = Tally()
-    for event in (planned(), opened("p1"), moved(Committed, "p1", 10), planned()):
+    lost = SnapshotChanged(run_id=RUN, state="lost", taken_at="", message="")
+    for event in (planned(committed=1), opened("p1"), moved(Committed, "p1", 10), opened("p2")):
         tally.add(event)
+    assert (tally.committed, list(tally.streams)) == (2, ["p2"])
+    tally.add(lost)
+    assert (tally.committed, list(tally.streams)) == (2, [])
+    # Another snapshot is accepted.
+    tally.add(Prepared(run_id=RUN, mode="truncate", already=True))
+    assert tally.committed == 2
+    tally.add(Prepared(run_id=RUN, mode="truncate", already=False))
     assert (tally.committed, tally.rows, tally.share()) == (0, 0, 0)
 
 
@@ -611,7 +621,9 @@ def test_report_of_a_failed_run_says_why_and_how_to_go_on() -> None:
 
 
 def test_report_warns_of_more_than_one_moment() -> None:
-    assert "  snapshots   2: the rows are not all of one moment" in report(finished(snapshots=2))
+    assert "  snapshots   2: not all rows were read as of one moment" in report(
+        finished(snapshots=2)
+    )
 
 
 def test_report_of_nothing_moved_divides_by_nothing() -> None:
@@ -767,7 +779,7 @@ def test_status_shortens_what_is_pending() -> None:
 def check(index: int | None, ok: bool = True, note: str = "") -> Any:
     return SimpleNamespace(
         partition_id=None if index is None else f"p{index:04}",
-        label="" if index is None else LABEL,
+        label="whole run" if index is None else LABEL,
         committed=1_000,
         source=None,
         target=1_000 if ok else 999,
@@ -787,7 +799,7 @@ def test_verification_shows_what_was_compared() -> None:
     lines = verification_lines([check(None), check(1), check(2, False, "one row is gone")], False)
     assert lines[:2] == [f"run {RUN} NOT verified", "  counted"]
     rows = [line.split() for line in lines]
-    assert ["whole", "run", "1,000", "1,000", "ok"] in rows
+    assert ["all", "whole", "run", "1,000", "1,000", "ok"] in rows
     assert ["p0002", *LABEL.split(), "1,000", "999", "WRONG"] in rows
     assert lines[-1] == "  p0002: one row is gone"
 
@@ -797,7 +809,7 @@ def test_a_long_verification_keeps_everything_that_is_wrong() -> None:
     lines = verification_lines(checks, False)
     ids = [line.split()[0] for line in lines if re.match(r"p\d{4}", line)]
     assert ids == [*(f"p{index:04}" for index in range(20)), "p0050", "p0070"]
-    assert sum(line.startswith("whole run") for line in lines) == 1
+    assert sum(line.startswith("all  ") for line in lines) == 1
     assert lines[-1] == "58 checks that agree left out: --json gives all"
     assert verification_lines([check(1)], True)[0] == f"run {RUN} verified"
 

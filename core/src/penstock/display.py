@@ -118,8 +118,10 @@ def shorten(text: str, width: int) -> str:
 
 def error_lines(error: Mapping[str, Any]) -> list[str]:
     """An error as it travels in events: what happened first, then detail, hint and context."""
-    where = " ".join(str(error[name]) for name in ("side", "sqlstate") if error.get(name))
     message = str(error.get("message") or error.get("error") or "unknown error")
+    known = (str(error.get(name) or "") for name in ("side", "sqlstate"))
+    # Most messages name their side themselves.
+    where = " ".join(text for text in known if text and f"{text}:" not in message)
     lines = [(f"[{where}] " if where else "") + message]
     lines += [
         f"{name}: {error[name]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -87,7 +87,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
         return build_plan(spec, _degree(spec), source, target)
 
 
-def copy(spec: CopySpec) -> Iterator[Event]:
+def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """Copy a table; yields events, the last of which is `Finished`.
 
     With a `run_id` that exists and was made from the same options, goes on with that run.
@@ -132,7 +132,7 @@ def resume(
     only: Sequence[str] = (),
     control_schema: str = "penstock",
     **overrides: Any,
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Copy what a run has not committed yet; yields events, the last of which is `Finished`.
 
     Parameters:
@@ -267,7 +267,7 @@ def _go_on(
     partitions: Sequence[Partition],
     ends: Connections,
     target: TargetCatalog,
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Copy those of the partitions that are not committed yet."""
     begun = time.monotonic()
     committed = {record.partition_id for record in target.control.committed(run.run_id)}

@@ -216,7 +216,7 @@ class Execution:
             partitions=len(self._plan.partitions),
             committed=len(self._done),
             degree=self._degree,
-            snapshots=self._view.count,
+            snapshots=len(self._view.snapshots),
             failures=self._failures,
         )
 

@@ -34,9 +34,12 @@ class SourceView:
         self._checked = 0.0
         self._warned = 0
         self._state: SourceState | None = run.source_state if run else None
-        self.snapshot: Snapshot | None = run.snapshots[-1] if run and run.snapshots else None
-        self.count = len(run.snapshots) if run else 0
-        """Snapshots that the run's rows were read with."""
+        self.snapshots: tuple[Snapshot, ...] = run.snapshots if run else ()
+        """Those that the run's rows were read with, and the one for what is left, newest last."""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return self.snapshots[-1] if self.snapshots else None
 
     @property
     def state(self) -> SourceState:
@@ -109,6 +112,7 @@ class SourceView:
     ) -> Sequence[Event]:
         policy = self._spec.on_snapshot_lost
         if not anything_committed:
+            self.snapshots = ()
             reason = "nothing was committed with the one that was lost"
         elif policy == "restart":
             return self._restart(control, now)
@@ -131,13 +135,13 @@ class SourceView:
                 )
             )
         event = self._renew("renewed", reason)
-        assert self.snapshot is not None
-        control.add_snapshot(self._run_id, self.snapshot)
+        self._state = now
+        control.set_view(self._run_id, now, self.snapshots)
         return (event,)
 
     def _restart(self, control: ControlStore, now: SourceState) -> Sequence[Event]:
         self._state = now
-        self.count = 0
+        self.snapshots = ()
         event = self._renew("renewed", "restarted: what was committed is copied again")
         assert self.snapshot is not None
         control.reset(self._run_id, now, self.snapshot)
@@ -147,8 +151,7 @@ class SourceView:
         self._held = self._backend.hold_snapshot(self._url, self._spec.table_ref)
         self._held_since = time.monotonic()
         self._warned = 0
-        self.snapshot = self._held.snapshot
-        self.count += 1
+        self.snapshots = (*self.snapshots, self._held.snapshot)
         return self._event(state, message)
 
     def _event(self, state: str, message: str) -> SnapshotChanged:

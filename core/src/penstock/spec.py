@@ -269,7 +269,10 @@ class CopySpec:
                 raise UsageError(
                     f"{origin}: unknown option {written!r}; known: {', '.join(sorted(known))}"
                 )
-            options[name] = _coerce(name, str(known[name].type), value)
+            try:
+                options[name] = _coerce(name, str(known[name].type), value)
+            except UsageError as error:
+                raise UsageError(f"{origin}: {error.message}") from None
         missing = [_flag(name) for name in ("source", "target", "table") if not options.get(name)]
         if missing:
             raise UsageError(f"{origin}: expected {', '.join(missing)}; found none")

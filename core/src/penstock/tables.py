@@ -222,7 +222,7 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
         ),
     ]
     if finished.snapshots > 1:
-        warning = f"{finished.snapshots}: the rows are not all of one moment"
+        warning = f"{finished.snapshots}: not all rows were read as of one moment"
         facts.append(("snapshots", Text(warning, style=STYLES["warning"])))
     _facts(console, facts)
     if finished.busy > 0:
@@ -439,7 +439,7 @@ def print_verification(console: Console, verification: Verification) -> None:
         checks = kept
     rows: list[list[RenderableType]] = [
         [
-            "whole run" if check.partition_id is None else one_line(check.partition_id),
+            "all" if check.partition_id is None else one_line(check.partition_id),
             Shortened(one_line(check.label)),
             number(check.committed) if check.committed is not None else "",
             number(check.source) if check.source is not None else "",
@@ -466,7 +466,7 @@ def print_verification(console: Console, verification: Verification) -> None:
     if noted:
         _heading(console, "notes")
     for check in noted:
-        name = "whole run" if check.partition_id is None else one_line(check.partition_id)
+        name = "all" if check.partition_id is None else one_line(check.partition_id)
         style = "" if check.ok else STYLES["error"]
         print_line(console, Text.assemble("  ", (name, style), f": {one_line(check.note)}"))
     out = len(verification.checks) - len(checks)

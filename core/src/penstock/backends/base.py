@@ -238,7 +238,9 @@ class ControlStore(Protocol):
         """Forget what is prepared and committed, so that the run starts over."""
         ...
 
-    def add_snapshot(self, run_id: str, snapshot: Snapshot) -> None: ...
+    def set_view(self, run_id: str, state: SourceState, snapshots: Sequence[Snapshot]) -> None:
+        """Store what the run's rows are read with from now on: all snapshots, newest last."""
+        ...
 
     def set_status(
         self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]

@@ -22,7 +22,7 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
         PlanningError: no such table.
     """
     name = quoted(ref).as_string(connection)
-    with planning(side, f"{side} table {ref}"):
+    with planning(side, f"table {ref}"):
         found = connection.execute("SELECT pg_catalog.to_regclass(%s)", [name]).fetchone()
         if found is None or found[0] is None:
             raise PlanningError(

@@ -136,13 +136,13 @@ class ControlTables:
                 [Jsonb(state.as_json()), Jsonb([snapshot.as_json()]), run_id],
             )
 
-    def add_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
+    def set_view(self, run_id: str, state: SourceState, snapshots: Sequence[Snapshot]) -> None:
         with translated("target"):
             self._connection.execute(
-                sql.SQL("UPDATE {} SET snapshots = snapshots || %s WHERE run_id = %s").format(
+                sql.SQL("UPDATE {} SET source_state = %s, snapshots = %s WHERE run_id = %s").format(
                     self._run
                 ),
-                [Jsonb([snapshot.as_json()]), run_id],
+                [Jsonb(state.as_json()), Jsonb([s.as_json() for s in snapshots]), run_id],
             )
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 
@@ -43,8 +44,12 @@ _LATER = re.compile(r"starting up|shutting down|in recovery|not yet accepting|te
 _NEVER = re.compile(r"FATAL|no password supplied|certificate|SSL|authentication", re.I)
 
 
-def from_driver(error: psycopg.Error, side: str) -> PenstockError:
-    """Class a driver's error as transient or permanent, and keep what the server said."""
+def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockError:
+    """Class a driver's error as transient or permanent, and keep what the server said.
+
+    Parameters:
+        subject: what was looked at, where the server's words do not say.
+    """
     diag = error.diag
     state = error.sqlstate or ""
     message = (diag.message_primary or str(error)).strip()
@@ -56,7 +61,7 @@ def from_driver(error: psycopg.Error, side: str) -> PenstockError:
         context=diag.context or "",
         constraint=diag.constraint_name or "",
     )
-    message = f"{side}: {message}"
+    message = f"{side}: {subject}: {message}" if subject else f"{side}: {message}"
     if state == TOO_MANY_CONNECTIONS:
         return TooManyConnections(message, diagnosis)
     if state:
@@ -99,10 +104,11 @@ def planning(side: str, subject: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        ours = from_driver(error, side)
+        ours = from_driver(error, side, subject)
         if ours.transient:
             raise ours from error
-        raise PlanningError(f"{subject}: {ours.message}", ours.diagnosis) from error
+        # The context would speak of our own statement.
+        raise PlanningError(ours.message, replace(ours.diagnosis, context="")) from error
 
 
 # "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in

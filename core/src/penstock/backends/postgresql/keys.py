@@ -120,7 +120,7 @@ def _histogram(
 def _sample(
     connection: Connection, ref: TableRef, key: Key, where: str | None
 ) -> tuple[list[tuple[Any, ...]], str]:
-    with planning("source", f"source table {ref}"):
+    with planning("source", f"table {ref}"):
         found = connection.execute(
             "SELECT relkind IN ('r', 'm', 'p'), greatest(pg_relation_size(oid)"
             " / current_setting('block_size')::int, relpages, 1)"

@@ -43,7 +43,7 @@ class PostgresSource:
         return quoted(ref).as_string(self._connection)
 
     def statistics(self, table: TableRef, where: str | None) -> TableStatistics:
-        with planning("source", f"source table {table}"):
+        with planning("source", f"table {table}"):
             found = self._connection.execute(
                 statement("statistics"),
                 {"table": self._name(table), "ranged": [f"pg_catalog.{t}" for t in keys.RANGED]},
@@ -82,7 +82,7 @@ class PostgresSource:
         query = sql.SQL("EXPLAIN (FORMAT JSON) SELECT 1 FROM {} WHERE {}").format(
             quoted(ref), sql.SQL("true") if where is None else raw(where)
         )
-        with planning("source", f"--where on {ref}" if where else f"source table {ref}"):
+        with planning("source", f"--where on {ref}" if where else f"table {ref}"):
             found = self._connection.execute(query).fetchone()
         if where is None or not rows:
             return 1.0
@@ -91,7 +91,7 @@ class PostgresSource:
         return min(1.0, float(plan[0]["Plan"]["Plan Rows"]) / rows)
 
     def state(self, table: TableRef) -> SourceState:
-        with planning("source", f"source table {table}"):
+        with planning("source", f"table {table}"):
             found = self._connection.execute(
                 statement("state"), {"table": self._name(table)}
             ).fetchone()

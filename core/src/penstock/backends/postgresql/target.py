@@ -47,7 +47,7 @@ class PostgresTarget:
         ]
 
     def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
-        with planning("target", f"target table {table}"):
+        with planning("target", f"table {table}"):
             read_only = self._connection.execute("SHOW transaction_read_only").fetchone()
             found = self._connection.execute(
                 statement("privileges"),
