@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenacity import RetryCallState, wait_exponential_jitter
+from tenacity import RetryCallState, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
 from penstock.errors import SnapshotLost, TooManyConnections, WorkerLost
@@ -46,7 +46,7 @@ ENVIRONMENT = (
     "PYTHON*", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
 
-BACKOFF: wait_base = wait_exponential_jitter(initial=0.5, max=30, exp_base=2, jitter=0.5)
+BACKOFF: wait_base = wait_exponential(multiplier=0.5, max=30) + wait_random(0, 0.5)
 
 
 def worker_environment(
