@@ -320,6 +320,9 @@ def _watch(
 
     tally = display.tally
     finished = tally.finished
+    if finished is not None and finished.status == "partial" and "--only" in go_on:
+        # Those are done: what is left is the others.
+        go_on = go_on[: go_on.index("--only")]
     command = _shown(go_on, tally.run_id)
     if finished is not None and not arguments.json:
         from penstock.tables import print_report

@@ -242,13 +242,14 @@ def _check_same_shape(
     spec: CopySpec, run: RunRow, source: SourceCatalog, target: TargetCatalog
 ) -> None:
     """The plan was made for these columns; nothing of it holds for others."""
+    columns = source.columns(spec.table_ref)
     before = {column.name: column for column in run.plan.columns}
-    now = {
-        column.name: column
-        for column in match_columns(spec, source.columns(spec.table_ref), target)
-    }
-    lines = [f"column {name!r} is new" for name in now if name not in before]
-    lines += [f"column {name!r} is gone" for name in before if name not in now]
+    now = {column.name: column for column in columns}
+    lines = [f"column {name!r} is gone" for name in before if name not in now]
+    if spec.columns is None:
+        lines += [
+            f"column {c.name!r} is new" for c in columns if c.name not in before and not c.generated
+        ]
     lines += [
         f"column {name!r} was {before[name].type}, is {now[name].type}"
         for name in before
@@ -259,6 +260,7 @@ def _check_same_shape(
             f"{spec.table} has changed since run {run.run_id} was planned; start a new run:\n  "
             + "\n  ".join(lines)
         )
+    match_columns(spec, columns, target)
 
 
 def _go_on(

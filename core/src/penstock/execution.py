@@ -14,6 +14,7 @@ from penstock.backends.base import ControlStore, TargetCatalog
 from penstock.errors import (
     Interrupted,
     PenstockError,
+    PermanentError,
     RunFailed,
     RunFailedTransiently,
     SnapshotLost,
@@ -93,10 +94,11 @@ class Execution:
             except Interrupted:
                 yield self._finish(status)
                 raise
-            except SnapshotLost as lost:
+            except PermanentError:
+                # The snapshot is lost for good, or its loss cannot be made up for.
                 status = "failed"
                 yield self._finish(status)
-                raise lost
+                raise
             status = self._status(partitions)
             yield self._finish(status)
         finally:

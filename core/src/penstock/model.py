@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import UsageError
+
+# What `TableRef.parse` reads back without quotes.
+_PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -50,7 +54,7 @@ class TableRef:
 
     def __str__(self) -> str:
         return ".".join(
-            '"' + part.replace('"', '""') + '"' if '"' in part or "." in part else part
+            part if _PLAIN_PART.fullmatch(part) else '"' + part.replace('"', '""') + '"'
             for part in (self.schema, self.name)
         )
 

@@ -130,7 +130,7 @@ def _choose_hash(spec: CopySpec, table: TableStatistics, degree: int, asked: str
         return _with_count(spec, table, degree, "hash", spec.key, asked)
     return Choice(
         "hash",
-        (asked, f"{degree} partitions, one a stream: each one scans the whole table"),
+        (asked, f"{_counted(degree, 'partition')}, one a stream: each one scans the whole table"),
         spec.key,
         degree,
     )
@@ -148,7 +148,7 @@ def _with_count(
 def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, str]:
     """How many partitions to aim for, and why."""
     if spec.partitions is not None:
-        return spec.partitions, f"{spec.partitions:,} partitions asked for"
+        return spec.partitions, f"{_counted(spec.partitions, 'partition')} asked for"
     selected = int(table.bytes * table.selected)
     if spec.rows_per_partition is not None:
         if table.rows is None:
@@ -158,14 +158,14 @@ def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, st
             )
         rows = int(table.rows * table.selected)
         count = max(1, -(-rows // spec.rows_per_partition))
-        return count, f"{count:,} partitions of about {spec.rows_per_partition:,} rows"
+        return count, f"{_counted(count, 'partition')} of about {spec.rows_per_partition:,} rows"
     if spec.bytes_per_partition is not None:
         count = max(1, -(-selected // spec.bytes_per_partition))
-        return count, f"{count:,} partitions of about {_size(spec.bytes_per_partition)}"
+        return count, f"{_counted(count, 'partition')} of about {_size(spec.bytes_per_partition)}"
     by_size = -(-selected // DEFAULT_PARTITION_BYTES)
     by_degree = min(PARTITIONS_PER_STREAM * degree, selected // SMALLEST_PARTITION_BYTES)
     count = max(1, by_size, by_degree)
-    return count, f"{count:,} partitions of about {_size(selected // count)}"
+    return count, f"{_counted(count, 'partition')} of about {_size(selected // count)}"
 
 
 def cut_whole() -> Cut:
@@ -223,7 +223,7 @@ def cut_range(statistics: KeyStatistics, count: int) -> Cut:
     warnings = []
     ranges = len(weights)
     if ranges < count:
-        reasons.append(f"{ranges:,} ranges: more would need more bounds than are known")
+        reasons.append(f"{_counted(ranges, 'range')}: more would need more bounds than are known")
     if ranges > 1 and not statistics.indexed:
         warnings.append(
             f"{statistics.key.text} has no index: each of the {ranges:,} ranges scans the whole "
@@ -248,7 +248,9 @@ def cut_windows(
     warnings = []
     if len(starts) > 1 and not indexed:
         warnings.append(f"{key.text} has no index: each of {len(starts):,} windows scans the table")
-    return Cut(tuple(extents), (f"{len(edges) - 1:,} windows from {origin}",), tuple(warnings))
+    return Cut(
+        tuple(extents), (f"{_counted(len(edges) - 1, 'window')} from {origin}",), tuple(warnings)
+    )
 
 
 def cut_values(values: Sequence[Bound], key: Key, *, null: bool, complete: bool) -> Cut:
@@ -263,7 +265,7 @@ def cut_values(values: Sequence[Bound], key: Key, *, null: bool, complete: bool)
         extents.append((KeyOther(key, tuple(values)), None))
     if null or not extents:
         extents.append((KeyIsNull(key), None))
-    return Cut(tuple(extents), (f"{len(values):,} values",))
+    return Cut(tuple(extents), (_counted(len(values), "value"),))
 
 
 def cut_hash(key: Key, count: int) -> Cut:
@@ -296,7 +298,10 @@ def number(
     )
 
 
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
 def _size(amount: int) -> str:
-    if amount >= 10 * MIB:
-        return f"{amount / MIB:,.0f} MiB"
-    return f"{amount / MIB:,.1f} MiB"
+    megabytes = amount / 1_000_000
+    return f"{megabytes:,.0f} MB" if megabytes >= 10 else f"{megabytes:,.1f} MB"

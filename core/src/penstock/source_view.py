@@ -70,14 +70,8 @@ class SourceView:
             PlanningError: the rows are not where the plan says.
         """
         now = source.state(self._spec.table_ref)
-        if self._by_blocks and anything_committed and now.layout != self.state.layout:
-            if self._spec.on_snapshot_lost == "restart":
-                return self._restart(control, now)
-            raise PlanningError(
-                f"{self._spec.table} was rewritten since run {self._run_id} was planned, so its "
-                "rows are in other blocks (VACUUM FULL, CLUSTER or TRUNCATE do that, and so does "
-                "another server); start a new run, or use --on-snapshot-lost restart"
-            )
+        if self._check_layout(now, anything_committed=anything_committed):
+            return self._restart(control, now)
         if self._spec.snapshot == "none":
             return ()
         if self.snapshot is not None:
@@ -103,9 +97,25 @@ class SourceView:
             now = source.state(self._spec.table_ref)
         finally:
             source.close()
-        if self._by_blocks and anything_committed and now.layout != self.state.layout:
-            raise PlanningError(f"{self._spec.table} was rewritten in mid-run; start a new run")
+        if self._check_layout(now, anything_committed=anything_committed):
+            return self._restart(control, now)
         return self._replace(control, now, anything_committed=anything_committed)
+
+    def _check_layout(self, now: SourceState, *, anything_committed: bool) -> bool:
+        """Whether block ranges no longer hold the rows they held, and the run may start over.
+
+        Raises:
+            PlanningError: they do not, and it may not.
+        """
+        if not self._by_blocks or not anything_committed or now.layout == self.state.layout:
+            return False
+        if self._spec.on_snapshot_lost == "restart":
+            return True
+        raise PlanningError(
+            f"{self._spec.table} was rewritten since run {self._run_id} was planned, so its "
+            "rows are in other blocks (VACUUM FULL, CLUSTER or TRUNCATE do that, and so does "
+            "another server); start a new run, or use --on-snapshot-lost restart"
+        )
 
     def _replace(
         self, control: ControlStore, now: SourceState, *, anything_committed: bool

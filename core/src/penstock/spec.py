@@ -26,6 +26,8 @@ ON_ERROR = ("stop", "continue")
 # application_name holds 63 bytes: "penstock:" + run id + ":" + partition + ":" + attempt.
 MAX_RUN_ID = 36
 _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{MAX_RUN_ID - 1}}}")
+_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
 _SECRET_NAME = re.compile(r"pass|secret|token|credential|key|auth", re.IGNORECASE)
 
 
@@ -182,6 +184,9 @@ class CopySpec:
             raise UsageError("--control-schema: expected a name, found an empty text")
         if self.columns is not None and (not self.columns or not all(self.columns)):
             raise UsageError("--columns: expected one or more names, found an empty one")
+        for name in self.columns or ():
+            if self.columns and self.columns.count(name) > 1:
+                raise UsageError(f"--columns: expected each name once, found {name!r} twice")
         self._check_combinations()
 
     def _check_combinations(self) -> None:
@@ -233,7 +238,7 @@ class CopySpec:
         raw = {item.name: getattr(self, item.name) for item in fields(self)}
         raw["source"], raw["target"] = redact(self.source), redact(self.target)
         raw["columns"] = list(self.columns) if self.columns else None
-        raw["target_table"] = str(self.target_ref)
+        raw["table"], raw["target_table"] = str(self.table_ref), str(self.target_ref)
         return raw
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
@@ -362,18 +367,20 @@ def redact(url: str) -> str:
 
     References (``env:NAME``) are shown as they are.
     """
-    if url.startswith("env:"):
+    if _REFERENCE.fullmatch(url):
         return url
     scheme, separator, _ = url.partition("://")
-    if not separator:
+    if not separator or not _SCHEME.fullmatch(scheme):
         return "***"
     try:
         parts = urlsplit(url)
         username = parts.username
     except ValueError:
         return f"{scheme}://***"
-    if "@" in parts.path or "@" in parts.query.split("=")[0] or "@" in parts.fragment:
-        # An unescaped password spilled over: nothing of the rest can be trusted to be no secret.
+    spilled = "@" in parts.path or "@" in parts.fragment
+    if spilled or ("@" in parts.query and "@" not in parts.netloc):
+        # A password with an unescaped / ? or # ended the host's part early: nothing of the rest
+        # can be trusted to be no secret.
         return f"{scheme}://***"
     host = parts.netloc.rpartition("@")[2]
     shown = [
@@ -392,11 +399,13 @@ def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> 
     """
     url = reference
     if reference.startswith("env:"):
+        if not _REFERENCE.fullmatch(reference):
+            raise UsageError(f"{flag}: expected env:NAME with the name of an environment variable")
         name = reference.removeprefix("env:")
         if not environ.get(name):
             raise UsageError(f"{flag}: environment variable {name!r} is not set")
         url = environ[name]
-    if not re.match(r"[a-z][a-z0-9+.-]*://", url, re.IGNORECASE):
+    if not _SCHEME.fullmatch(url.partition("://")[0]) or "://" not in url:
         raise UsageError(
             f"{flag}: expected a URL such as scheme://user@host/database, or env:NAME; "
             "found a text without a scheme"

@@ -60,9 +60,10 @@ class PostgresReader:
                     continue
                 elif not gathered:
                     break
-                # One large row is handed on as it is: joining would copy it.
+                # One large row is handed on as it is: joining would copy it. Nothing of it is
+                # kept here meanwhile.
                 count = len(gathered)
-                block = data if count == 1 else b"".join(gathered)
+                block = gathered[0] if count == 1 else b"".join(gathered)
                 gathered = []
                 size = 0
                 del data
