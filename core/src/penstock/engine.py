@@ -276,12 +276,10 @@ def _go_on(
     pending = [partition for partition in partitions if partition.id not in committed]
     view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, run)
     try:
-        events: Sequence[Event] = ()
         if pending:
             with closing(ends.source_backend.source(ends.source_url)) as source:
                 _check_same_shape(spec, run, source, target)
-                events = view.recover(source, target.control, anything_committed=bool(committed))
-        yield from events
+                yield from view.recover(source, target.control, anything_committed=bool(committed))
         execution = _execution(spec, run.run_id, run.plan, ends, target, view)
         yield from execution.run(partitions, seconds=time.monotonic() - begun)
     finally:

@@ -236,17 +236,23 @@ def from_line(line: str | bytes) -> Event:
         raise ValueError(f"event: expected a JSON object, found {line[:200]!r}") from error
     if not isinstance(raw, dict) or raw.get("version") != VERSION:
         raise ValueError(f"event: expected version {VERSION}, found {line[:200]!r}")
-    kind = BY_NAME.get(raw.get("event", ""))
+    name = raw.get("event")
+    kind = BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise ValueError(f"event: expected one of {', '.join(BY_NAME)}; found {line[:200]!r}")
-    known = {item.name for item in fields(kind)}
-    values = {name: value for name, value in raw.items() if name in known}
-    if kind is Planned:
-        values["reasons"] = tuple(values["reasons"])
-    if kind is Finished:
-        values["failures"] = tuple(PartitionFailure(**failure) for failure in values["failures"])
-        values["timings"] = tuple(PartitionTiming(**timing) for timing in values["timings"])
     try:
+        values = _known(kind, raw)
+        if kind is Planned:
+            values["reasons"] = tuple(values["reasons"])
+        if kind is Finished:
+            for part, part_kind in (("failures", PartitionFailure), ("timings", PartitionTiming)):
+                values[part] = tuple(part_kind(**_known(part_kind, item)) for item in values[part])
         return kind(**values)
-    except TypeError as error:
-        raise ValueError(f"event {kind.name}: {error}") from error
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"event {kind.name}: {error!r}; found {line[:200]!r}") from error
+
+
+def _known(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the fields of a newer version."""
+    known = {item.name for item in fields(kind)}
+    return {name: value for name, value in raw.items() if name in known}

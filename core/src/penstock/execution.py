@@ -89,6 +89,7 @@ class Execution:
             self._done = self._committed()
             yield self._planned(len(self._done), seconds)
             yield self._prepare()
+            self._set_status("running")
             try:
                 yield from self._copy(partitions)
             except Interrupted:
@@ -149,17 +150,20 @@ class Execution:
                 return
             except SnapshotLost as error:
                 yield self._view.lost(error.message)
-                anything = bool(self._committed())
-                yield from self._control(
-                    lambda control, anything=anything: self._view.replace_lost(  # type: ignore[misc]
-                        control, anything_committed=anything
-                    )
-                )
-                # After a restart the target is to be prepared again; else this does nothing.
-                yield self._prepare()
+                anything, before = bool(self._committed()), self._view.generation
+                yield from self._replace_view(anything_committed=anything)
+                if self._view.generation != before:
+                    yield Prepared(run_id=self._run_id, mode=self._spec.mode, already=False)
             finally:
                 self._degree = supervisor.degree
                 self._failures = tuple(supervisor.failures.values())
+
+    def _replace_view(self, *, anything_committed: bool) -> Sequence[Event]:
+        return self._control(
+            lambda control: tuple(
+                self._view.replace_lost(control, anything_committed=anything_committed)
+            )
+        )
 
     def _supervisor(self, pending: int) -> Supervisor:
         spec = self._spec
@@ -167,6 +171,7 @@ class Execution:
         return Supervisor(
             WorkerSpec(
                 run_id=self._run_id,
+                generation=self._view.generation,
                 source=self._urls[0],
                 target=self._urls[1],
                 source_backend=self._references[0],

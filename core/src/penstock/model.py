@@ -381,22 +381,29 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """Facts by which a source's table can be recognised later.
-
-    Equal `layout`: the rows are where they were. Equal `writes`: as far as the source's
-    statistics tell, no row was written since. Empty `writes`: the source cannot tell.
-    """
+    """Facts by which a source's table can be recognised later."""
 
     identity: str
+    """Equal: the very same table, while its server runs."""
     layout: str
+    """Equal: the rows' storage was not rewritten."""
+    moment: str
+    """Equal: no transaction at all has written to the source in between."""
     writes: str
+    """Equal: as far as the source's statistics tell, nobody wrote to the table in between. They
+    may lag behind. Empty: the source cannot tell."""
 
     def as_json(self) -> dict[str, str]:
-        return {"identity": self.identity, "layout": self.layout, "writes": self.writes}
+        return {
+            "identity": self.identity,
+            "layout": self.layout,
+            "moment": self.moment,
+            "writes": self.writes,
+        }
 
     @classmethod
     def from_json(cls, raw: Mapping[str, str]) -> SourceState:
-        return cls(raw["identity"], raw["layout"], raw["writes"])
+        return cls(raw["identity"], raw["layout"], raw["moment"], raw["writes"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 from penstock.backends.base import Backend, ControlStore, HeldSnapshot, RunRow, SourceCatalog
 from penstock.errors import PlanningError, SnapshotLost
@@ -33,6 +34,7 @@ class SourceView:
         self._held_since = 0.0
         self._checked = 0.0
         self._warned = 0
+        self.generation = run.generation if run else 1
         self._state: SourceState | None = run.source_state if run else None
         self.snapshots: tuple[Snapshot, ...] = run.snapshots if run else ()
         """Those that the run's rows were read with, and the one for what is left, newest last."""
@@ -62,7 +64,7 @@ class SourceView:
 
     def recover(
         self, source: SourceCatalog, control: ControlStore, *, anything_committed: bool
-    ) -> Sequence[Event]:
+    ) -> Iterator[Event]:
         """Find a view for the rest of a run that was left unfinished.
 
         Raises:
@@ -71,35 +73,36 @@ class SourceView:
         """
         now = source.state(self._spec.table_ref)
         if self._check_layout(now, anything_committed=anything_committed):
-            return self._restart(control, now)
-        if self._spec.snapshot == "none":
-            return ()
-        if self.snapshot is not None:
-            try:
-                source.adopt(self.snapshot)
-            except SnapshotLost:
-                pass
-            else:
-                return (self._event("adopted", "somebody still holds the run's snapshot"),)
-        return self._replace(control, now, anything_committed=anything_committed)
+            yield self._start_over(control, now)
+        elif self._spec.snapshot == "shared":
+            if self.snapshot is not None:
+                try:
+                    source.adopt(self.snapshot)
+                except SnapshotLost:
+                    pass
+                else:
+                    yield self._event("adopted", "somebody still holds the run's snapshot")
+                    return
+            yield from self._replace(source, control, now, anything_committed=anything_committed)
 
-    def replace_lost(self, control: ControlStore, *, anything_committed: bool) -> Sequence[Event]:
+    def replace_lost(self, control: ControlStore, *, anything_committed: bool) -> Iterator[Event]:
         """Go on after the snapshot was lost in mid-run, as `on_snapshot_lost` says.
 
         Raises:
             SnapshotLost: it says fail.
+            PlanningError: the rows are not where the plan says.
         """
         self.close()
         if self._spec.on_snapshot_lost == "fail":
             raise SnapshotLost(_choices(self._run_id, "the source dropped its session"))
-        source = self._backend.source(self._url)
-        try:
+        with closing(self._backend.source(self._url)) as source:
             now = source.state(self._spec.table_ref)
-        finally:
-            source.close()
-        if self._check_layout(now, anything_committed=anything_committed):
-            return self._restart(control, now)
-        return self._replace(control, now, anything_committed=anything_committed)
+            if self._check_layout(now, anything_committed=anything_committed):
+                yield self._start_over(control, now)
+            else:
+                yield from self._replace(
+                    source, control, now, anything_committed=anything_committed
+                )
 
     def _check_layout(self, now: SourceState, *, anything_committed: bool) -> bool:
         """Whether block ranges no longer hold the rows they held, and the run may start over.
@@ -118,44 +121,76 @@ class SourceView:
         )
 
     def _replace(
-        self, control: ControlStore, now: SourceState, *, anything_committed: bool
-    ) -> Sequence[Event]:
+        self,
+        source: SourceCatalog,
+        control: ControlStore,
+        now: SourceState,
+        *,
+        anything_committed: bool,
+    ) -> Iterator[Event]:
         policy = self._spec.on_snapshot_lost
+        if anything_committed and policy == "restart":
+            yield self._start_over(control, now)
+            return
         if not anything_committed:
             self.snapshots = ()
-            reason = "nothing was committed with the one that was lost"
-        elif policy == "restart":
-            return self._restart(control, now)
+            event = self._renew("renewed", "nothing was committed with the one that was lost")
         elif policy == "accept":
-            reason = (
+            event = self._renew(
+                "renewed",
                 "accepted: the rest is read as of another moment than what is committed; rows "
-                "that changed in between may be missing or doubled"
+                "that changed in between may be missing or doubled",
             )
-        elif now.writes and now.writes == self.state.writes and now.layout == self.state.layout:
-            reason = (
-                "by the source's statistics nothing was written to the table since the one that "
-                f"was lost ({now.writes})"
-            )
+            # Looked at again: only now is the table safe from being rewritten.
+            self._check_layout(source.state(self._spec.table_ref), anything_committed=True)
         else:
-            was, is_ = self.state.writes or "unknown", now.writes or "unknown"
+            # Taken first: what is written after it does not matter, what was before is counted.
+            event = self._renew("renewed", "nothing was written to the source in between")
+            after = source.state(self._spec.table_ref)
+            if after.moment != self.state.moment:
+                self._check_unwritten(after)
+                yield Warned(
+                    run_id=self._run_id,
+                    message=f"waiting {source.settle_seconds:g} s for the source's statistics to settle, "
+                    "to see whether the table was written to since the snapshot that was lost",
+                )
+                time.sleep(source.settle_seconds)
+                after = source.state(self._spec.table_ref)
+                self._check_unwritten(after)
+                event = self._event(
+                    "renewed",
+                    "by the source's statistics nothing was written to the table since the one "
+                    f"that was lost ({after.writes})",
+                )
+        self._state = now
+        control.set_view(self._run_id, now, self.snapshots)
+        yield event
+
+    def _check_unwritten(self, now: SourceState) -> None:
+        """
+        Raises:
+            SnapshotLost: the table was written to, or the source cannot tell.
+        """
+        was = self.state
+        if not now.writes or now.writes != was.writes or now.layout != was.layout:
+            self.close()
             raise SnapshotLost(
                 _choices(
                     self._run_id,
-                    f"{self._spec.table} may have changed since: rows were {was}; now {is_}",
+                    f"{self._spec.table} may have been written to since: rows were "
+                    f"{was.writes or 'unknown'}; now {now.writes or 'unknown'}",
                 )
             )
-        event = self._renew("renewed", reason)
-        self._state = now
-        control.set_view(self._run_id, now, self.snapshots)
-        return (event,)
 
-    def _restart(self, control: ControlStore, now: SourceState) -> Sequence[Event]:
+    def _start_over(self, control: ControlStore, now: SourceState) -> SnapshotChanged:
         self._state = now
         self.snapshots = ()
-        event = self._renew("renewed", "restarted: what was committed is copied again")
+        event = self._renew("renewed", "started over: what was committed is copied again")
         assert self.snapshot is not None
-        control.reset(self._run_id, now, self.snapshot)
-        return (event,)
+        self.generation = control.start_over(
+            self._run_id, self._spec.target_ref, self._spec.mode, now, self.snapshot
+        )
+        return event
 
     def _renew(self, state: str, message: str) -> SnapshotChanged:
         self._held = self._backend.hold_snapshot(self._url, self._spec.table_ref)

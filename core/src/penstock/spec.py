@@ -425,6 +425,8 @@ class WorkerSpec:
     """All a worker needs to know. Carries secrets: never stored, never shown."""
 
     run_id: str
+    generation: int
+    """Of the run; attempts of another one are refused."""
     source: str = field(repr=False)
     target: str = field(repr=False)
     source_backend: str

@@ -78,6 +78,8 @@ class RunRow:
     """A run as the target's control table has it."""
 
     run_id: str
+    generation: int
+    """Counts how often the run was started over."""
     spec: Mapping[str, Any]
     plan: PartitionPlan
     source_state: SourceState
@@ -120,6 +122,9 @@ class HeldSnapshot(Protocol):
 
 class SourceCatalog(Protocol):
     """Facts about a source, for planning and verification."""
+
+    settle_seconds: float
+    """How long a write may take to show in `SourceState.writes`."""
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         """The table's columns in their order.
@@ -234,8 +239,16 @@ class ControlStore(Protocol):
         """
         ...
 
-    def reset(self, run_id: str, state: SourceState, snapshot: Snapshot) -> None:
-        """Forget what is prepared and committed, so that the run starts over."""
+    def start_over(
+        self, run_id: str, table: TableRef, mode: str, state: SourceState, snapshot: Snapshot
+    ) -> int:
+        """Forget what is committed, prepare the target again, and begin a new generation.
+
+        One transaction. Attempts of older generations that are open are waited for, or ended;
+        later ones are refused.
+
+        Returns: the new generation.
+        """
         ...
 
     def set_view(self, run_id: str, state: SourceState, snapshots: Sequence[Snapshot]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -17,6 +18,8 @@ from penstock.model import CommitRecord, PartitionPlan, Snapshot, SourceState, T
 
 # Any number that nobody else is likely to use: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
+# How long an attempt that is about to commit is waited for when its run starts over.
+SHUT_OUT_MS = 1000
 
 
 def ddl(control_schema: str) -> str:
@@ -90,60 +93,95 @@ class ControlTables:
             return None
         return RunRow(
             run_id=row[0],
-            spec=row[1],
-            plan=PartitionPlan.from_json(row[2]),
-            source_state=SourceState.from_json(row[3]),
-            snapshots=tuple(Snapshot.from_json(raw) for raw in row[4]),
-            status=row[5],
-            created_at=row[6],
-            prepared_at=row[7],
-            finished_at=row[8],
-            failures=tuple(row[9]),
+            generation=row[1],
+            spec=row[2],
+            plan=PartitionPlan.from_json(row[3]),
+            source_state=SourceState.from_json(row[4]),
+            snapshots=tuple(Snapshot.from_json(raw) for raw in row[5]),
+            status=row[6],
+            created_at=row[7],
+            prepared_at=row[8],
+            finished_at=row[9],
+            failures=tuple(row[10]),
         )
 
     def prepare(self, run_id: str, table: TableRef, mode: str) -> bool:
-        with translated("target"), self._connection.transaction():
-            # The row lock makes a second call wait for the first, and then find it done.
-            found = self._connection.execute(
-                sql.SQL("SELECT prepared_at FROM {} WHERE run_id = %s FOR UPDATE").format(
-                    self._run
-                ),
-                [run_id],
-            ).fetchone()
+        with translated("target"):
+            query = sql.SQL("SELECT prepared_at FROM {} WHERE run_id = %s").format(self._run)
+            # Looked at without a lock first: the attempts that are open hold one.
+            found = self._connection.execute(query, [run_id]).fetchone()
             if found is None or found[0] is not None:
                 return False
-            if mode == "truncate":
-                self._connection.execute(sql.SQL("TRUNCATE {}").format(quoted(table)))
-            self._connection.execute(
-                sql.SQL(
-                    "UPDATE {} SET prepared_at = clock_timestamp(), status = 'running'"
-                    " WHERE run_id = %s"
-                ).format(self._run),
-                [run_id],
-            )
-            return True
+            with self._connection.transaction():
+                # The row lock makes a second call wait for the first, and then find it done.
+                locked = sql.SQL("{} FOR UPDATE").format(query)
+                found = self._connection.execute(locked, [run_id]).fetchone()
+                if found is None or found[0] is not None:
+                    return False
+                self._prepare(run_id, table, mode)
+        return True
 
-    def reset(self, run_id: str, state: SourceState, snapshot: Snapshot) -> None:
+    def _prepare(self, run_id: str, table: TableRef, mode: str) -> None:
+        if mode == "truncate":
+            self._connection.execute(sql.SQL("TRUNCATE {}").format(quoted(table)))
+        self._connection.execute(
+            sql.SQL(
+                "UPDATE {} SET prepared_at = clock_timestamp(), status = 'running'"
+                " WHERE run_id = %s"
+            ).format(self._run),
+            [run_id],
+        )
+
+    def start_over(
+        self, run_id: str, table: TableRef, mode: str, state: SourceState, snapshot: Snapshot
+    ) -> int:
         with translated("target"), self._connection.transaction():
+            self._shut_out_attempts(run_id)
+            # From here on no attempt of an older generation is open, and none can begin.
+            self._prepare(run_id, table, mode)
             self._connection.execute(
                 sql.SQL("DELETE FROM {} WHERE run_id = %s").format(self._commit_record), [run_id]
             )
-            self._connection.execute(
+            self._set_view(run_id, state, [snapshot])
+            found = self._connection.execute(
                 sql.SQL(
-                    "UPDATE {} SET prepared_at = NULL, source_state = %s, snapshots = %s"
-                    " WHERE run_id = %s"
+                    "UPDATE {} SET generation = generation + 1 WHERE run_id = %s"
+                    " RETURNING generation"
                 ).format(self._run),
-                [Jsonb(state.as_json()), Jsonb([snapshot.as_json()]), run_id],
-            )
+                [run_id],
+            ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def _shut_out_attempts(self, run_id: str) -> None:
+        """Lock the run's row against its attempts; what they do is void, so they are ended."""
+        query = sql.SQL("SELECT FROM {} WHERE run_id = %s FOR UPDATE").format(self._run)
+        while True:
+            try:
+                with self._connection.transaction():
+                    self._connection.execute(f"SET LOCAL lock_timeout = {SHUT_OUT_MS}")
+                    self._connection.execute(query, [run_id])
+                    self._connection.execute("SET LOCAL lock_timeout = 0")
+                    return
+            except psycopg.errors.LockNotAvailable:
+                records = self._commit_record.as_string(self._connection)
+                for (pid,) in self._connection.execute(
+                    statement("open_attempts"),
+                    {"records": records, "prefix": f"penstock:{run_id}:"},
+                ).fetchall():
+                    self._connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
 
     def set_view(self, run_id: str, state: SourceState, snapshots: Sequence[Snapshot]) -> None:
         with translated("target"):
-            self._connection.execute(
-                sql.SQL("UPDATE {} SET source_state = %s, snapshots = %s WHERE run_id = %s").format(
-                    self._run
-                ),
-                [Jsonb(state.as_json()), Jsonb([s.as_json() for s in snapshots]), run_id],
-            )
+            self._set_view(run_id, state, snapshots)
+
+    def _set_view(self, run_id: str, state: SourceState, snapshots: Sequence[Snapshot]) -> None:
+        self._connection.execute(
+            sql.SQL("UPDATE {} SET source_state = %s, snapshots = %s WHERE run_id = %s").format(
+                self._run
+            ),
+            [Jsonb(state.as_json()), Jsonb([s.as_json() for s in snapshots]), run_id],
+        )
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         ended = status not in ("running", "created")

@@ -27,6 +27,10 @@ _KINDS = {
 
 
 class PostgresSource:
+    # A session that has become idle reports what it wrote after 10 s at the latest
+    # (PGSTAT_IDLE_INTERVAL in pgstat.c).
+    settle_seconds = 11.0
+
     def __init__(self, url: str) -> None:
         self._connection = connect(url, "source", "penstock:plan")
 

@@ -49,6 +49,7 @@ class PostgresWriter:
     def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
         self._record = {
             "run_id": self._spec.run_id,
+            "generation": self._spec.generation,
             "partition_id": partition.id,
             "attempt": attempt,
         }
@@ -60,6 +61,7 @@ class PostgresWriter:
             self._lock_partition(connection, partition, name)
             inserted = connection.execute(self._begin_record, self._record).rowcount
             if not inserted:
+                self._check_generation(connection)
                 connection.execute("ROLLBACK")
                 return False
             if self._spec.mode == "replace":
@@ -74,6 +76,19 @@ class PostgresWriter:
             )
             start_copy(connection, copy, "target", wait, ExecStatus.COPY_IN)
         return True
+
+    def _check_generation(self, connection: Connection) -> None:
+        found = connection.execute(
+            sql.SQL("SELECT generation FROM {} WHERE run_id = %s").format(
+                sql.Identifier(self._spec.control_schema, "run")
+            ),
+            [self._spec.run_id],
+        ).fetchone()
+        if found is None or found[0] != self._spec.generation:
+            raise PermanentError(
+                f"target: run {self._spec.run_id} was started over by somebody else: expected "
+                f"generation {self._spec.generation}, found {found[0] if found else 'no such run'}"
+            )
 
     def _lock_partition(self, connection: Connection, partition: Partition, name: str) -> None:
         """Begin the transaction, and wait in it for an older attempt of the same partition.

@@ -3,6 +3,7 @@ CREATE SCHEMA IF NOT EXISTS {schema};
 -- One row for each run: what was asked for, the plan, and how it went.
 CREATE TABLE IF NOT EXISTS {schema}.run (
     run_id text PRIMARY KEY,
+    generation integer NOT NULL DEFAULT 1,
     spec jsonb NOT NULL,
     plan jsonb NOT NULL,
     fingerprint text NOT NULL,

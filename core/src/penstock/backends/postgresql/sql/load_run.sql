@@ -1,5 +1,5 @@
 SELECT
-    run_id, spec, plan, source_state, snapshots, status,
+    run_id, generation, spec, plan, source_state, snapshots, status,
     created_at::text, prepared_at::text, finished_at::text, failures
 FROM {schema}.run
 WHERE run_id = %s

@@ -3,6 +3,7 @@
 SELECT
     pg_catalog.format('%%s/%%s/%%s', extract(epoch FROM pg_postmaster_start_time()), d.oid, c.oid),
     pg_catalog.format('%%s/%%s/%%s', d.oid, c.oid, pg_catalog.pg_relation_filenode(c.oid)),
+    pg_catalog.txid_current_snapshot()::text,
     CASE
         WHEN s.relid IS NULL OR (s.n_tup_ins = 0 AND c.relpages > 0) THEN ''
         ELSE pg_catalog.format(
