@@ -724,7 +724,7 @@ def run_status(**changes: Any) -> Any:
         "run_id": RUN,
         "spec": spec,
         "plan": plan_of(40),
-        "source_state": SourceState("", "", ""),
+        "source_state": SourceState("", "", "", ""),
         "snapshots": (Snapshot("t", "2026"),),
         "status": "running",
         "created_at": "2026-07-14T10:15:00Z",

@@ -151,8 +151,8 @@ class SourceView:
                 self._check_unwritten(after)
                 yield Warned(
                     run_id=self._run_id,
-                    message=f"waiting {source.settle_seconds:g} s for the source's statistics to settle, "
-                    "to see whether the table was written to since the snapshot that was lost",
+                    message=f"waiting {source.settle_seconds:g} s for the source's statistics to "
+                    "settle, to see whether the table was written to since the lost snapshot",
                 )
                 time.sleep(source.settle_seconds)
                 after = source.state(self._spec.table_ref)

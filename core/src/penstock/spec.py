@@ -377,8 +377,7 @@ def redact(url: str) -> str:
         username = parts.username
     except ValueError:
         return f"{scheme}://***"
-    spilled = "@" in parts.path or "@" in parts.fragment
-    if spilled or ("@" in parts.query and "@" not in parts.netloc):
+    if any("@" in part for part in (parts.path, parts.query, parts.fragment)):
         # A password with an unescaped / ? or # ended the host's part early: nothing of the rest
         # can be trusted to be no secret.
         return f"{scheme}://***"

@@ -1,0 +1,86 @@
+"""The exception tree, its exit codes, and how an error travels."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penstock import errors
+from penstock.errors import Diagnosis, PenstockError
+
+CODES = {
+    "PenstockError": 70,
+    "UsageError": 64,
+    "SpecMismatch": 64,
+    "PermanentError": 65,
+    "PlanningError": 65,
+    "SnapshotLost": 65,
+    "RunFailed": 65,
+    "TransientError": 75,
+    "StallError": 75,
+    "TooManyConnections": 75,
+    "WorkerLost": 75,
+    "RunFailedTransiently": 75,
+    "Interrupted": 130,
+}
+
+
+def classes() -> dict[str, type[PenstockError]]:
+    return {
+        name: value
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, PenstockError)
+    }
+
+
+def drawn() -> dict[str, str]:
+    """Each class of the docstring's tree, and the class above it."""
+    above: dict[str, str] = {}
+    path: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"    ([|` ]*(?:\|-- |`-- ))?(\w+)(?:  |$)", line)
+        if found is None:
+            continue
+        depth = len(found[1] or "") // 4
+        path[depth:] = [found[2]]
+        above[found[2]] = path[depth - 1] if depth else "Exception"
+    return above
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
+    assert drawn() == {name: kind.__base__.__name__ for name, kind in classes().items()}  # type: ignore[union-attr]
+
+
+def test_the_docstring_says_the_exit_code_of_each_branch() -> None:
+    said = dict(re.findall(r"(\w+) .*\(exit (\d+)\)", errors.__doc__ or ""))
+    assert said == {
+        name: str(CODES[name])
+        for name in ("UsageError", "PermanentError", "TransientError", "Interrupted")
+    }
+
+
+def test_exit_codes() -> None:
+    assert {name: kind.exit_code for name, kind in classes().items()} == CODES
+
+
+def test_only_what_trying_again_may_help_is_transient() -> None:
+    assert all(kind.transient == (kind.exit_code == 75) for kind in classes().values())
+
+
+@pytest.mark.parametrize("name", sorted(CODES))
+def test_an_error_says_what_the_server_said_and_no_more(name: str) -> None:
+    kind = classes()[name]
+    error = kind("orders: expected a, found b", Diagnosis(side="target", sqlstate="23505"))
+    assert str(error) == error.message == "orders: expected a, found b"
+    assert error.as_json() == {
+        "error": name,
+        "message": "orders: expected a, found b",
+        "transient": kind.transient,
+        "side": "target",
+        "sqlstate": "23505",
+    }
+
+
+def test_an_error_without_a_diagnosis_has_none_of_its_fields() -> None:
+    assert set(PenstockError("x").as_json()) == {"error", "message", "transient"}

@@ -1,0 +1,418 @@
+"""CopySpec and WorkerSpec: what is refused and how it says so, what is stored, what differs."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import UsageError
+from penstock.model import TableRef
+from penstock.spec import (
+    CopySpec,
+    WorkerSpec,
+    check_run_id,
+    parse_duration,
+    parse_size,
+    resolve_degree,
+    resolve_reference,
+)
+
+SECRET = "correct-horse"
+SOURCE = f"scheme://me:{SECRET}@db.example.org/shop?sslpassword={SECRET}"
+
+
+def spec(**options: Any) -> CopySpec:
+    given_: dict[str, Any] = {"source": SOURCE, "target": SOURCE, "table": "public.orders"}
+    return CopySpec(**{**given_, **options})
+
+
+# Options, and what the message must say: the option, what was expected, what was found.
+WRONG: list[tuple[dict[str, Any], list[str]]] = [
+    ({"table": "orders"}, ["--table", "expected SCHEMA.NAME", "found 'orders'"]),
+    ({"table": ""}, ["--table", "expected SCHEMA.NAME", "found ''"]),
+    ({"table": "a.b.c"}, ["--table", "expected SCHEMA.NAME", "found 'a.b.c'"]),
+    ({"table": "a."}, ["--table", "expected SCHEMA.NAME", "found 'a.'"]),
+    ({"table": '"a.b'}, ["--table", "double quotes", "found '\"a.b'"]),
+    ({"table": '"a"b.c'}, ["--table", "found '\"a\"b.c'"]),
+    ({"target_table": "x"}, ["--target-table", "expected SCHEMA.NAME", "found 'x'"]),
+    (
+        {"strategy": "random"},
+        ["--strategy", "auto, ctid, range, hash, values, time, whole", "found 'random'"],
+    ),
+    ({"mode": "upsert"}, ["--mode", "append, truncate, replace", "found 'upsert'"]),
+    ({"snapshot": "yes"}, ["--snapshot", "shared, none", "found 'yes'"]),
+    (
+        {"on_snapshot_lost": "retry"},
+        ["--on-snapshot-lost", "fail, restart, accept", "found 'retry'"],
+    ),
+    ({"on_error": "ignore"}, ["--on-error", "stop, continue", "found 'ignore'"]),
+    ({"partitions": 0}, ["--partitions", "expected 1 or more", "found 0"]),
+    ({"rows_per_partition": -1}, ["--rows-per-partition", "expected 1 or more", "found -1"]),
+    ({"bytes_per_partition": 0}, ["--bytes-per-partition", "expected 1 or more", "found 0"]),
+    ({"attempts": 0}, ["--attempts", "expected 1 or more", "found 0"]),
+    ({"stall_timeout": -1.0}, ["--stall-timeout", "expected 0 or more", "found -1.0"]),
+    ({"grace": -0.5}, ["--grace", "expected 0 or more", "found -0.5"]),
+    ({"snapshot_warn_after": -2.0}, ["--snapshot-warn-after", "expected 0 or more", "found -2.0"]),
+    ({"run_id": ""}, ["run id", "expected 1 to 36 letters", "found ''"]),
+    ({"run_id": "a:b"}, ["run id", "expected 1 to 36 letters", "found 'a:b'"]),
+    ({"run_id": "-a"}, ["run id", "the first one a letter or digit", "found '-a'"]),
+    ({"run_id": "x" * 37}, ["run id", "expected 1 to 36", "xxx"]),
+    ({"control_schema": ""}, ["--control-schema", "expected a name", "found an empty text"]),
+    ({"columns": ()}, ["--columns", "expected one or more names", "found an empty one"]),
+    ({"columns": ("a", "")}, ["--columns", "expected one or more names", "found an empty one"]),
+    (
+        {"partitions": 2, "rows_per_partition": 5},
+        ["--partitions and --rows-per-partition contradict each other", "give one of them"],
+    ),
+    (
+        {"partitions": 2, "rows_per_partition": 5, "bytes_per_partition": 5},
+        ["--partitions and --rows-per-partition and --bytes-per-partition contradict"],
+    ),
+    (
+        {"mode": "replace", "strategy": "ctid"},
+        ["--mode replace", "--strategy ctid", "expected range, time, values or hash, and --key"],
+    ),
+    (
+        {"mode": "replace", "strategy": "whole"},
+        ["--mode replace", "--strategy whole", "expected range, time, values or hash, and --key"],
+    ),
+    ({"mode": "replace"}, ["--mode replace", "expected --key", "found none"]),
+    ({"strategy": "hash"}, ["--strategy hash", "expected --key", "found none"]),
+    ({"strategy": "values"}, ["--strategy values", "expected --key", "found none"]),
+    ({"strategy": "time"}, ["--strategy time", "expected --key", "found none"]),
+    ({"strategy": "ctid", "key": "id"}, ["--strategy ctid uses no key", "leave --key out"]),
+    ({"strategy": "whole", "key": "id"}, ["--strategy whole uses no key", "leave --key out"]),
+    (
+        {"strategy": "time", "key": "at"},
+        ["--strategy time", "expected --interval, such as '1 day'", "found none"],
+    ),
+    (
+        {"strategy": "range", "key": "at", "interval": "1 day"},
+        ["--interval goes with --strategy time, not range"],
+    ),
+    (
+        {"strategy": "range", "key": "at", "values_query": "SELECT 1"},
+        ["--values-query goes with --strategy values, not range"],
+    ),
+    ({"interval": "1 day"}, ["--interval", "expected --key", "found none"]),
+    ({"values_query": "SELECT 1"}, ["--values-query", "expected --key", "found none"]),
+    (
+        {"on_snapshot_lost": "restart"},
+        ["--on-snapshot-lost restart", "expected --mode truncate or replace", "found append"],
+    ),
+]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("options", "parts"), WRONG, ids=[str(options) for options, _ in WRONG]
+    )
+    def test_name_the_option_what_was_expected_and_what_was_found(
+        self, options: dict[str, Any], parts: list[str]
+    ) -> None:
+        with pytest.raises(UsageError) as caught:
+            spec(**options)
+        for part in parts:
+            assert part in caught.value.message
+        assert caught.value.exit_code == 64
+
+    def test_a_column_listed_twice(self) -> None:
+        with pytest.raises(UsageError, match=r"--columns.*'id'"):
+            spec(columns=("id", "name", "id"))
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            {"strategie": "range"},
+            {"degree": "many"},
+            {"degree": True},
+            {"degree": 1.5},
+            {"partitions": "1e3"},
+            {"columns": [1, 2]},
+            {"columns": 3},
+            {"where": 7},
+            {"bytes_per_partition": "64 apples"},
+            {"stall_timeout": "soon"},
+            {"accept_moving_rows": "yes"},
+            {"table": None},
+        ],
+        ids=str,
+    )
+    def test_of_a_mapping_name_the_option_and_what_was_found(self, raw: dict[str, Any]) -> None:
+        whole = {"source": SOURCE, "target": SOURCE, "table": "public.orders", **raw}
+        with pytest.raises(UsageError) as caught:
+            CopySpec.from_mapping(whole, "orders.toml")
+        ((name, value),) = raw.items()
+        assert name.replace("_", "-") in caught.value.message.replace("_", "-")
+        assert "expected" in caught.value.message or "known:" in caught.value.message
+        assert repr(value) in caught.value.message or name == "strategie"
+        assert SECRET not in caught.value.message
+
+    @pytest.mark.parametrize("missing", ["source", "target", "table"])
+    def test_of_a_mapping_name_what_is_missing(self, missing: str) -> None:
+        raw = {"source": SOURCE, "target": SOURCE, "table": "public.orders"}
+        del raw[missing]
+        with pytest.raises(UsageError, match=rf"orders.toml: expected --{missing}; found none"):
+            CopySpec.from_mapping(raw, "orders.toml")
+
+
+class TestMapping:
+    def test_reads_every_option_in_either_spelling(self) -> None:
+        made = CopySpec.from_mapping(
+            {
+                "source": SOURCE,
+                "target": "env:TARGET",
+                "table": "public.orders",
+                "target-table": "public.copy",
+                "columns": "id, name ,at",
+                "strategy": "range",
+                "key": "id",
+                "bytes-per-partition": "1.5 MiB",
+                "degree": "-2",
+                "accept-moving-rows": True,
+                "stall_timeout": "10m",
+                "attempts": 7,
+            },
+            "orders.toml",
+        )
+        assert made == CopySpec(
+            source=SOURCE,
+            target="env:TARGET",
+            table="public.orders",
+            target_table="public.copy",
+            columns=("id", "name", "at"),
+            strategy="range",
+            key="id",
+            bytes_per_partition=3 << 19,
+            degree=-2,
+            accept_moving_rows=True,
+            stall_timeout=600.0,
+            attempts=7,
+        )
+
+    def test_a_list_of_columns_will_do(self) -> None:
+        assert spec(columns=["a", "b"]).columns == ("a", "b")
+
+
+class TestSizesAndDurations:
+    @pytest.mark.parametrize(
+        ("text", "size"),
+        [
+            ("1", 1), (64, 64), ("10B", 10), ("2k", 2048), ("2 KB", 2048), ("2KiB", 2048),
+            ("64MB", 64 << 20), ("1.5 GiB", 3 << 29), ("2T", 2 << 40),
+        ],
+    )  # fmt: skip
+    def test_size(self, text: Any, size: int) -> None:
+        assert parse_size(text, "--x") == size
+
+    @pytest.mark.parametrize("text", ["", "MB", "-1", "1e3", "64 apples", "1,5MB", "1 2", "0x10"])
+    def test_no_size(self, text: str) -> None:
+        with pytest.raises(UsageError, match=r"--x: expected a size such as 64MB or 1GB, found "):
+            parse_size(text, "--x")
+
+    @pytest.mark.parametrize(
+        ("text", "seconds"),
+        [
+            ("1", 1.0), (2.5, 2.5), ("250ms", 0.25), ("90s", 90.0), ("10m", 600.0),
+            ("10 min", 600.0), ("1.5h", 5400.0), ("1D", 86400.0), (0, 0.0),
+        ],
+    )  # fmt: skip
+    def test_duration(self, text: Any, seconds: float) -> None:
+        assert parse_duration(text, "--x") == seconds
+
+    @pytest.mark.parametrize("text", ["", "s", "-1s", "1 year", "1:30", "inf", "nan"])
+    def test_no_duration(self, text: str) -> None:
+        with pytest.raises(UsageError, match=r"--x: expected a duration such as 90s, 10m or 1h"):
+            parse_duration(text, "--x")
+
+    @pytest.mark.parametrize(
+        ("degree", "cpus", "streams"),
+        [(3, 8, 3), (0, 8, 8), (-2, 8, 4), (-3, 8, 2), (-9, 8, 1), (0, 1, 1), (100, 2, 100)],
+    )
+    def test_degree(self, degree: int, cpus: int, streams: int) -> None:
+        assert resolve_degree(degree, cpus) == streams
+
+
+class TestTableRef:
+    @pytest.mark.parametrize(
+        ("text", "schema", "name"),
+        [
+            ("public.orders", "public", "orders"),
+            ("  public.orders ", "public", "orders"),
+            ('"public".orders', "public", "orders"),
+            ('public."a.b"', "public", "a.b"),
+            ('"say ""hi"""."x"', 'say "hi"', "x"),
+            ("Schéma.Tàble", "Schéma", "Tàble"),
+            ("public.Order Lines", "public", "Order Lines"),
+        ],
+    )
+    def test_parse(self, text: str, schema: str, name: str) -> None:
+        assert TableRef.parse(text, "--table") == TableRef(schema, name)
+
+    @given(st.builds(TableRef, st.text(min_size=1), st.text(min_size=1)))
+    def test_parse_reads_what_str_wrote(self, ref: TableRef) -> None:
+        assert TableRef.parse(str(ref), "--table") == ref
+
+    @given(st.text())
+    def test_parse_takes_any_text_or_says_what_is_wrong(self, text: str) -> None:
+        message = ""
+        try:
+            ref = TableRef.parse(text, "--table")
+        except UsageError as error:
+            message = error.message
+        assert message.startswith("--table: expected SCHEMA.NAME") or (ref.schema and ref.name)
+
+
+class TestSecrets:
+    def test_repr_shows_none(self) -> None:
+        assert SECRET not in repr(spec())
+        assert SECRET not in repr(worker_spec())
+
+    def test_stored_has_none(self) -> None:
+        stored = spec().stored()
+        assert SECRET not in repr(stored)
+        assert stored["source"] == "scheme://me@db.example.org/shop?sslpassword=***"
+
+    def test_a_reference_is_stored_as_it_is(self) -> None:
+        assert spec(source="env:SHOP").stored()["source"] == "env:SHOP"
+
+
+class TestStored:
+    def test_comes_back_the_same(self) -> None:
+        mine = spec(columns=("a", "b"), strategy="range", key="a", partitions=3, degree=2)
+        again = CopySpec.from_stored(mine.stored(), SOURCE, SOURCE)
+        assert again.differences(mine.stored()) == []
+        assert again.stored() == mine.stored()
+
+    def test_ignores_what_a_newer_version_added(self) -> None:
+        stored = {**spec().stored(), "colour": "green"}
+        assert CopySpec.from_stored(stored, SOURCE, SOURCE).differences(stored) == []
+
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [
+            ("where", "id > 7"),
+            ("columns", ("id",)),
+            ("strategy", "ctid"),
+            ("partitions", 9),
+            ("mode", "truncate"),
+            ("target_table", "public.copy"),
+            ("snapshot", "none"),
+            ("accept_moving_rows", True),
+            ("control_schema", "other"),
+        ],
+    )
+    def test_differences_name_each_option_and_both_values(self, option: str, value: Any) -> None:
+        before = spec().stored()
+        changed = spec(**{option: value})
+        (line,) = changed.differences(before)
+        assert line.startswith("--" + option.replace("_", "-") + ": the run has ")
+        assert repr(before[option]) in line
+        assert line.endswith(f"found {changed.stored()[option]!r}")
+
+    def test_how_to_run_may_differ(self) -> None:
+        changed = spec(
+            source="env:A", target="env:B", degree=9, attempts=1, on_error="continue",
+            stall_timeout=1.0, grace=1.0, snapshot_warn_after=1.0, run_id="again",
+            on_snapshot_lost="accept",
+        )  # fmt: skip
+        assert changed.differences(spec().stored()) == []
+
+    def test_the_same_table_written_in_another_way_is_the_same(self) -> None:
+        written = spec(table='"public".orders', target_table="public.orders")
+        assert written.differences(spec().stored()) == []
+
+    def test_every_option_is_either_what_or_how(self) -> None:
+        assert all(isinstance(item.metadata["execution"], bool) for item in fields(CopySpec))
+        assert all(item.metadata["help"] for item in fields(CopySpec))
+
+
+class TestReferences:
+    def test_env_reads_the_environment(self) -> None:
+        assert resolve_reference("env:SHOP", {"SHOP": SOURCE}, "--source") == SOURCE
+        assert resolve_reference(SOURCE, {}, "--source") == SOURCE
+
+    @pytest.mark.parametrize("environ", [{}, {"SHOP": ""}])
+    def test_env_says_what_is_not_set(self, environ: dict[str, str]) -> None:
+        with pytest.raises(UsageError, match=r"--source: environment variable 'SHOP' is not set"):
+            resolve_reference("env:SHOP", environ, "--source")
+
+    @pytest.mark.parametrize(
+        "reference",
+        [
+            SECRET,
+            f"host=db password={SECRET}",
+            f"//me:{SECRET}@db",
+            f"env:scheme://me:{SECRET}@db/shop",
+            "env:SHOP",
+        ],
+    )
+    def test_a_malformed_one_is_refused_without_its_text(self, reference: str) -> None:
+        with pytest.raises(UsageError) as caught:
+            resolve_reference(reference, {"SHOP": f"password={SECRET}"}, "--source")
+        assert caught.value.message.startswith("--source: ")
+        assert SECRET not in caught.value.message
+
+
+class TestRunId:
+    @given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,35}", fullmatch=True))
+    def test_fits_into_an_application_name(self, run_id: str) -> None:
+        check_run_id(run_id)
+        # 10 characters for a partition, and an attempt of up to 5 digits.
+        assert len(f"penstock:{run_id}:{'p' * 10}:99999") <= 63
+
+    @pytest.mark.parametrize("run_id", ["a b", "a/b", "a\n", "é", "a'b", '"', "a%", "🐘"])
+    def test_is_refused_where_it_could_mean_something_else(self, run_id: str) -> None:
+        with pytest.raises(UsageError, match="run id: expected"):
+            check_run_id(run_id)
+
+
+def worker_spec() -> WorkerSpec:
+    return WorkerSpec(
+        run_id="r1",
+        generation=1,
+        source=SOURCE,
+        target=SOURCE,
+        source_backend="a:b",
+        target_backend="c:d",
+        table=TableRef("public", "orders"),
+        target_table=TableRef('q"', "a.b"),
+        columns=("id", "näme"),
+        where="x = '\n'",
+        mode="append",
+        snapshot=None,
+        stall_timeout=600.0,
+        grace=10.0,
+        control_schema="penstock",
+    )
+
+
+class TestWorkerSpec:
+    @given(
+        st.builds(
+            WorkerSpec,
+            run_id=st.text(),
+            source=st.text(),
+            target=st.text(),
+            source_backend=st.text(),
+            target_backend=st.text(),
+            table=st.builds(TableRef, st.text(), st.text()),
+            target_table=st.builds(TableRef, st.text(), st.text()),
+            columns=st.lists(st.text()).map(tuple),
+            where=st.none() | st.text(),
+            mode=st.text(),
+            snapshot=st.none() | st.text(),
+            stall_timeout=st.floats(0, 1e9),
+            grace=st.floats(0, 1e9),
+            control_schema=st.text(),
+        )
+    )
+    def test_travels_as_one_line(self, made: WorkerSpec) -> None:
+        line = made.to_line()
+        assert line.isascii()
+        assert len(line.splitlines()) == 1
+        assert WorkerSpec.from_line(line) == made

@@ -1,0 +1,66 @@
+"""What a worker gets to see of its parent's environment: nothing that holds a secret."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.backends.base import find_backend
+from penstock.supervisor import ENVIRONMENT, worker_environment
+
+PATTERNS = ("PGHOST", "PGSSL*")
+# What an environment variable may hold at all.
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+names = st.one_of(
+    st.sampled_from(["PATH", "HOME", "LC_ALL", "PYTHONPATH", "PGHOST", "PGSSLKEY", "PGPASSWORD"]),
+    st.from_regex(r"[A-Z_]{1,12}", fullmatch=True),
+)
+
+
+def test_passes_what_is_needed_by_name_and_nothing_else() -> None:
+    environ = {
+        "PATH": "/bin",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONPATH": "lib",
+        "PGHOST": "db",
+        "PGSSLROOTCERT": "root.crt",
+        "PGPASSWORD": "hunter2",
+        "SOURCE": "scheme://me:hunter2@db/shop",
+        "AWS_SECRET_ACCESS_KEY": "hunter2",
+        "XPATH": "no",
+        "path": "no",
+    }
+    passed = worker_environment(environ, PATTERNS, ())
+    assert set(passed) == {"PATH", "LC_ALL", "PYTHONPATH", "PGHOST", "PGSSLROOTCERT"}
+    assert all(environ[name] == value for name, value in passed.items())
+
+
+def test_leaves_out_a_needed_name_that_holds_a_secret() -> None:
+    environ = {"PYTHON_DATABASE": "scheme://me:hunter2@db/shop", "LANG": "hunter2", "PATH": "/bin"}
+    passed = worker_environment(environ, PATTERNS, ["hunter2", ""])
+    assert passed == {"PATH": "/bin"}
+
+
+@given(st.dictionaries(names, texts), texts.filter(bool), st.data())
+def test_no_secret_ever_passes(environ: dict[str, str], secret: str, data: st.DataObject) -> None:
+    for name in data.draw(st.lists(names)):
+        environ[name] = data.draw(texts) + secret + data.draw(texts)
+    passed = worker_environment(environ, PATTERNS, [secret])
+    assert not any(secret in value for value in passed.values())
+    # What holds no secret still gets through.
+    assert {name for name in environ if name in ENVIRONMENT} - set(passed) == {
+        name for name, value in environ.items() if name in ENVIRONMENT and secret in value
+    }
+
+
+def test_no_backend_asks_for_a_variable_that_holds_a_secret() -> None:
+    backend, _ = find_backend("postgresql://db/shop", "--source")
+    # https://www.postgresql.org/docs/current/libpq-envars.html
+    environ = {
+        "PGPASSWORD": "hunter2",
+        "PGHOST": "db",
+        "PGPASSFILE": "pass",
+        "PGSSLMODE": "require",
+    }
+    passed = worker_environment(environ, backend.environment, ())
+    assert set(passed) == {"PGHOST", "PGPASSFILE", "PGSSLMODE"}
