@@ -26,8 +26,9 @@ from penstock.model import CommitRecord, Partition, PartitionPlan
 from penstock.plan_builder import build_plan, match_columns
 from penstock.source_view import SourceView
 from penstock.spec import CopySpec, check_run_id, resolve_degree, resolve_reference
-from penstock.supervisor import available_cpus
+from penstock.supervisor import available_cpus, worker_environment
 from penstock.verification import Verification, verify_counts
+from penstock.worker_process import Nursery
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         begun = time.monotonic()
         run_id = spec.run_id or new_run_id()
         view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
+        nursery = _nursery(spec, ends)
         try:
             with closing(ends.source_backend.source(ends.source_url)) as source:
                 taken = view.take(source)
@@ -118,9 +120,10 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             ):
                 raise SpecMismatch(f"run {run_id} was created by somebody else at this moment")
             yield from taken
-            execution = _execution(spec, run_id, made, ends, target, view)
+            execution = _execution(spec, run_id, made, ends, target, view, nursery)
             yield from execution.run(made.partitions, seconds=time.monotonic() - begun)
         finally:
+            nursery.close()
             view.close()
 
 
@@ -275,15 +278,26 @@ def _go_on(
     committed = {record.partition_id for record in target.control.committed(run.run_id)}
     pending = [partition for partition in partitions if partition.id not in committed]
     view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, run)
+    nursery = _nursery(spec, ends)
     try:
         if pending:
             with closing(ends.source_backend.source(ends.source_url)) as source:
                 _check_same_shape(spec, run, source, target)
                 yield from view.recover(source, target.control, anything_committed=bool(committed))
-        execution = _execution(spec, run.run_id, run.plan, ends, target, view)
+        execution = _execution(spec, run.run_id, run.plan, ends, target, view, nursery)
         yield from execution.run(partitions, seconds=time.monotonic() - begun)
     finally:
+        nursery.close()
         view.close()
+
+
+def _nursery(spec: CopySpec, ends: Connections) -> Nursery:
+    environment = worker_environment(
+        os.environ,
+        (*ends.source_backend.environment, *ends.target_backend.environment),
+        (ends.source_url, ends.target_url, spec.source, spec.target),
+    )
+    return Nursery(environment, (ends.source_reference, ends.target_reference))
 
 
 def _execution(
@@ -293,6 +307,7 @@ def _execution(
     ends: Connections,
     target: TargetCatalog,
     view: SourceView,
+    nursery: Nursery,
 ) -> Execution:
     return Execution(
         spec=spec,
@@ -303,7 +318,7 @@ def _execution(
         target_url=ends.target_url,
         source_reference=ends.source_reference,
         target_reference=ends.target_reference,
-        environment=(*ends.source_backend.environment, *ends.target_backend.environment),
+        nursery=nursery,
         target=target,
         reconnect=lambda: ends.target_backend.target(ends.target_url, spec.control_schema),
         view=view,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -25,7 +24,8 @@ from penstock.model import Partition, PartitionPlan
 from penstock.report import Report
 from penstock.source_view import SourceView
 from penstock.spec import CopySpec, WorkerSpec
-from penstock.supervisor import BACKOFF, Supervisor, worker_environment
+from penstock.supervisor import BACKOFF, Supervisor
+from penstock.worker_process import Nursery
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Execution:
         target_url: str,
         source_reference: str,
         target_reference: str,
-        environment: Sequence[str],
+        nursery: Nursery,
         target: TargetCatalog,
         reconnect: Callable[[], TargetCatalog],
         view: SourceView,
@@ -65,7 +65,7 @@ class Execution:
         self._degree = degree
         self._urls = (source_url, target_url)
         self._references = (source_reference, target_reference)
-        self._environment = environment
+        self._nursery = nursery
         self._target = target
         self._reconnect = reconnect
         self._reconnected: TargetCatalog | None = None
@@ -186,9 +186,7 @@ class Execution:
                 grace=spec.grace,
                 control_schema=spec.control_schema,
             ),
-            environment=worker_environment(
-                os.environ, self._environment, (*self._urls, spec.source, spec.target)
-            ),
+            nursery=self._nursery,
             degree=max(1, min(self._degree, pending)),
             attempts=spec.attempts,
             stop_on_error=spec.on_error == "stop",

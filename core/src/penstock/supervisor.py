@@ -8,8 +8,6 @@ import heapq
 import os
 import selectors
 import signal
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,6 +30,7 @@ from penstock.events import (
 )
 from penstock.model import Partition
 from penstock.spec import QUIT, WorkerSpec, request_line
+from penstock.worker_process import Nursery, WorkerProcess
 
 TICK = 0.5
 # A worker shows every second that it lives; one that does not for so long was stopped.
@@ -90,7 +89,7 @@ class _Assignment:
 class _Process:
     """A worker process, what it does, and what it said but not to the end of a line."""
 
-    popen: subprocess.Popen[bytes]
+    worker: WorkerProcess
     seen: float
     assignment: _Assignment | None = None
     lines: bytearray = field(default_factory=bytearray)
@@ -102,7 +101,7 @@ class Supervisor:
 
     Parameters:
         spec: handed to every worker.
-        environment: of the workers; see `worker_environment`.
+        nursery: starts workers.
         degree: workers at once.
         attempts: for each partition, when errors are transient.
         stop_on_error: after a partition has failed for good, start no others.
@@ -114,7 +113,7 @@ class Supervisor:
         self,
         spec: WorkerSpec,
         *,
-        environment: Mapping[str, str],
+        nursery: Nursery,
         degree: int,
         attempts: int,
         stop_on_error: bool,
@@ -122,7 +121,7 @@ class Supervisor:
         watch: Callable[[], Iterable[Event]],
     ) -> None:
         self._spec = spec
-        self._environment = dict(environment)
+        self._nursery = nursery
         self.degree = degree
         self._attempts = attempts
         self._stop_on_error = stop_on_error
@@ -183,19 +182,9 @@ class Supervisor:
         return None
 
     def _start(self) -> _Process:
-        # -P: nothing in the current folder may pose as a module.
-        popen = subprocess.Popen(
-            [sys.executable, "-P", "-m", "penstock.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment,
-            close_fds=True,
-        )
-        process = _Process(popen, time.monotonic())
+        process = _Process(self._nursery.start(), time.monotonic())
         self._processes.append(process)
-        for stream in (popen.stdout, popen.stderr):
-            assert stream is not None
+        for stream in (process.worker.stdout, process.worker.stderr):
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, selectors.EVENT_READ, process)
         self._say(process, self._spec.to_line())
@@ -208,11 +197,10 @@ class Supervisor:
 
     @staticmethod
     def _say(process: _Process, line: str) -> None:
-        assert process.popen.stdin is not None
         # A worker that is gone is noticed at the end of its stdout.
         with contextlib.suppress(BrokenPipeError):
-            process.popen.stdin.write(line.encode() + b"\n")
-            process.popen.stdin.flush()
+            process.worker.stdin.write(line.encode() + b"\n")
+            process.worker.stdin.flush()
 
     # Listening
 
@@ -229,21 +217,20 @@ class Supervisor:
                 process.seen = now
         for key, _ in ready:
             speaker: _Process = key.data
-            if key.fileobj is speaker.popen.stdout:
+            if key.fileobj is speaker.worker.stdout:
                 yield from self._hear(speaker)
             else:
                 self._hear_stderr(speaker)
         for process in list(self._processes):
             if process.assignment and now - process.seen > self._silence:
-                process.popen.kill()
+                process.worker.signal(signal.SIGKILL)
                 process.stderr += b"silent: stopped?"
                 process.seen = now
 
     def _hear(self, process: _Process) -> Iterator[Event]:
-        assert process.popen.stdout is not None
         while True:
             try:
-                data = os.read(process.popen.stdout.fileno(), 1 << 16)
+                data = os.read(process.worker.stdout.fileno(), 1 << 16)
             except BlockingIOError:
                 return
             if not data:
@@ -258,9 +245,8 @@ class Supervisor:
 
     @staticmethod
     def _hear_stderr(process: _Process) -> None:
-        assert process.popen.stderr is not None
         with contextlib.suppress(BlockingIOError):
-            process.stderr += os.read(process.popen.stderr.fileno(), 1 << 16)
+            process.stderr += os.read(process.worker.stderr.fileno(), 1 << 16)
             del process.stderr[:-STDERR_TAIL]
 
     def _handle(self, process: _Process, event: Event) -> Iterator[Event]:
@@ -280,7 +266,7 @@ class Supervisor:
     def _bury(self, process: _Process) -> Iterator[Event]:
         """A worker has ended. If it left an attempt open, say how that ended."""
         self._forget(process)
-        code = process.popen.wait()
+        code = process.worker.wait(CANCEL_SECONDS)
         assignment = process.assignment
         if assignment is None:
             return
@@ -290,7 +276,7 @@ class Supervisor:
             "run_id": self._spec.run_id,
             "partition_id": partition.id,
             "attempt": attempt,
-            "pid": process.popen.pid,
+            "pid": process.worker.pid,
         }
         if self._is_committed(partition.id):
             yield Committed(
@@ -298,9 +284,11 @@ class Supervisor:
             )
             return
         said = process.stderr.decode(errors="replace").strip()
-        ending = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        ending = f"exit code {code}"
+        if code is not None and code < 0:
+            ending = f"killed by {signal.Signals(-code).name}"
         error = WorkerLost(
-            f"worker {process.popen.pid} was lost ({ending})" + (f": {said}" if said else "")
+            f"worker {process.worker.pid} was lost ({ending})" + (f": {said}" if said else "")
         )
         failed = Failed(**ids, error=error.as_json())
         yield failed
@@ -349,8 +337,8 @@ class Supervisor:
         if process in self._processes:
             self._processes.remove(process)
             self._retired.append(process)
-        for stream in (process.popen.stdout, process.popen.stderr):
-            if stream is not None and stream.fileno() in self._selector.get_map():
+        for stream in (process.worker.stdout, process.worker.stderr):
+            if stream.fileno() in self._selector.get_map():
                 self._selector.unregister(stream)
 
     def _dismiss(self) -> None:
@@ -359,23 +347,16 @@ class Supervisor:
             self._say(process, QUIT)
         deadline = time.monotonic() + CANCEL_SECONDS
         for process in self._processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.popen.wait(max(0.1, deadline - time.monotonic()))
+            process.worker.wait(max(0.1, deadline - time.monotonic()))
 
     def _cancel(self) -> None:
         """End all workers: they roll back, or are killed. Leaves no process and no pipe."""
         for process in list(self._processes):
-            if process.popen.poll() is None:
-                process.popen.terminate()
+            process.worker.signal(signal.SIGTERM)
             self._forget(process)
         deadline = time.monotonic() + CANCEL_SECONDS
         for process in self._retired:
-            try:
-                process.popen.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.popen.kill()
-                process.popen.wait()
-            for stream in (process.popen.stdin, process.popen.stdout, process.popen.stderr):
-                if stream is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        stream.close()
+            if process.worker.wait(max(0.1, deadline - time.monotonic())) is None:
+                process.worker.signal(signal.SIGKILL)
+                process.worker.wait(1.0)
+            process.worker.close()

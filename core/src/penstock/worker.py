@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from penstock.backends.base import Reader, Writer, load_backend
 from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
@@ -181,7 +181,8 @@ def main() -> int:
     return Worker(spec, out).run(requests)
 
 
-if __name__ == "__main__":
+def run_and_exit() -> NoReturn:
+    """Be a worker, and end the process."""
     try:
         code = main()
     except Exception:
@@ -190,3 +191,7 @@ if __name__ == "__main__":
     sys.stderr.flush()
     # Skips the interpreter's clean-up, where daemon threads could hang on stdin's lock.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    run_and_exit()

@@ -39,6 +39,9 @@ class PostgresBackend:
 
         return PostgresTarget(url, control_schema)
 
+    def preload(self) -> None:
+        from penstock.backends.postgresql import reader, writer  # noqa: F401, PLC0415
+
     def reader(self, spec: WorkerSpec) -> Reader:
         from penstock.backends.postgresql.reader import PostgresReader  # noqa: PLC0415
 
