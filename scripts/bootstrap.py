@@ -132,7 +132,9 @@ def install(uv: Path, venv: Path, env: dict[str, str]) -> None:
             "after a change of dependencies run: make lock"
         ) from error
     python = venv / "bin/python"
-    run(uv, "pip", "install", "--quiet", "--python", python, "-r", requirements, env=env)
+    # Compiled once here: where Python may not write bytecode, every process would compile anew.
+    options = ("--quiet", "--compile-bytecode", "--python", python)
+    run(uv, "pip", "install", *options, "-r", requirements, env=env)
 
 
 def main() -> None:

@@ -308,24 +308,16 @@ class TestWindows:
 
 class TestValues:
     @given(st.data(), kinds)
-    def test_a_complete_list_selects_each_row_once(self, data: st.DataObject, type_: str) -> None:
-        kind = KINDS[type_]
-        rows = data.draw(st.lists(st.one_of(kind.values, st.none())))
-        values = [Bound(type_, kind.write(value)) for value in distinct(rows)]
-        cut = planning.cut_values(values, KEY, null=None in rows, complete=True)
-        assert_each_once(cut, rows, kind)
-
-    @given(st.data(), kinds)
     def test_any_list_selects_each_row_once(self, data: st.DataObject, type_: str) -> None:
         kind = KINDS[type_]
         rows = data.draw(st.lists(st.one_of(kind.values, st.none())))
         listed = data.draw(st.lists(kind.values))
         values = [Bound(type_, kind.write(value)) for value in distinct(listed)]
-        cut = planning.cut_values(values, KEY, null=True, complete=False)
+        cut = planning.cut_values(values, KEY, nullable=True)
         assert_each_once(cut, rows, kind)
 
     def test_of_nothing_is_a_plan_all_the_same(self) -> None:
-        assert planning.cut_values([], KEY, null=False, complete=True).extents
+        assert planning.cut_values([], KEY, nullable=False).extents
 
 
 class TestHash:

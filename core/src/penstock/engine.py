@@ -22,7 +22,7 @@ from penstock.backends.base import (
 from penstock.errors import PlanningError, SpecMismatch, UsageError
 from penstock.events import Event
 from penstock.execution import Execution
-from penstock.model import CommitRecord, Partition, PartitionPlan
+from penstock.model import CommitRecord, KeyRange, Partition, PartitionPlan
 from penstock.plan_builder import build_plan, match_columns
 from penstock.source_view import SourceView
 from penstock.spec import CopySpec, check_run_id, resolve_degree, resolve_reference
@@ -257,6 +257,12 @@ def _check_same_shape(
         f"column {name!r} was {before[name].type}, is {now[name].type}"
         for name in before
         if name in now and before[name].type != now[name].type
+    ]
+    keys = {p.extent.key.text for p in run.plan.partitions if isinstance(p.extent, KeyRange)}
+    lines += [
+        f"key {name!r} was never NULL, may be NULL"
+        for name in keys
+        if name in now and name in before and now[name].nullable and not before[name].nullable
     ]
     if lines:
         raise PlanningError(

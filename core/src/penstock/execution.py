@@ -132,7 +132,8 @@ class Execution:
     def _prepare(self) -> Prepared:
         mode = self._spec.mode
         done = self._control(lambda c: c.prepare(self._run_id, self._spec.target_ref, mode))
-        return Prepared(run_id=self._run_id, mode=mode, already=not done)
+        already = not done and not self._view.started_over
+        return Prepared(run_id=self._run_id, mode=mode, already=already)
 
     def _copy(self, partitions: Sequence[Partition]) -> Iterator[Event]:
         while True:

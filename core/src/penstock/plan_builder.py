@@ -137,16 +137,15 @@ def _cut(
     if choice.strategy == "hash":
         source.key_type(table, key)  # an error in the expression is found now
         return planning.cut_hash(key, choice.count)
+    if spec.mode == "replace":
+        # The target decides by the same condition what to delete: both must compare alike.
+        key = replace(key, collation=source.shared_order(table, key))
     if choice.strategy == "values":
-        values, null = source.distinct(
+        values = source.distinct(
             table, key, spec.where, spec.values_query, planning.MOST_PARTITIONS
         )
-        # A list that somebody wrote, or that was read at another moment, may lack values.
-        complete = spec.values_query is None and spec.snapshot == "shared"
         nullable, _ = source.key_facts(table, key)
-        return planning.cut_values(
-            values, key, null=null if complete else nullable, complete=complete
-        )
+        return planning.cut_values(values, key, nullable=nullable)
     if key.expression:
         raise PlanningError(
             f"--key {key.text}: no such column in {table}; --strategy {choice.strategy} cuts by a "
@@ -159,7 +158,4 @@ def _cut(
         )
         nullable, indexed = source.key_facts(table, key)
         return planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
-    if spec.mode == "replace":
-        # The target decides by the same condition what to delete: both must order alike.
-        key = replace(key, collation=source.shared_order(table, key.text))
     return planning.cut_range(source.key_statistics(table, key, spec.where), choice.count)

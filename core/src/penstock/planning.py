@@ -253,17 +253,15 @@ def cut_windows(
     )
 
 
-def cut_values(values: Sequence[Bound], key: Key, *, null: bool, complete: bool) -> Cut:
-    """One partition for each value.
+def cut_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Cut:
+    """One partition for each value, one for any other value, and one for NULL.
 
-    Parameters:
-        null: NULL occurs, or may occur.
-        complete: the values are known to be all; else one more partition takes any other value.
+    Any other value: a list that somebody wrote may lack some, and a run that goes on with a newer
+    snapshot may meet values that were not there when it was planned.
     """
     extents: list[tuple[Extent, float | None]] = [(KeyValues(key, (v,)), None) for v in values]
-    if not complete:
-        extents.append((KeyOther(key, tuple(values)), None))
-    if null or not extents:
+    extents.append((KeyOther(key, tuple(values)), None))
+    if nullable:
         extents.append((KeyIsNull(key), None))
     return Cut(tuple(extents), (_counted(len(values), "value"),))
 

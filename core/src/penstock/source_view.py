@@ -34,6 +34,7 @@ class SourceView:
         self._held_since = 0.0
         self._checked = 0.0
         self._warned = 0
+        self.started_over = False
         self.generation = run.generation if run else 1
         self._state: SourceState | None = run.source_state if run else None
         self.snapshots: tuple[Snapshot, ...] = run.snapshots if run else ()
@@ -50,6 +51,7 @@ class SourceView:
 
     def take(self, source: SourceCatalog) -> Sequence[Event]:
         """Take the run's first snapshot, and have planning read with it."""
+        source.columns(self._spec.table_ref)  # a table that is not there is said so in its words
         # Read before the snapshot is taken: a write in between counts as one that came later.
         self._state = source.state(self._spec.table_ref)
         if self._spec.snapshot == "none":
@@ -187,6 +189,7 @@ class SourceView:
         self.snapshots = ()
         event = self._renew("renewed", "started over: what was committed is copied again")
         assert self.snapshot is not None
+        self.started_over = True
         self.generation = control.start_over(
             self._run_id, self._spec.target_ref, self._spec.mode, now, self.snapshot
         )

@@ -180,8 +180,16 @@ class CopySpec:
             _at_least(name, getattr(self, name), 0)
         if self.run_id is not None:
             check_run_id(self.run_id)
-        if not self.control_schema:
-            raise UsageError("--control-schema: expected a name, found an empty text")
+        for name, what in (
+            ("where", "a condition"),
+            ("key", "a column or an expression"),
+            ("values_query", "a query"),
+            ("interval", "an interval"),
+            ("control_schema", "a name"),
+        ):
+            value = getattr(self, name)
+            if value is not None and not value.strip():
+                raise UsageError(f"{_flag(name)}: expected {what}, found an empty text")
         if self.columns is not None and (not self.columns or not all(self.columns)):
             raise UsageError("--columns: expected one or more names, found an empty one")
         for name in self.columns or ():

@@ -116,6 +116,7 @@ def relay(
             writer.write(block, waiter)
             meter.rows += rows
             meter.bytes += len(block)
+            del block  # the reader takes the next one now: a large row is not held twice
     finally:
         waiter.watch(None)
     taken = writer.end(waiter)

@@ -28,7 +28,7 @@ from penstock.model import Partition
 from penstock.spec import WorkerSpec
 from penstock.stream import Meter, Waiter, relay
 
-PROGRESS_INTERVAL = 1.0
+PROGRESS_INTERVAL = 0.5
 # A worker whose parent is gone ends within this, whatever it does.
 ORPHAN_SECONDS = 4.0
 

@@ -69,7 +69,11 @@ class TcpProxy:
         self._links: set[Link] = set()
         self._closing = False
         self._refusing = False
-        self._listener = socket.create_server((HOST, 0))
+        # Bound to a number that is named: Linux gives another one to a listener that was bound to
+        # any, once it was shut down.
+        with socket.create_server((HOST, 0)) as free:
+            port = free.getsockname()[1]
+        self._listener = socket.create_server((HOST, port))
         self._listening = threading.Event()
         self._listening.set()
         self._acceptor = threading.Thread(target=self._accept, name="proxy", daemon=True)

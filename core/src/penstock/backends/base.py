@@ -174,8 +174,8 @@ class SourceCatalog(Protocol):
         """
         ...
 
-    def shared_order(self, table: TableRef, column: str) -> str:
-        """The collation under which any server compares this key alike; empty if its own is."""
+    def shared_order(self, table: TableRef, key: Key) -> str:
+        """The collation under which any server compares this key alike; empty if it has none."""
         ...
 
     def windows(
@@ -190,8 +190,8 @@ class SourceCatalog(Protocol):
 
     def distinct(
         self, table: TableRef, key: Key, where: str | None, query: str | None, limit: int
-    ) -> tuple[tuple[Bound, ...], bool]:
-        """Distinct non-NULL values of the key, in order, and whether NULL occurs.
+    ) -> tuple[Bound, ...]:
+        """Distinct non-NULL values of the key, in order.
 
         Parameters:
             query: lists the values instead of a scan.

@@ -57,7 +57,7 @@ def refusal(source: Column, target: Column) -> str:
         return "the types differ"
     if not to_args:
         return ""
-    if from_head == "numeric":
+    if from_head.startswith("numeric"):
         if not from_args or _scale(from_args) > _scale(to_args):
             return "the target would round"
         return ""

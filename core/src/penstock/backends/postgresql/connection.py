@@ -39,7 +39,12 @@ SETTINGS_14 = {
 }
 SETTINGS_17 = {"transaction_timeout": "0"}
 # Find a peer that is gone without a word in two minutes, not the system's two hours.
-KEEPALIVES = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}
+KEEPALIVES = {
+    "keepalives_idle": 60,
+    "keepalives_interval": 10,
+    "keepalives_count": 6,
+    "tcp_user_timeout": 120_000,
+}
 
 
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:

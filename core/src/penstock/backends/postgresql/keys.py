@@ -28,11 +28,16 @@ SAMPLE_BLOCKS = 300
 type_sql = type_name
 
 
+# A condition that is tried on bounds, which are no rows of the table, may fail in either way.
+UNUSABLE = (psycopg.errors.ProgrammingError, psycopg.errors.DataError, psycopg.NotSupportedError)
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
     nullable: bool
     indexed: bool
-    collation: str
+    collation: tuple[str, str] | None
+    """Schema and name; None where the type has none."""
 
 
 def column_facts(connection: Connection, ref: TableRef, column: str) -> ColumnFacts:
@@ -42,21 +47,46 @@ def column_facts(connection: Connection, ref: TableRef, column: str) -> ColumnFa
         ).fetchone()
     if found is None:
         raise PlanningError(f"--key {column}: no such column in {ref}")
-    return ColumnFacts(not found[0], found[1], found[2])
+    nullable, indexed, schema, name = found
+    return ColumnFacts(nullable, indexed, (schema, name) if name else None)
 
 
 def key_type(connection: Connection, ref: TableRef, key: Key) -> str:
+    return _describe(connection, ref, key)[0]
+
+
+def is_collatable(connection: Connection, ref: TableRef, key: Key) -> bool:
+    return _describe(connection, ref, key)[1]
+
+
+def _describe(connection: Connection, ref: TableRef, key: Key) -> tuple[str, bool]:
+    """The tag of the key's type, and whether it has a collation."""
+    expression = key_expression(key)
     with planning("source", f"--key {key.text}"):
+        if key.expression:
+            check_closed(connection, ref, key.text)
         cursor = connection.execute(
-            sql.SQL("SELECT {} FROM {} LIMIT 0").format(key_expression(key), quoted(ref))
+            sql.SQL("SELECT {} FROM {} LIMIT 0").format(expression, quoted(ref))
         )
         assert cursor.description is not None
         found = connection.execute(
             statement("base_type"), {"oid": cursor.description[0].type_code}
         ).fetchone()
     assert found is not None
-    schema, name = found
-    return name if schema == "pg_catalog" else f"{schema}.{name}"
+    schema, name, collatable = found
+    return (name if schema == "pg_catalog" else f"{schema}.{name}"), collatable
+
+
+def check_closed(connection: Connection, ref: TableRef, text: str) -> None:
+    """Have the server refuse SQL that closes a bracket which it did not open.
+
+    It would be an expression of its own within ours, where it is put in parentheses.
+    """
+    connection.execute(
+        sql.SQL("EXPLAIN SELECT CASE WHEN true THEN\n{}\nEND FROM {}").format(
+            sql.SQL(text), quoted(ref)
+        )
+    )
 
 
 def key_statistics(
@@ -69,10 +99,11 @@ def key_statistics(
             f"found {type_}"
         )
     facts = column_facts(connection, ref, key.text)
-    rows, origin = _histogram(connection, ref, key, type_, where)
+    rows, origin = _histogram(connection, ref, key, type_, where, facts)
     null_fraction = float(rows[0][2]) if rows else 0.0
     if not rows:
         rows, origin = _sample(connection, ref, key, where)
+    _check_ascending(connection, key, type_, facts, [row[0] for row in rows])
     return KeyStatistics(
         key=key,
         nullable=facts.nullable,
@@ -83,8 +114,36 @@ def key_statistics(
     )
 
 
+def _collate(key: Key, facts: ColumnFacts) -> sql.Composable:
+    """The collation by which the partitions' conditions compare."""
+    if key.collation:
+        return sql.SQL("COLLATE {}").format(sql.Identifier(key.collation))
+    if facts.collation is None:
+        return sql.SQL("")
+    return sql.SQL("COLLATE {}").format(sql.Identifier(*facts.collation))
+
+
+def _check_ascending(
+    connection: Connection, key: Key, type_: str, facts: ColumnFacts, bounds: list[str]
+) -> None:
+    """All rests on this order: bounds that overlap would double rows, or lose them."""
+    query = statement("ascending").format(type=type_name(type_), collate=_collate(key, facts))
+    with planning("source", f"--key {key.text}"):
+        found = connection.execute(query, {"bounds": bounds}).fetchone()
+    if found is None or not found[0]:
+        raise PlanningError(
+            f"--key {key.text}: the source does not order the bounds as it listed them; "
+            "expected them to ascend (is the index or the collation damaged?)"
+        )
+
+
 def _histogram(
-    connection: Connection, ref: TableRef, key: Key, type_: str, where: str | None
+    connection: Connection,
+    ref: TableRef,
+    key: Key,
+    type_: str,
+    where: str | None,
+    facts: ColumnFacts,
 ) -> tuple[list[tuple[Any, ...]], str]:
     """Weighted bounds from pg_stats; those that the run's condition rules out are left out.
 
@@ -98,12 +157,13 @@ def _histogram(
             column=sql.Literal(key.text),
             column_name=sql.Identifier(key.text),
             key=key_expression(key),
+            collate=_collate(key, facts),
             condition=sql.SQL("true") if condition is None else raw(condition),
         )
         try:
             with connection.transaction():
                 rows = connection.execute(query).fetchall()
-        except (psycopg.errors.ProgrammingError, psycopg.errors.NotSupportedError) as error:
+        except UNUSABLE as error:
             if condition is None:
                 with planning("source", f"--key {key.text}"):
                     raise error
@@ -177,7 +237,7 @@ def windows(
             with connection.transaction():
                 rows = connection.execute(query).fetchall()
             break
-        except psycopg.errors.ProgrammingError as error:
+        except UNUSABLE as error:
             if condition is None:
                 with planning("source", f"--interval {interval!r}"):
                     raise error
@@ -193,7 +253,8 @@ def _first_and_last(
     connection: Connection, ref: TableRef, key: Key, type_: str
 ) -> tuple[str | None, str | None, str]:
     """The key's least and greatest finite value, as far as they can be had without a scan."""
-    if column_facts(connection, ref, key.text).indexed:
+    facts = column_facts(connection, ref, key.text)
+    if facts.indexed:
         with planning("source", f"--key {key.text}"):
             found = connection.execute(
                 sql.SQL(
@@ -203,7 +264,7 @@ def _first_and_last(
         assert found is not None
         return found[0], found[1], "the index on the key"
     finite = f"isfinite({key_expression(key).as_string(connection)})"
-    rows, origin = _histogram(connection, ref, key, type_, finite)
+    rows, origin = _histogram(connection, ref, key, type_, finite, facts)
     if not rows:
         rows, origin = _sample(connection, ref, key, finite)
     if not rows:

@@ -69,11 +69,12 @@ def _extent(extent: Extent) -> list[sql.Composable]:
         case KeyOther(key, values):
             return [sql.SQL("{} NOT IN ({})").format(key_expression(key), _literals(values))]
         case HashBucket(key, modulus, remainder):
-            # The sign bit is taken off, since % keeps the sign; NULL goes to bucket 0.
+            # The sign bit is taken off, since % keeps the sign; NULL goes to bucket 0. COLLATE "C"
+            # hashes the bytes, whatever the column's collation holds for equal.
             return [
                 sql.SQL(
-                    "coalesce((pg_catalog.hashtextextended({}::text, 0) & 9223372036854775807)"
-                    " % {}, 0) = {}"
+                    'coalesce((pg_catalog.hashtextextended({}::text COLLATE "C", 0)'
+                    " & 9223372036854775807) % {}, 0) = {}"
                 ).format(key_expression(key), sql.Literal(modulus), sql.Literal(remainder))
             ]
 

@@ -87,6 +87,8 @@ class PostgresSource:
             quoted(ref), sql.SQL("true") if where is None else raw(where)
         )
         with planning("source", f"--where on {ref}" if where else f"table {ref}"):
+            if where is not None:
+                keys.check_closed(self._connection, ref, where)
             found = self._connection.execute(query).fetchone()
         if where is None or not rows:
             return 1.0
@@ -108,9 +110,9 @@ class PostgresSource:
     def key_statistics(self, table: TableRef, key: Key, where: str | None) -> KeyStatistics:
         return keys.key_statistics(self._connection, table, key, where)
 
-    def shared_order(self, table: TableRef, column: str) -> str:
-        collation = keys.column_facts(self._connection, table, column).collation
-        return "C" if collation not in ("", "C", "POSIX") else ""
+    def shared_order(self, table: TableRef, key: Key) -> str:
+        # The order of bytes: the only one that needs no library, of whatever version.
+        return "C" if keys.is_collatable(self._connection, table, key) else ""
 
     def windows(
         self, table: TableRef, key: Key, interval: str, where: str | None, limit: int
@@ -125,7 +127,7 @@ class PostgresSource:
 
     def distinct(
         self, table: TableRef, key: Key, where: str | None, query: str | None, limit: int
-    ) -> tuple[tuple[Bound, ...], bool]:
+    ) -> tuple[Bound, ...]:
         type_ = self.key_type(table, key)
         if query is None:
             values: sql.Composable = sql.SQL("SELECT {} FROM {} WHERE {}").format(
@@ -135,6 +137,7 @@ class PostgresSource:
         else:
             values, subject = raw(query), "--values-query"
             with planning("source", subject):
+                self._connection.execute(sql.SQL("EXPLAIN {}").format(sql.SQL(query)))
                 described = self._connection.execute(
                     sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(values)
                 ).description
@@ -154,8 +157,7 @@ class PostgresSource:
                 f"{subject}: more than {limit:,} distinct values; expected a key with fewer, or "
                 "--strategy range or hash"
             )
-        found = tuple(Bound(type_, text) for (text,) in rows if text is not None)
-        return found, any(text is None for (text,) in rows)
+        return tuple(Bound(type_, text) for (text,) in rows if text is not None)
 
     def count(self, table: TableRef, where: str | None, extent: Extent) -> int:
         query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(

@@ -96,7 +96,10 @@ class PostgresWriter:
         One that makes no progress for the grace time belongs to a worker that was stopped or cut
         off: its session is ended. It is known by this partition's lock and by its name, both.
         """
-        key = {"partition": f"penstock:{self._spec.run_id}:{partition.id}"}
+        key = {
+            "partition": f"penstock:{self._spec.run_id}:{partition.id}",
+            "lock_timeout": f"{round(self._spec.stall_timeout * 1000)}ms",
+        }
         seen: dict[int, tuple[str, float]] = {}
         waited_since = time.monotonic()
         while True:
@@ -104,7 +107,7 @@ class PostgresWriter:
             locked = connection.execute(
                 statement("lock_partition"), {**key, "application_name": name}
             ).fetchone()
-            if locked is not None and locked[1]:
+            if locked is not None and locked[2]:
                 return
             connection.execute("ROLLBACK")
             now = time.monotonic()

@@ -1,6 +1,7 @@
 -- Weighted bounds of a column from the planner's statistics. Each step of the histogram holds an
 -- equal share of the rows that are neither NULL nor among the most common values; each most
--- common value has a share of its own.
+-- common value has a share of its own. The arrays are of the default collation: the bounds get that
+-- of the column, by which the partitions' conditions will compare.
 WITH stats AS (
     SELECT
         s.null_frac,
@@ -13,13 +14,13 @@ WITH stats AS (
     ORDER BY s.inherited DESC
     LIMIT 1
 ), points AS (
-    SELECT h.bound, CASE WHEN h.position < cardinality(bounds)
+    SELECT h.bound {collate} AS bound, CASE WHEN h.position < cardinality(bounds)
         THEN greatest(0, 1 - null_frac - common_share) / (cardinality(bounds) - 1)
         ELSE 0
     END AS share
     FROM stats, unnest(bounds) WITH ORDINALITY AS h (bound, position)
     UNION ALL
-    SELECT c.bound, c.share
+    SELECT c.bound {collate}, c.share
     FROM stats, unnest(common, shares) AS c (bound, share)
 ), weighted AS (
     SELECT bound AS {column_name}, sum(share)::float8 AS share FROM points GROUP BY bound

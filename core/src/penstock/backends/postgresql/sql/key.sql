@@ -1,6 +1,15 @@
--- What pg_catalog knows about a column that is to be a key.
+-- What pg_catalog knows about a column that is to be a key. NOT NULL is believed only where it is
+-- enforced for every row: not for foreign tables and not for children, and not before it is valid.
 SELECT
-    a.attnotnull,
+    NOT (
+        a.attnotnull AND c.relkind = 'r'
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhparent = c.oid)
+        AND NOT EXISTS (
+            SELECT FROM pg_catalog.pg_constraint AS n
+            WHERE n.conrelid = c.oid AND n.contype = 'n' AND NOT n.convalidated
+                AND n.conkey = ARRAY[a.attnum]
+        )
+    ),
     EXISTS (
         SELECT
         FROM pg_catalog.pg_index AS x
@@ -9,7 +18,10 @@ SELECT
         WHERE x.indrelid = a.attrelid AND x.indkey[0] = a.attnum
             AND x.indisvalid AND x.indpred IS NULL AND am.amname = 'btree'
     ),
-    coalesce(co.collname, '')
+    n.nspname,
+    co.collname
 FROM pg_catalog.pg_attribute AS a
+JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
 LEFT JOIN pg_catalog.pg_collation AS co ON co.oid = a.attcollation
+LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = co.collnamespace
 WHERE a.attrelid = %(table)s::regclass AND a.attname = %(column)s AND NOT a.attisdropped

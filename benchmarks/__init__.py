@@ -1,0 +1,1 @@
+"""What a copy costs: see README.md."""

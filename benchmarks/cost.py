@@ -1,0 +1,147 @@
+"""What commands and servers have used: wall time, CPU, memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psutil
+
+from penstock_testkit import PostgresServer
+
+TAIL = 2_000
+"""Bytes of a command's output that are shown when it fails."""
+POLL = 0.005
+"""Seconds between two looks at the memory of workers."""
+
+
+class CommandFailed(RuntimeError):
+    """A command that is being measured ended with an error; the message ends with its output."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one copy, in seconds."""
+
+    wall: float
+    mover: float
+    source: float
+    target: float
+
+
+def measure(source: PostgresServer, target: PostgresServer, work: Callable[[], float]) -> Cost:
+    """The cost of a piece of work.
+
+    Parameters:
+        work: returns the CPU seconds of the processes that it started.
+    """
+    before = server_cpu(source), server_cpu(target)
+    begun = time.monotonic()
+    mover = work()
+    wall = time.monotonic() - begun
+    after = server_cpu(source), server_cpu(target)
+    return Cost(wall, mover, after[0] - before[0], after[1] - before[1])
+
+
+def server_cpu(server: PostgresServer) -> float:
+    """CPU seconds of a server so far, with those of all sessions that have ended."""
+    postmaster = psutil.Process(server.pid)
+    while True:
+        own = postmaster.cpu_times()
+        total = own.user + own.system + own.children_user + own.children_system
+        for child in postmaster.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = child.cpu_times()
+                total += times.user + times.system
+        again = postmaster.cpu_times()
+        # One that was reaped between the two looks may have been missed, or counted twice.
+        if (own.children_user, own.children_system) == (again.children_user, again.children_system):
+            return total
+
+
+def run(commands: Sequence[Sequence[str]], watch: Callable[[int], None] | None = None) -> float:
+    """Run a pipeline of commands, each one's output being the next one's input.
+
+    Parameters:
+        watch: called again and again with the id of the last process, while it lives.
+
+    Returns: the CPU seconds of all of them, and of the processes that they waited for.
+
+    Raises:
+        CommandFailed: one of them ended with an error.
+    """
+    with tempfile.TemporaryFile() as said:
+        started: list[subprocess.Popen[bytes]] = []
+        for position, command in enumerate(commands):
+            last = position == len(commands) - 1
+            before = started[-1].stdout if started else None
+            started.append(
+                subprocess.Popen(
+                    command,
+                    stdin=before or subprocess.DEVNULL,
+                    stdout=said if last else subprocess.PIPE,
+                    stderr=said,
+                )
+            )
+            if before is not None:
+                # Ours would keep the first from noticing that the second has ended.
+                before.close()
+        watching = threading.Event()
+        watcher = threading.Thread(target=_watch, args=(watch, started[-1].pid, watching))
+        watcher.start()
+        total = 0.0
+        codes = []
+        for process in started:
+            # Not Popen.wait: it would discard what the process has used.
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            codes.append(process.returncode)
+            total += used.ru_utime + used.ru_stime
+        watching.set()
+        watcher.join()
+        if any(codes):
+            said.seek(0)
+            output = said.read()[-TAIL:].decode(errors="replace")
+            raise CommandFailed(f"{commands[-1][0]} ended with {codes}\n{output}")
+    return total
+
+
+def _watch(look: Callable[[int], None] | None, pid: int, ended: threading.Event) -> None:
+    while look is not None and not ended.wait(POLL):
+        look(pid)
+
+
+class PeakMemory:
+    """The peak resident memory of the workers below a process, in bytes."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._workers: dict[int, bool] = {}
+
+    def look(self, pid: int) -> None:
+        with contextlib.suppress(OSError, psutil.Error):
+            for child in psutil.Process(pid).children(recursive=True):
+                with contextlib.suppress(OSError, psutil.Error):
+                    if self._is_worker(child):
+                        self.bytes = max(self.bytes, _high_water(child.pid))
+
+    def _is_worker(self, process: psutil.Process) -> bool:
+        # Workers are forks of penstock.nursery and keep its command line. A child that has not
+        # come to its own program yet has its parent's, and its parent's memory.
+        if not self._workers.get(process.pid):
+            self._workers[process.pid] = "penstock.nursery" in process.cmdline()
+        return self._workers[process.pid]
+
+
+def _high_water(pid: int) -> int:
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0

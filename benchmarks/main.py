@@ -1,0 +1,75 @@
+"""Reads the options, measures, prints tables and limits."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks import memory, overhead, speed
+from benchmarks.bench import started
+from benchmarks.report import machine, show_limits, tell
+
+PARTS = ("speed", "memory", "overhead")
+
+
+def main() -> int:
+    options = _options()
+    begun = time.monotonic()
+    found: dict[str, speed.Speed | memory.Memory | overhead.Overhead] = {}
+    with started() as bench:
+        if "speed" in options.only:
+            found["speed"] = speed.run(bench, options.scale, options.degrees, options.repeat)
+        if "memory" in options.only:
+            found["memory"] = memory.measure(bench, options.scale)
+        if "overhead" in options.only:
+            found["overhead"] = overhead.measure(bench, options.repeat)
+    about = {"machine": machine(), "date": datetime.now(UTC).date().isoformat()}
+    print(f"{about['date']}, {about['machine']}")
+    for part in found.values():
+        part.show()
+    limits = [limit for part in found.values() for limit in part.limits()]
+    show_limits(limits)
+    if options.json is not None:
+        result: dict[str, Any] = {
+            **about,
+            **{name: part.as_json() for name, part in found.items()},
+            "limits": [
+                {
+                    "name": limit.name,
+                    "found": limit.found,
+                    "allowed": limit.allowed,
+                    "kept": limit.kept,
+                }
+                for limit in limits
+            ],
+        }
+        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    tell(f"\ntook {time.monotonic() - begun:.0f} s")
+    return 1 if options.check and not all(limit.kept for limit in limits) else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/run.py", description="Measure what a copy costs. See README.md."
+    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="measure these")
+    parser.add_argument("--scale", type=float, default=1.0, help="of TPC-H (default: 1)")
+    parser.add_argument(
+        "--degrees",
+        type=lambda text: [int(word) for word in text.split(",")],
+        default=[1, 2, 4],
+        help="streams at once, ascending (default: 1,2,4)",
+    )
+    parser.add_argument("--repeat", type=int, default=3, help="turns (default: 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to a file")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a limit is not kept")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

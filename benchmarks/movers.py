@@ -1,0 +1,79 @@
+"""Three ways to copy a table in the same partitions. Each returns the CPU seconds it took."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from benchmarks import cost, row_by_row
+from benchmarks.bench import Bench
+
+Mover = Callable[[Bench, str, int], float]
+
+
+def penstock(bench: Bench, table: str, degree: int, *options: str) -> float:
+    """The command line as a user has it: planning and reporting included."""
+    return cost.run([penstock_command("copy", bench, table, degree, *options)])
+
+
+def psql_pipes(bench: Bench, table: str, degree: int) -> float:
+    """`psql | psql`, a pipe for each partition and `degree` of them at a time."""
+    psql = [str(bench.source.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
+    into = row_by_row.copy_in(table).as_string(None)
+
+    def pipe(blocks: str) -> float:
+        out = row_by_row.copy_out(table, blocks).as_string(None)
+        return cost.run(
+            [
+                [*psql, "-d", bench.source_url, "-c", out],
+                [*psql, "-d", bench.target_url, "-c", into],
+            ]
+        )
+
+    with ThreadPoolExecutor(degree) as pool:
+        return sum(pool.map(pipe, blocks_of(bench, table, degree)))
+
+
+def psycopg_rows(bench: Bench, table: str, degree: int) -> float:
+    """psycopg's `for row in out: into.write(row)`, a process for each stream."""
+    blocks = blocks_of(bench, table, degree)
+    script = [sys.executable, str(row_by_row.__file__), bench.source_url, bench.target_url, table]
+
+    def stream(number: int) -> float:
+        return cost.run([[*script, *blocks[number::degree]]])
+
+    with ThreadPoolExecutor(degree) as pool:
+        return sum(pool.map(stream, range(degree)))
+
+
+MOVERS: dict[str, Mover] = {
+    "penstock": penstock,
+    "psql pipes": psql_pipes,
+    "psycopg rows": psycopg_rows,
+}
+
+
+def penstock_command(
+    verb: str, bench: Bench, table: str, degree: int, *options: str
+) -> Sequence[str]:
+    program = str(Path(sys.executable).with_name("penstock"))
+    ends = ["--source", bench.source_url, "--target", bench.target_url]
+    return [program, verb, *ends, "--table", table, "--degree", str(degree), *options]
+
+
+def blocks_of(bench: Bench, table: str, degree: int) -> list[str]:
+    """The partitions that Penstock would cut, as LOWER:UPPER; planned once for each degree."""
+    key = table, degree
+    if key not in bench.blocks:
+        command = penstock_command("plan", bench, table, degree, "--strategy", "ctid", "--json")
+        made = subprocess.run(command, capture_output=True, text=True, check=True)
+        extents = [partition["extent"] for partition in json.loads(made.stdout)["partitions"]]
+        bench.blocks[key] = [
+            f"{extent['lower']}:{'' if extent['upper'] is None else extent['upper']}"
+            for extent in extents
+        ]
+    return bench.blocks[key]

@@ -1,0 +1,88 @@
+"""Tables, limits and progress, as text."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.supervisor import available_cpus
+
+
+@dataclass(frozen=True)
+class Limit:
+    name: str
+    found: float
+    allowed: float
+
+    @property
+    def kept(self) -> bool:
+        return self.found <= self.allowed
+
+
+def tell(text: str) -> None:
+    """Say what happens now, away from the results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table in Markdown, so that it can go into README.md as it is."""
+    widths = [
+        max(len(column), *(len(row[position]) for row in rows))
+        for position, column in enumerate(columns)
+    ]
+    # Names go to the left, figures to the right.
+    left = [any(row[position][:1].isalpha() for row in rows) for position in range(len(columns))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.ljust(width) if is_left else cell.rjust(width)
+            for cell, width, is_left in zip(cells, widths, left, strict=True)
+        )
+        return f"| {' | '.join(padded)} |"
+
+    rules = (
+        "-" * width if is_left else "-" * (width - 1) + ":"
+        for width, is_left in zip(widths, left, strict=True)
+    )
+    print(f"\n{title}\n")
+    print(line(columns), line(list(rules)), *map(line, rows), sep="\n")
+
+
+def show_limits(limits: Sequence[Limit]) -> None:
+    show_table(
+        "limits",
+        ["limit", "at most", "found", "result"],
+        [
+            [
+                limit.name,
+                f"{limit.allowed:.2f}",
+                f"{limit.found:.2f}",
+                "pass" if limit.kept else "FAIL",
+            ]
+            for limit in limits
+        ],
+    )
+
+
+def machine() -> str:
+    """What this ran on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{available_cpus()} CPUs ({_processor()}), {memory:.0f} GiB, {platform.system()}, "
+        f"Python {platform.python_version()}"
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,124 @@
+"""Wall time and CPU of a large table's copy: Penstock beside psql pipes and psycopg's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from benchmarks.bench import Bench
+from benchmarks.cost import Cost, measure
+from benchmarks.movers import MOVERS
+from benchmarks.report import Limit, show_table, tell
+
+SCHEMA = "speed"
+PIPES, ROWS = "psql pipes", "psycopg rows"
+
+# For 6 million rows; the limit grows and shrinks with the table.
+CPU_SECONDS = 4.5
+CPU_ROWS = 6_000_000
+
+
+def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Speed:
+    """Copy lineitem with every mover at every degree, `repeat` times, taking turns."""
+    tell(f"loading lineitem at scale {scale:g}")
+    rows = bench.load_tpch(SCHEMA, scale)
+    table = f"{SCHEMA}.lineitem"
+    tell("warming up")
+    for mover in MOVERS.values():
+        bench.reset(table)
+        mover(bench, table, degrees[-1])
+    costs: dict[tuple[str, int], list[Cost]] = {}
+    for turn in range(repeat):
+        for degree in degrees:
+            # Whoever is first one time is last the next: what drifts is shared out.
+            names = list(MOVERS)[turn % 3 :] + list(MOVERS)[: turn % 3]
+            for name in names:
+                bench.reset(table)
+                cost = measure(
+                    bench.source, bench.target, partial(MOVERS[name], bench, table, degree)
+                )
+                bench.check(table, rows)
+                costs.setdefault((name, degree), []).append(cost)
+                tell(
+                    f"turn {turn + 1} of {repeat}, degree {degree}, {name}: {cost.wall:.2f} s, "
+                    f"mover {cost.mover:.2f} s of CPU"
+                )
+    return Speed(rows, costs)
+
+
+class Speed:
+    """The measured costs. The best of all turns counts: what else runs only ever adds."""
+
+    def __init__(self, rows: int, costs: dict[tuple[str, int], list[Cost]]) -> None:
+        self.rows = rows
+        self.costs = costs
+        self.degrees = sorted({degree for _, degree in costs})
+
+    def best(self, mover: str, degree: int, what: str) -> float:
+        figures: list[float] = [getattr(cost, what) for cost in self.costs[mover, degree]]
+        return min(figures)
+
+    def ratio(self, other: str, degree: int, what: str = "wall") -> float:
+        """Penstock's best over another mover's."""
+        return self.best("penstock", degree, what) / self.best(other, degree, what)
+
+    def show(self) -> None:
+        rows = []
+        for degree in self.degrees:
+            for mover in MOVERS:
+                figures = [
+                    self.best(mover, degree, what) for what in ("wall", "mover", "source", "target")
+                ]
+                walls = [cost.wall for cost in self.costs[mover, degree]]
+                against = (
+                    [f"{self.ratio(other, degree):.2f}" for other in (PIPES, ROWS)]
+                    if mover == "penstock"
+                    else ["", ""]
+                )
+                rows.append(
+                    [
+                        str(degree),
+                        mover,
+                        f"{figures[0]:.2f}",
+                        f"{max(walls):.2f}",
+                        *(f"{figure:.2f}" for figure in figures[1:]),
+                        *against,
+                    ]
+                )
+        turns = len(next(iter(self.costs.values())))
+        show_table(
+            f"lineitem, {self.rows:,} rows: seconds, best of {turns}",
+            [
+                "degree",
+                "mover",
+                "wall",
+                "wall, worst",
+                "CPU mover",
+                "CPU source",
+                "CPU target",
+                "wall / pipes",
+                "wall / rows",
+            ],
+            rows,
+        )
+
+    def limits(self) -> list[Limit]:
+        highest = self.degrees[-1]
+        cpu = max(self.best("penstock", degree, "mover") for degree in self.degrees)
+        allowed = CPU_SECONDS * self.rows / CPU_ROWS
+        return [
+            Limit(f"wall / psql pipes, degree {highest}", self.ratio(PIPES, highest), 1.25),
+            Limit(f"wall / psycopg rows, degree {highest}", self.ratio(ROWS, highest), 0.8),
+            Limit("mover CPU, worst degree, seconds", cpu, allowed),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "costs": [
+                {"mover": mover, "degree": degree, "turns": [asdict(cost) for cost in costs]}
+                for (mover, degree), costs in self.costs.items()
+            ],
+        }

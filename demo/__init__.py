@@ -1,0 +1,1 @@
+"""A copy between two real servers, with two failures in it: `make demo`."""

@@ -1,0 +1,188 @@
+"""The acts, in order. Exits with 0 only if everything went as it should."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from demo import proof, scene
+from demo.scene import Scene
+from demo.stage import Stage
+from penstock_testkit import PostgresServer
+
+ENDS = "--source env:SOURCE --target env:TARGET"
+LINES, ORDERS = "demo-lineitem", "demo-orders"
+
+
+def main() -> int:
+    begun = time.monotonic()
+    stage = Stage()
+    stage.title("Penstock copies a table in parallel partitions, each committed exactly once.")
+    stage.heading("Two servers and some data")
+    with PostgresServer() as source, PostgresServer() as target:
+        stage.say(
+            f"Two PostgreSQL 18 servers run in temporary folders, on ports {source.port} and "
+            f"{target.port}. Loading TPC-H data at scale {scene.SCALE:g} into the first."
+        )
+        set_up = scene.build(scene.start(source), scene.start(target))
+        described = " and ".join(f"{rows:,} rows of {name}" for name, rows in set_up.rows.items())
+        stage.say(f"The source holds {described}; the target the same tables, empty.")
+        stage.gap()
+        stage.export({"SOURCE": set_up.source, "TARGET": set_up.target})
+        plan(stage)
+        fail_once(stage, set_up)
+        before = fail_for_good(stage, set_up)
+        go_on(stage, set_up, before)
+        prove(stage, set_up)
+    summarise(stage, time.monotonic() - begun)
+    return 0 if stage.good else 1
+
+
+def plan(stage: Stage) -> None:
+    stage.heading("The plan")
+    stage.say("How would the table be cut, and why? Nothing is scanned, and nothing changed.")
+    stage.run(f"penstock plan {ENDS} --table public.lineitem --degree 2")
+
+
+def fail_once(stage: Stage, set_up: Scene) -> None:
+    stage.heading("A copy, and a partition that fails once")
+    stage.say(
+        f"A trigger on the target refuses the first line of order {set_up.refused_once:,} with a "
+        "serialization failure, once. Such an error is transient: its partition is rolled back "
+        "and tried again, while the others go on."
+    )
+    stage.run(
+        f"penstock copy {ENDS} --table public.lineitem \\\n"
+        f"    --mode truncate --degree 2 --run-id {LINES}"
+    )
+    attempts = [record.attempt for record in proof.commit_records(set_up.target, LINES)]
+    stage.check(
+        f"{len(attempts)} partitions committed, one of them at its second attempt",
+        len(attempts) > 2 and sorted(attempts) == [1] * (len(attempts) - 1) + [2],
+    )
+
+
+def fail_for_good(stage: Stage, set_up: Scene) -> list[proof.Record]:
+    stage.heading("A copy that cannot end well")
+    stage.say(
+        f"Order {set_up.refund:,} is a refund, with a negative price, and a constraint on the "
+        "target allows none. Trying again would not help: no further partition is started, and "
+        "the report says what was found and where. This copy is cut by ranges of the key, each "
+        "with about as many rows, from the statistics of the source."
+    )
+    stage.run(
+        f"penstock copy {ENDS} --table public.orders \\\n"
+        "    --strategy range --key o_orderkey --partitions 8 \\\n"
+        f"    --mode truncate --degree 2 --run-id {ORDERS}",
+        expect=65,
+    )
+    before = proof.commit_records(set_up.target, ORDERS)
+    stage.check(
+        f"the run stopped with {len(before)} of 8 partitions committed, wholly there or not at all",
+        0 < len(before) < 8,
+    )
+    return before
+
+
+def go_on(stage: Stage, set_up: Scene, before: list[proof.Record]) -> None:
+    stage.heading("The cause is removed, and the run goes on")
+    stage.say("Refunds are fine after all:")
+    stage.code(scene.DROP_RULE)
+    set_up.on_target(scene.DROP_RULE)
+    stage.say(
+        "Only what has no commit record is copied. The snapshot ended with the first execution; "
+        "a new one is taken only because the source's statistics show no write since."
+    )
+    stage.run(f"penstock resume {ORDERS} {ENDS}")
+    after = proof.commit_records(set_up.target, ORDERS)
+    kept = [record for record in after if record in before]
+    stage.check(
+        f"resume copied the {len(after) - len(kept)} that were missing; the other {len(kept)} "
+        "stayed as they were",
+        len(after) == 8 and kept == before,
+    )
+
+
+def prove(stage: Stage, set_up: Scene) -> None:
+    stage.heading("The proof")
+    stage.say("Penstock counts the rows of both sides again and compares with its records:")
+    stage.run(f"penstock verify {LINES} {ENDS}")
+    stage.run(f"penstock verify {ORDERS} {ENDS}")
+    stage.say("And now without Penstock. The same query on both servers, over all rows:")
+    stage.code(proof.CHECKSUM.format(table="…"))
+    rows: list[tuple[str, str, str, str]] = []
+    same = True
+    for table, count in set_up.rows.items():
+        ours, theirs = proof.checksums(set_up.source, set_up.target, table)
+        rows += [
+            (table, side, f"{found[0]:,}", str(found[1]))
+            for side, found in (("source", ours), ("target", theirs))
+        ]
+        same = same and ours == theirs and ours[0] == count
+    stage.gap()
+    stage.table(("table", "server", "rows", "checksum"), rows)
+    stage.gap()
+    stage.check("both servers hold the same rows, each once", same)
+    records(stage, set_up)
+
+
+def records(stage: Stage, set_up: Scene) -> None:
+    stage.gap()
+    stage.say(
+        "What makes a partition done is a record in the target, written in the same transaction "
+        "as its rows. Its primary key (run_id, partition_id) is why it can be there only once:"
+    )
+    stage.code("SELECT … FROM penstock.commit_record ORDER BY run_id, partition_id")
+    found = {run_id: proof.commit_records(set_up.target, run_id) for run_id in (LINES, ORDERS)}
+    stage.gap()
+    stage.table(
+        ("run_id", "partition_id", "attempt", "rows", "committed_at"),
+        [
+            (run_id, item.partition_id, str(item.attempt), f"{item.rows:,}", item.committed_at)
+            for run_id, items in found.items()
+            for item in items
+        ],
+    )
+    stage.gap()
+    stage.check(
+        "the records add up to the rows of the source",
+        [sum(item.rows for item in items) for items in found.values()] == [*set_up.rows.values()],
+    )
+
+
+def summarise(stage: Stage, seconds: float) -> None:
+    stage.heading("In short")
+    wrong = [text for text, good in stage.checks if not good]
+    if wrong:
+        stage.say(f"{len(wrong)} of {len(stage.checks)} checks went wrong:")
+        for text in wrong:
+            stage.say(f"- {text}")
+        return
+    stage.say(
+        f"All {len(stage.checks)} checks went well, in {seconds:.0f} s: one partition failed and "
+        "was retried alone, one run stopped and was resumed, and every row arrived exactly once."
+    )
+    stage.gap()
+    stage.say("Where to read on:")
+    stage.table(("", ""), [("  penstock --help", "every command and option"), *_pages()])
+
+
+def _pages() -> list[tuple[str, str]]:
+    """The documents of this checkout, with their titles."""
+    root = Path(__file__).parent.parent
+    found = []
+    for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+        if page.is_file():
+            title = page.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
+            found.append((f"  {page.relative_to(root)}", title))
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    except KeyboardInterrupt:
+        print("\ninterrupted: both servers are stopped and removed", file=sys.stderr)
+        code = 130
+    sys.exit(code)

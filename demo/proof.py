@@ -1,0 +1,42 @@
+"""What both servers say about the rows, asked without Penstock."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import psycopg
+
+# A sum does not depend on the order of the rows, and a row that is doubled or missing changes it.
+CHECKSUM = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {table} AS t"
+RECORDS = """\
+SELECT partition_id, attempt, rows, bytes, committed_at::text
+FROM penstock.commit_record WHERE run_id = %s ORDER BY partition_id"""
+
+
+@dataclass(frozen=True)
+class Record:
+    partition_id: str
+    attempt: int
+    rows: int
+    bytes: int
+    committed_at: str
+
+
+def checksums(source: str, target: str, table: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and checksum of a table on both sides, computed at once."""
+    with ThreadPoolExecutor(2) as pool:
+        ours, theirs = pool.map(lambda url: _checksum(url, table), (source, target))
+    return ours, theirs
+
+
+def _checksum(url: str, table: str) -> tuple[int, int]:
+    with psycopg.connect(url) as connection:
+        found = connection.execute(CHECKSUM.format(table=table).encode()).fetchone()
+    assert found is not None
+    return int(found[0]), int(found[1])
+
+
+def commit_records(target: str, run_id: str) -> list[Record]:
+    with psycopg.connect(target) as connection:
+        return [Record(*row) for row in connection.execute(RECORDS, [run_id]).fetchall()]

@@ -1,0 +1,84 @@
+"""The two servers' tables, and the two things that go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from penstock_testkit import PostgresServer, tpch
+
+SCALE = 0.3
+TABLES = ("lineitem", "orders")
+
+# A sequence remembers: nextval is not rolled back with the transaction that called it.
+FAIL_ONCE = """\
+CREATE SEQUENCE demo_seen;
+CREATE FUNCTION demo_fail_once() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('demo_seen') = 1 THEN
+        RAISE serialization_failure USING MESSAGE = 'not now: the demo refuses this order once';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER demo_fail_once BEFORE INSERT ON lineitem FOR EACH ROW
+    WHEN (NEW.l_orderkey = {order}) EXECUTE FUNCTION demo_fail_once()"""
+
+REFUND = "UPDATE orders SET o_totalprice = -o_totalprice WHERE o_orderkey = {order}"
+ADD_RULE = "ALTER TABLE orders ADD CONSTRAINT no_refunds CHECK (o_totalprice >= 0)"
+DROP_RULE = "ALTER TABLE orders DROP CONSTRAINT no_refunds"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Two servers with their tables in place.
+
+    Parameters:
+        rows: of the source, by table.
+        refused_once: the order whose lines the target refuses the first time.
+        refund: the order with a negative price, which the target's rule forbids.
+    """
+
+    source: str
+    target: str
+    rows: dict[str, int]
+    refused_once: int
+    refund: int
+
+    def on_target(self, statement: str) -> None:
+        _execute(self.target, statement)
+
+
+def start(server: PostgresServer) -> str:
+    """Make the database `shop` on a server. Returns its URL."""
+    _execute(server.url, "CREATE DATABASE shop")
+    return server.url_for(db="shop")
+
+
+def build(source: str, target: str) -> Scene:
+    """Fill the source, make the target's empty tables and both of their traps."""
+    rows = tpch.load(source, TABLES, SCALE, primary_keys=True)
+    tpch.create(target, TABLES)
+    refused_once, refund = _order_near(source, 0.35), _order_near(source, 0.45)
+    _execute(target, FAIL_ONCE.format(order=refused_once))
+    _execute(source, REFUND.format(order=refund))
+    _execute(target, ADD_RULE)
+    return Scene(source, target, rows, refused_once, refund)
+
+
+def _order_near(url: str, share: float) -> int:
+    """The first order at or after this share of the keys."""
+    query = sql.SQL(
+        "SELECT min(o_orderkey) FROM orders"
+        " WHERE o_orderkey >= {share} * (SELECT max(o_orderkey) FROM orders)"
+    )
+    with psycopg.connect(url) as connection:
+        found = connection.execute(query.format(share=sql.Literal(share))).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def _execute(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement.encode())

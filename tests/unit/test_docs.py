@@ -1,0 +1,376 @@
+"""What the documentation says of options, events, modes and exit codes is what the code has."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import penstock
+from penstock import errors, events
+from penstock.backends import base
+from penstock.cli import make_parser
+from penstock.options import read_toml
+from penstock.spec import MODES, ON_ERROR, ON_SNAPSHOT_LOST, SNAPSHOTS, STRATEGIES, CopySpec
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    page
+    for page in ROOT.rglob("*.md")
+    if not any(part.startswith(".") for part in page.relative_to(ROOT).parts)
+)
+# Those that users read; the others may speak of other programs' options.
+MANUAL = [ROOT / "README.md", ROOT / "core" / "README.md", *sorted(DOCS.glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    found = [body for language, body in FENCE.findall(text(page)) if language in languages]
+    assert found, f"{page}: no block of {languages}"
+    return found
+
+
+def sections(page: str, level: int) -> dict[str, str]:
+    """The text below each heading of a level, up to the next heading of it or of a higher one."""
+    prose = FENCE.sub("", text(page))
+    found = re.split(rf"^(#{{1,{level}}}) (.+)$", prose, flags=re.MULTILINE)
+    return {
+        title.strip("`"): body
+        for marks, title, body in zip(found[1::3], found[2::3], found[3::3], strict=True)
+        if len(marks) == level
+    }
+
+
+def table(body: str) -> list[list[str]]:
+    """The rows of the first table, without its head."""
+    rows = []
+    for line in body.splitlines():
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))])
+        elif rows:
+            break
+    assert len(rows) > 2, f"no table in {body[:100]!r}"
+    return rows[2:]
+
+
+def first_column(body: str) -> list[str]:
+    return [row[0].strip("`") for row in table(body)]
+
+
+# Links
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that headings get, by the rule of the common forges."""
+    prose = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return {
+        re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_resolve(page: Path) -> None:
+    prose = FENCE.sub("", page.read_text(encoding="utf-8"))
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        if not found.exists() or (anchor and anchor not in anchors(found)):
+            broken.append(link)
+    assert not broken
+
+
+def test_every_page_of_docs_is_linked_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\(docs/([\w.-]+)", text("README.md")))
+    assert {page.name for page in DOCS.iterdir()} == linked
+
+
+# Options and commands
+
+
+def parsers() -> Mapping[str, argparse.ArgumentParser]:
+    """The parsers of all commands, by name."""
+    (commands,) = [
+        action
+        for action in make_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]
+    found: Mapping[str, argparse.ArgumentParser] = commands.choices
+    return found
+
+
+def known_options() -> set[str]:
+    return {
+        flag
+        for parser in (make_parser(), *parsers().values())
+        for action in parser._actions
+        for flag in action.option_strings
+        if flag.startswith("--")
+    }
+
+
+def options_in(page: Path) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", MANUAL, ids=name)
+def test_every_option_that_is_written_of_exists(page: Path) -> None:
+    assert options_in(page) - known_options() == set()
+
+
+def test_every_option_is_in_the_reference() -> None:
+    assert known_options() - options_in(DOCS / "cli.md") == set()
+
+
+def test_every_command_is_in_the_reference() -> None:
+    named = {row.split()[0] for row in first_column(text("docs/cli.md"))}
+    assert named == set(parsers())
+
+
+def test_defaults_in_the_reference() -> None:
+    written = {
+        row[0].split()[0].strip("`,"): row[1].strip("`")
+        for line in re.findall(r"^\| `--.+$", text("docs/cli.md"), re.MULTILINE)
+        if len(row := [cell.strip() for cell in line.strip("|").split("|")]) == 3
+    }
+    for item in fields(CopySpec):
+        shown = written["--" + item.name.replace("_", "-")]
+        if isinstance(item.default, float):
+            assert shown == f"{item.default:g}s", item.name
+        elif isinstance(item.default, bool):
+            assert shown == "no", item.name
+        elif isinstance(item.default, str | int):
+            assert shown == str(item.default), item.name
+
+
+def command_lines() -> Iterator[tuple[str, str]]:
+    for page in MANUAL:
+        prose = page.read_text(encoding="utf-8")
+        for language, body in FENCE.findall(prose):
+            if language not in ("sh", "console"):
+                continue
+            for line in body.replace("\\\n", " ").splitlines():
+                command = line.removeprefix("$ ") if language == "console" else line
+                shown = language == "sh" or line.startswith("$ ")
+                if shown and command.startswith("penstock "):
+                    yield name(page), command
+
+
+@pytest.mark.parametrize(("page", "command"), list(command_lines()))
+def test_every_command_line_parses(page: str, command: str) -> None:
+    make_parser().parse_args(shlex.split(command, comments=True)[1:])
+
+
+# TOML and Python
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+def test_the_toml_example_is_a_spec(page: str, tmp_path: Path) -> None:
+    for number, body in enumerate(blocks(page, "toml")):
+        file = tmp_path / f"{number}.toml"
+        file.write_text(body, encoding="utf-8")
+        raw = read_toml(str(file), {"WAREHOUSE_PASSWORD": "s3cret"})
+        assert len(raw) == len(tomllib.loads(body))
+        CopySpec.from_mapping(raw, page)
+
+
+@pytest.mark.parametrize("page", ["README.md", "core/README.md"])
+def test_the_python_example_uses_what_there_is(page: str) -> None:
+    for body in blocks(page, "python"):
+        tree = ast.parse(body)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module == "penstock"
+                assert {alias.name for alias in node.names} <= set(penstock.__all__)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                function = node.func.id
+                if function in penstock.__all__:
+                    given = [word.arg for word in node.keywords if word.arg]
+                    assert set(given) <= set(
+                        inspect.signature(getattr(penstock, function)).parameters
+                    )
+
+
+# Words of the spec
+
+
+def test_strategies() -> None:
+    assert list(sections("docs/strategies.md", 2)) == [
+        "How many",
+        *STRATEGIES,
+        "Limits to know",
+    ]
+    overview = text("docs/strategies.md").partition("## How many")[0]
+    assert [row.split("`")[1] for row in first_column(overview)] == list(STRATEGIES)
+
+
+def test_modes() -> None:
+    assert tuple(sections("docs/modes.md", 2)) == MODES
+    assert [row.split("`")[1] for row in first_column(text("docs/modes.md"))] == list(MODES)
+
+
+def test_what_becomes_of_a_lost_snapshot() -> None:
+    body = sections("docs/resume-and-failure.md", 2)["When the snapshot is lost"]
+    assert tuple(first_column(body)) == ON_SNAPSHOT_LOST
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("--strategy", STRATEGIES),
+        ("--mode", MODES),
+        ("--snapshot", SNAPSHOTS),
+        ("--on-snapshot-lost", ON_SNAPSHOT_LOST),
+        ("--on-error", ON_ERROR),
+    ],
+)
+def test_values_in_the_reference(option: str, values: tuple[str, ...]) -> None:
+    (line,) = re.findall(rf"^\| `{option}` \|.*$", text("docs/cli.md"), re.MULTILINE)
+    meaning = line.split("|")[3]
+    assert set(values) <= set(re.findall(r"`(\w+)`", meaning))
+
+
+# Errors
+
+
+def test_exit_codes() -> None:
+    rows = table(sections("docs/resume-and-failure.md", 2)["Exit codes"])
+    codes = {value for key, value in vars(errors).items() if key.startswith("EXIT_")}
+    assert {int(row[0]) for row in rows} == codes
+    written = {
+        exception: int(row[0]) for row in rows for exception in re.findall(r"`(\w+)`", row[3])
+    }
+    assert written == {
+        key: value.exit_code
+        for key, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.PenstockError)
+    }
+
+
+# Events
+
+PROTOCOL = "docs/event-protocol.md"
+COMMON = ["version", "event", "run_id", "at"]
+
+
+def test_fields_of_every_event() -> None:
+    assert first_column(sections(PROTOCOL, 2)["Every event"]) == COMMON
+
+
+def test_events_and_their_fields() -> None:
+    described = {
+        title: first_column(body)
+        for title, body in sections(PROTOCOL, 3).items()
+        if title in events.BY_NAME
+    }
+    assert described == {
+        event: [item.name for item in fields(kind) if item.name not in COMMON]
+        for event, kind in events.BY_NAME.items()
+    }
+
+
+def test_parts_of_events() -> None:
+    parts = {
+        title: first_column(body)
+        for title, body in sections(PROTOCOL, 3).items()
+        if title not in events.BY_NAME
+    }
+    assert parts == {
+        "failures": [item.name for item in fields(events.PartitionFailure)],
+        "timings": [item.name for item in fields(events.PartitionTiming)],
+        "error": [
+            "error",
+            "message",
+            "transient",
+            *(item.name for item in fields(errors.Diagnosis)),
+        ],
+    }
+
+
+def test_version_of_the_protocol() -> None:
+    assert f"The version is {events.VERSION}." in text(PROTOCOL)
+
+
+def test_examples_of_events() -> None:
+    schema: dict[str, Any] = json.loads(text("docs/event-protocol.schema.json"))
+    validator = Draft202012Validator(schema)
+    lines = [line for body in blocks(PROTOCOL, "json") for line in body.splitlines()]
+    seen = set()
+    for line in lines:
+        event = events.from_line(line)
+        assert event.to_line() == line
+        validator.validate(json.loads(line))
+        seen.add(event.name)
+    assert seen == set(events.BY_NAME)
+
+
+# Modules and protocols
+
+
+def test_architecture_names_every_module() -> None:
+    there = {path.name for path in (ROOT / "core" / "src" / "penstock").glob("*.py")}
+    (house,) = [body for body in blocks("docs/architecture.md", "") if "src/penstock/" in body]
+    named = re.findall(r"^    (\w+\.py) ", house, re.MULTILINE)
+    assert set(named) == there
+    assert len(named) == len(there)
+
+
+def test_architecture_has_the_layers_that_are_held() -> None:
+    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    assert "\n".join(layers) + "\n" in blocks("docs/architecture.md", "")
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        base.Backend,
+        base.SourceCatalog,
+        base.TargetCatalog,
+        base.ControlStore,
+        base.HeldSnapshot,
+        base.Reader,
+        base.Writer,
+    ],
+)
+def test_every_method_of_a_backend_is_explained(protocol: type) -> None:
+    page = text("docs/adding-a-database.md")
+    members = {
+        member
+        for member in (*vars(protocol), *protocol.__annotations__)
+        if not member.startswith("_")
+    }
+    assert {m for m in members if not re.search(rf"`{m}[`(]", page)} == set()
+
+
+# Words that have a synonym in the glossary
+
+FORBIDDEN = re.compile(r"\b(chunk|job|slice|shard)(s|ed|ing)?\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("page", [page for page in MANUAL if page.name != "glossary.md"], ids=name)
+def test_one_word_for_one_thing(page: Path) -> None:
+    assert FORBIDDEN.findall(page.read_text(encoding="utf-8")) == []
