@@ -41,6 +41,8 @@ class Connections:
     target_backend: Backend
     source_reference: str
     target_reference: str
+    secrets: tuple[str, ...]
+    """What no child's environment may hold."""
 
     def __repr__(self) -> str:
         return f"Connections({self.source_reference}, {self.target_reference})"
@@ -109,7 +111,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         begun = time.monotonic()
         run_id = spec.run_id or new_run_id()
         view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
-        nursery = _nursery(spec, ends)
+        nursery = _nursery(ends)
         try:
             with closing(ends.source_backend.source(ends.source_url)) as source:
                 taken = view.take(source)
@@ -191,7 +193,7 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
         UsageError: no such run.
     """
     check_run_id(run_id)
-    url, backend, _ = _resolve(target, "--target")
+    url, backend, *_ = _resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         run = _load(catalog, run_id, control_schema)
         return RunStatus(run, catalog.control.committed(run_id), catalog.control.running(run_id))
@@ -212,17 +214,25 @@ def _degree(spec: CopySpec) -> int:
     return resolve_degree(spec.degree, available_cpus())
 
 
-def _resolve(reference: str, flag: str) -> tuple[str, Backend, str]:
-    url = resolve_reference(reference, os.environ, flag)
-    backend, name = find_backend(url, flag)
-    return backend.resolve(url, os.environ, flag), backend, name
+def _resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ...]]:
+    """The resolved URL, its backend, that one's ``module:attribute``, and the secrets in it."""
+    written = resolve_reference(reference, os.environ, flag)
+    backend, name = find_backend(written, flag)
+    url = backend.resolve(written, os.environ, flag)
+    return url, backend, name, (written, url, *backend.secrets(url))
 
 
 def _connect(source: str, target: str) -> Connections:
-    source_url, source_backend, source_name = _resolve(source, "--source")
-    target_url, target_backend, target_name = _resolve(target, "--target")
+    source_url, source_backend, source_name, source_secrets = _resolve(source, "--source")
+    target_url, target_backend, target_name, target_secrets = _resolve(target, "--target")
     return Connections(
-        source_url, target_url, source_backend, target_backend, source_name, target_name
+        source_url,
+        target_url,
+        source_backend,
+        target_backend,
+        source_name,
+        target_name,
+        (*source_secrets, *target_secrets),
     )
 
 
@@ -284,7 +294,7 @@ def _go_on(
     committed = {record.partition_id for record in target.control.committed(run.run_id)}
     pending = [partition for partition in partitions if partition.id not in committed]
     view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, run)
-    nursery = _nursery(spec, ends)
+    nursery = _nursery(ends)
     try:
         if pending:
             with closing(ends.source_backend.source(ends.source_url)) as source:
@@ -297,11 +307,11 @@ def _go_on(
         view.close()
 
 
-def _nursery(spec: CopySpec, ends: Connections) -> Nursery:
+def _nursery(ends: Connections) -> Nursery:
     environment = worker_environment(
         os.environ,
         (*ends.source_backend.environment, *ends.target_backend.environment),
-        (ends.source_url, ends.target_url, spec.source, spec.target),
+        ends.secrets,
     )
     return Nursery(environment, (ends.source_reference, ends.target_reference))
 

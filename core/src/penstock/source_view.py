@@ -174,15 +174,17 @@ class SourceView:
             SnapshotLost: the table was written to, or the source cannot tell.
         """
         was = self.state
-        if not now.writes or now.writes != was.writes or now.layout != was.layout:
-            self.close()
-            raise SnapshotLost(
-                _choices(
-                    self._run_id,
-                    f"{self._spec.table} may have been written to since: rows were "
-                    f"{was.writes or 'unknown'}; now {now.writes or 'unknown'}",
-                )
+        if now.layout != was.layout:
+            why = "was rewritten since (VACUUM FULL, CLUSTER or TRUNCATE?), so nobody can tell"
+        elif not now.writes or now.writes != was.writes:
+            why = (
+                f"may have been written to since: rows were {was.writes or 'unknown'}; now "
+                f"{now.writes or 'unknown'}"
             )
+        else:
+            return
+        self.close()
+        raise SnapshotLost(_choices(self._run_id, f"{self._spec.table} {why}"))
 
     def _start_over(self, control: ControlStore, now: SourceState) -> SnapshotChanged:
         self._state = now

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
+import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.backends.base import Reader, Writer
@@ -65,6 +68,25 @@ class Waiter:
                 self._watched.check()
         finally:
             self._meter.waited[side] += time.monotonic() - begun
+
+    @contextlib.contextmanager
+    def answering(self, side: str) -> Iterator[None]:
+        """Bound calls that a server answers at once, if it answers. On the main thread only.
+
+        Raises:
+            StallError: no answer for the stall timeout.
+        """
+
+        def stalled(*_: object) -> None:
+            raise StallError(f"{side}: no answer for {self._timeout:g} s")
+
+        before = signal.signal(signal.SIGALRM, stalled)
+        signal.setitimer(signal.ITIMER_REAL, self._timeout)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
     def _poll(self, fd: int, writing: bool, watched: int) -> select.poll:
         key = (fd, writing, watched)

@@ -116,7 +116,7 @@ class Worker:
             return False
         meter.rows = relay(self._reader, self._writer, partition, waiter, meter)
         self._shielded = True
-        self._writer.commit(meter.rows, meter.bytes)
+        self._writer.commit(meter.rows, meter.bytes, waiter)
         return True
 
     def _abandon(self) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import BinaryIO
 
 from penstock.errors import PermanentError
@@ -173,8 +174,12 @@ class Nursery:
 
 
 def _exists(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody reaps does not."""
     try:
         os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except ProcessLookupError:
         return False
-    return True
+    except OSError:
+        return True  # no /proc here
+    return state.rpartition(")")[2].split()[0] != "Z"

@@ -10,7 +10,8 @@ own exceptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -314,8 +315,18 @@ class TargetCatalog(Protocol):
 
 
 Block = bytes | memoryview
-Wait = Callable[[str, int, bool], None]
-"""``wait(side, fd, writing)``: come back when the socket is ready. Raises `StallError`."""
+
+
+class Wait(Protocol):
+    """How a reader or writer waits, so that a stall is noticed wherever it happens."""
+
+    def __call__(self, side: str, fd: int, writing: bool) -> None:
+        """Come back when the socket is ready. Raises `StallError`."""
+        ...
+
+    def answering(self, side: str) -> AbstractContextManager[None]:
+        """For calls that a server answers at once, if it answers. Raises `StallError`."""
+        ...
 
 
 class Reader(Protocol):
@@ -372,7 +383,7 @@ class Writer(Protocol):
         """End the stream. Returns the exact number of rows that the target took."""
         ...
 
-    def commit(self, rows: int, bytes: int) -> None:
+    def commit(self, rows: int, bytes: int, wait: Wait) -> None:
         """Complete the commit record and commit it together with the rows."""
         ...
 
@@ -392,6 +403,10 @@ class Backend(Protocol):
         Raises:
             UsageError: malformed; the message shows no secret.
         """
+        ...
+
+    def secrets(self, url: str) -> tuple[str, ...]:
+        """The passwords in a URL that `resolve` returned."""
         ...
 
     def source(self, url: str) -> SourceCatalog: ...

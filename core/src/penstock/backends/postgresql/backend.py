@@ -22,6 +22,9 @@ class PostgresBackend:
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         return connection.resolve(url, environ, flag)
 
+    def secrets(self, url: str) -> tuple[str, ...]:
+        return connection.secrets(url)
+
     # The modules are imported where they are used: a worker needs neither catalog.
 
     def source(self, url: str) -> SourceCatalog:

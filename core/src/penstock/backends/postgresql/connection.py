@@ -73,6 +73,13 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     return conninfo.make_conninfo("", **parts)
 
 
+def secrets(url: str) -> tuple[str, ...]:
+    """The parts of a connection string that libpq itself hides from display."""
+    given = conninfo.conninfo_to_dict(url)
+    hidden = ("password", "sslpassword", "oauth_client_secret")
+    return tuple(str(given[name]) for name in hidden if given.get(name))
+
+
 def connect(url: str, side: str, application_name: str) -> Connection:
     """Open a session with settings under which both servers write and compare values alike.
 

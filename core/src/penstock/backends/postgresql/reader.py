@@ -12,7 +12,7 @@ from penstock.backends.base import Block, Wait
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.predicate import condition
-from penstock.backends.postgresql.snapshot import import_snapshot
+from penstock.backends.postgresql.snapshot import import_snapshot, join_lock
 from penstock.backends.postgresql.statements import column_list, quoted, statement
 from penstock.model import Partition
 from penstock.spec import WorkerSpec
@@ -35,7 +35,8 @@ class PostgresReader:
         self._application_name = application_name
 
     def read(self, partition: Partition, format: str, wait: Wait) -> Iterator[tuple[Block, int]]:
-        connection = self._ready()
+        with wait.answering("source"):
+            connection = self._ready()
         query = statement("copy_out").format(
             columns=column_list(self._spec.columns),
             table=quoted(self._spec.table),
@@ -83,6 +84,8 @@ class PostgresReader:
             self._connection = connection
             if self._spec.snapshot is not None:
                 import_snapshot(connection, self._spec.snapshot)
+                with translated("source"):
+                    join_lock(connection, self._spec.table)
         else:
             connection = self._connection
             with translated("source"):

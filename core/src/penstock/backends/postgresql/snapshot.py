@@ -12,10 +12,12 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection, connect
-from penstock.backends.postgresql.errors import importing_snapshot, planning
+from penstock.backends.postgresql.errors import importing_snapshot, planning, translated
 from penstock.backends.postgresql.statements import quoted
+from penstock.errors import TransientError
 from penstock.model import Snapshot, TableRef
 
+JOIN_LOCK_MS = 5000
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -69,6 +71,34 @@ class ExportedSnapshot:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _lock_against_rewrites(connection: Connection, table: TableRef) -> None:
+    # What is no table cannot be rewritten, nor locked.
+    with contextlib.suppress(psycopg.errors.WrongObjectType), connection.transaction():
+        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(quoted(table)))
+
+
+def join_lock(connection: Connection, table: TableRef) -> None:
+    """Take the snapshot holder's lock in a worker's own transaction.
+
+    Raises:
+        TransientError: somebody waits to rewrite the table. He waits for the snapshot's holder,
+            which waits for the workers; to wait behind him would be a deadlock that no server
+            sees.
+    """
+    connection.execute(f"SET LOCAL lock_timeout = {JOIN_LOCK_MS}")
+    try:
+        with translated("source"):
+            _lock_against_rewrites(connection, table)
+    except TransientError as error:
+        raise TransientError(
+            f"source: {table} is locked, or a session waits to lock it (VACUUM FULL, ALTER TABLE, "
+            "TRUNCATE?), which waits for this run's snapshot in turn; expected nobody to rewrite "
+            f"the table while it is copied: {error.message}",
+            error.diagnosis,
+        ) from error
+    connection.execute("SET LOCAL lock_timeout = 0")
 
 
 def import_snapshot(connection: Connection, token: str) -> None:

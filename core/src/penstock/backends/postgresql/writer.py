@@ -25,6 +25,7 @@ from penstock.spec import WorkerSpec
 # A larger row is handed to libpq in pieces: it would copy the whole of it into its own buffer.
 PIECE = 256 * 1024
 POLL_LOCK = 0.2
+TAKE_ERROR_SECONDS = 5.0
 
 
 class PostgresWriter:
@@ -55,15 +56,17 @@ class PostgresWriter:
         }
         name = f"penstock:{self._spec.run_id}:{partition.id}:{attempt}"
         if self._connection is None:
-            self._connection = connect(self._spec.target, "target", name)
+            with wait.answering("target"):
+                self._connection = connect(self._spec.target, "target", name)
         connection = self._connection
         with translated("target"):
-            self._lock_partition(connection, partition, name)
-            inserted = connection.execute(self._begin_record, self._record).rowcount
-            if not inserted:
-                self._check_generation(connection)
-                connection.execute("ROLLBACK")
-                return False
+            self._lock_partition(connection, partition, name, wait)
+            with wait.answering("target"):
+                inserted = connection.execute(self._begin_record, self._record).rowcount
+                if not inserted:
+                    self._check_generation(connection)
+                    connection.execute("ROLLBACK")
+                    return False
             if self._spec.mode == "replace":
                 connection.execute(
                     statement("delete_partition").format(
@@ -90,7 +93,9 @@ class PostgresWriter:
                 f"generation {self._spec.generation}, found {found[0] if found else 'no such run'}"
             )
 
-    def _lock_partition(self, connection: Connection, partition: Partition, name: str) -> None:
+    def _lock_partition(
+        self, connection: Connection, partition: Partition, name: str, wait: Wait
+    ) -> None:
         """Begin the transaction, and wait in it for an older attempt of the same partition.
 
         One that makes no progress for the grace time belongs to a worker that was stopped or cut
@@ -103,15 +108,16 @@ class PostgresWriter:
         seen: dict[int, tuple[str, float]] = {}
         waited_since = time.monotonic()
         while True:
-            connection.execute("BEGIN")
-            locked = connection.execute(
-                statement("lock_partition"), {**key, "application_name": name}
-            ).fetchone()
-            if locked is not None and locked[2]:
-                return
-            connection.execute("ROLLBACK")
+            with wait.answering("target"):
+                connection.execute("BEGIN")
+                locked = connection.execute(
+                    statement("lock_partition"), {**key, "application_name": name}
+                ).fetchone()
+                if locked is not None and locked[2]:
+                    return
+                connection.execute("ROLLBACK")
+                holders = self._holders(connection, key["partition"])
             now = time.monotonic()
-            holders = self._holders(connection, key["partition"])
             for pid, _, signs in holders:
                 if pid not in seen or seen[pid][0] != signs:
                     seen[pid] = (signs, now)
@@ -176,7 +182,21 @@ class PostgresWriter:
             refused = not connection.pgconn.ssl_in_use and _error_ahead(connection.fileno())
             connection.pgconn.consume_input()
             if refused:
-                self.end(lambda *_: _wait_readable(connection.fileno()))
+                self._take_error(connection)
+
+    @staticmethod
+    def _take_error(connection: Connection) -> None:
+        """End the stream to get at the error that is there already. Always raises."""
+        pgconn = connection.pgconn
+        pgconn.put_copy_end()
+        deadline = time.monotonic() + TAKE_ERROR_SECONDS
+        while (pgconn.flush() or pgconn.is_busy()) and time.monotonic() < deadline:
+            select.select([pgconn.socket], [], [], POLL_LOCK)
+            pgconn.consume_input()
+        result = None if pgconn.is_busy() else pgconn.get_result()
+        if result is not None and result.status == ExecStatus.FATAL_ERROR:
+            raise psycopg.errors.error_from_result(result)
+        raise TransientError("target: the server ended the stream", Diagnosis(side="target"))
 
     def end(self, wait: Wait) -> int:
         connection = self._open
@@ -187,9 +207,9 @@ class PostgresWriter:
                 connection.pgconn.consume_input()
             return end_copy(connection, "target", wait)
 
-    def commit(self, rows: int, bytes: int) -> None:
+    def commit(self, rows: int, bytes: int, wait: Wait) -> None:
         connection = self._open
-        with translated("target"):
+        with translated("target"), wait.answering("target"):
             completed = connection.execute(
                 self._complete_record, {**self._record, "rows": rows, "bytes": bytes}
             ).rowcount
@@ -218,7 +238,3 @@ def _error_ahead(fd: int) -> bool:
         except OSError:
             return False
     return len(head) == _ERROR_HEAD and head[0] == ord("E") and head[5] == ord("S")
-
-
-def _wait_readable(fd: int) -> None:
-    select.select([fd], [], [], 1.0)

@@ -27,3 +27,7 @@ CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     committed_at timestamptz,
     PRIMARY KEY (run_id, partition_id)
 );
+
+-- For each user who loads, where another one made the tables:
+-- GRANT USAGE ON SCHEMA {schema} TO loader;
+-- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO loader;
