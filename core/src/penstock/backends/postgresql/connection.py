@@ -27,6 +27,7 @@ SETTINGS = {
     "extra_float_digits": "3",
     "timezone": "UTC",
     "client_encoding": "UTF8",
+    "bytea_output": "hex",
     "row_security": "off",
     "statement_timeout": "0",
     "lock_timeout": "0",
