@@ -120,7 +120,7 @@ def _choose_blocks(spec: CopySpec, table: TableStatistics, degree: int, asked: s
             "another block, and may be lost or copied twice; expected --snapshot shared, or "
             "--accept-moving-rows where nothing writes to the table"
         )
-    why = f"ctid: {table.storage}, {table.blocks:,} blocks; no key needed"
+    why = f"ctid: {table.storage}; no key needed"
     choice = _with_count(spec, table, degree, "ctid", None, why)
     return Choice("ctid", (asked, *choice.reasons) if asked else choice.reasons, None, choice.count)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from penstock.backends.base import Reader, Writer
-from penstock.errors import PermanentError, StallError
+from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model import Partition
 
 
@@ -62,7 +62,8 @@ class Waiter:
                     return
                 if not ready:
                     raise StallError(
-                        f"{side}: no bytes moved in either direction for {self._timeout:g} s"
+                        f"{side}: no bytes moved in either direction for {self._timeout:g} s",
+                        Diagnosis(side=side),
                     )
                 assert self._watched is not None
                 self._watched.check()
@@ -78,7 +79,7 @@ class Waiter:
         """
 
         def stalled(*_: object) -> None:
-            raise StallError(f"{side}: no answer for {self._timeout:g} s")
+            raise StallError(f"{side}: no answer for {self._timeout:g} s", Diagnosis(side=side))
 
         before = signal.signal(signal.SIGALRM, stalled)
         signal.setitimer(signal.ITIMER_REAL, self._timeout)

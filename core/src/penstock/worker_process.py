@@ -17,6 +17,8 @@ from typing import BinaryIO
 from penstock.errors import PermanentError
 
 START_SECONDS = 60.0
+LAUNCHES = 5
+ORPHAN_POLL = 0.05
 
 
 class WorkerProcess:
@@ -62,9 +64,12 @@ class Nursery:
         self._backends = tuple(backends)
         self._ended: dict[int, int] = {}
         self._received = b""
+        self._mine: set[int] = set()
+        """Workers of the present nursery process; those of an earlier one are orphans."""
         self._launch()
 
     def _launch(self) -> None:
+        self._mine.clear()
         self._socket, theirs = socket.socketpair()
         with theirs:
             # -P: nothing in the current folder may pose as a module.
@@ -90,24 +95,35 @@ class Nursery:
         Raises:
             PermanentError: workers cannot be started; says what Python said.
         """
-        if self._popen.poll() is not None:
+        for _ in range(LAUNCHES):
+            worker = self._ask()
+            if worker is not None:
+                return worker
+            # Somebody killed it: nothing is wrong with us.
             self._discard()
             self._launch()
+        raise PermanentError(f"workers cannot be started: killed {LAUNCHES} times in a row")
+
+    def _ask(self) -> WorkerProcess | None:
+        """A worker, or None where the nursery was killed before it could start one."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
         errors, stderr = os.pipe()
         theirs = (stdin, stdout, stderr)
+        pid = None
         try:
-            with contextlib.suppress(BrokenPipeError):
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 socket.send_fds(self._socket, [b"+"], theirs)
             pid = self._started()
-        except BaseException:
-            for descriptor in (to_worker, from_worker, errors):
-                os.close(descriptor)
-            raise
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
+            if pid is None:
+                for descriptor in (to_worker, from_worker, errors):
+                    os.close(descriptor)
+        if pid is None:
+            return None
+        self._mine.add(pid)
         return WorkerProcess(
             self,
             pid,
@@ -116,13 +132,21 @@ class Nursery:
             os.fdopen(errors, "rb", buffering=0),
         )
 
-    def _started(self) -> int:
+    def _started(self) -> int | None:
+        """The pid that the nursery answers; None where it was killed.
+
+        Raises:
+            PermanentError: it ended by itself, or does not answer.
+        """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            for word, pid, _ in self._listen(deadline - time.monotonic()):
+            for word, pid, _ in self._listen(min(1.0, deadline - time.monotonic())):
                 if word == "started":
                     return pid
-            if self._popen.poll() is not None:
+            code = self._popen.poll()
+            if code is not None and code < 0:
+                return None
+            if code is not None:
                 break
         self._popen.kill()
         assert self._popen.stderr is not None
@@ -132,12 +156,15 @@ class Nursery:
     def wait(self, pid: int, timeout: float) -> int | None:
         deadline = time.monotonic() + timeout
         while pid not in self._ended:
-            self._listen(max(0.0, deadline - time.monotonic()))
-            if pid in self._ended or time.monotonic() >= deadline:
-                break
-            if self._popen.poll() is not None and not _exists(pid):
+            orphan = pid not in self._mine or self._popen.poll() is not None
+            if orphan and not _exists(pid):
                 # Nobody was left to say how it ended.
                 self._ended[pid] = -signal.SIGKILL
+                break
+            remaining = deadline - time.monotonic()
+            self._listen(max(0.0, min(remaining, ORPHAN_POLL) if orphan else remaining))
+            if remaining <= 0:
+                break
         return self._ended.get(pid)
 
     def _listen(self, timeout: float) -> list[tuple[str, int, int]]:

@@ -49,7 +49,7 @@ class TableStatistics:
     blocks: int | None
     """Real size in blocks; None where the table cannot be cut by blocks."""
     storage: str
-    """Why it can or cannot be cut by blocks, for people."""
+    """What it is stored as and how large that is, or why it cannot be cut by blocks; for people."""
     default_key: str | None
     """A column that can be ranged, is indexed and never NULL: the primary key's first."""
 

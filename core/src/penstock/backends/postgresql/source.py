@@ -77,7 +77,7 @@ class PostgresSource:
             bytes=size,
             selected=self._selected(table, where, rows),
             blocks=None if obstacle else blocks,
-            storage=obstacle or f"heap table, {server}",
+            storage=obstacle or f"heap table, {blocks:,} blocks, {server}",
             default_key=key,
         )
 
