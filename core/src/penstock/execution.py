@@ -13,7 +13,6 @@ from penstock.backends.base import ControlStore, TargetCatalog
 from penstock.errors import (
     Interrupted,
     PenstockError,
-    PermanentError,
     RunFailed,
     RunFailedTransiently,
     SnapshotLost,
@@ -95,20 +94,21 @@ class Execution:
             except Interrupted:
                 yield self._finish(status)
                 raise
-            except PermanentError:
-                # The snapshot is lost for good, or its loss cannot be made up for.
+            except PenstockError:
+                # The snapshot is lost for good, or a server stays away.
                 status = "failed"
                 yield self._finish(status)
                 raise
             status = self._status(partitions)
+            self._set_status(status)
             yield self._finish(status)
-        finally:
+        except BaseException as error:
             # Whatever ended this: the target should say so, if it can be told.
-            if status == "interrupted":
-                _briefly(lambda: self._set_status(status))
-            else:
-                with contextlib.suppress(PenstockError):
-                    self._set_status(status)
+            cancelled = isinstance(error, Interrupted | GeneratorExit | KeyboardInterrupt)
+            ended = "interrupted" if cancelled else "failed"
+            _briefly(lambda: self._set_status(ended))
+            raise
+        finally:
             if self._reconnected is not None:
                 self._reconnected.close()
         if status == "failed":

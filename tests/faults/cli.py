@@ -1,0 +1,151 @@
+"""The command line as a subprocess, whose events are read as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from penstock.events import Event, Finished, Opened, Progress, from_line
+
+PENSTOCK = Path(sys.executable).with_name("penstock")
+# Long enough for a busy machine: a test that waits for so long has failed.
+PATIENCE = 30.0
+
+E = TypeVar("E", bound=Event)
+
+
+def eventually(what: str, holds: Callable[[], bool], within: float) -> None:
+    """Wait until something holds; fail where it does not in time."""
+    deadline = time.monotonic() + within
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"expected within {within:g} s: {what}")
+        time.sleep(0.02)
+
+
+class Run:
+    """One `penstock copy` or `penstock resume` with `--json`, in a session of its own.
+
+    Its workers keep that session when it is gone: that is how they are found.
+    """
+
+    def __init__(self, *words: str) -> None:
+        self.events: list[Event] = []
+        self._changed = threading.Condition()
+        self._ended = False
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self.popen = subprocess.Popen(
+            [str(PENSTOCK), *words, "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            event = from_line(line)
+            with self._changed:
+                self.events.append(event)
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def errors(self) -> str:
+        """What it has written to stderr."""
+        size = os.fstat(self._errors.fileno()).st_size
+        return os.pread(self._errors.fileno(), size, 0).decode(errors="replace")
+
+    def of(self, kind: type[E], **values: Any) -> list[E]:
+        """The events of a kind so far, those whose fields have these values."""
+        with self._changed:
+            return [
+                event
+                for event in self.events
+                if isinstance(event, kind)
+                and all(getattr(event, name) == value for name, value in values.items())
+            ]
+
+    def wait_for(self, kind: type[E], *, count: int = 1, **values: Any) -> E:
+        """The first event of a kind with these values, or the one that makes them `count`."""
+        deadline = time.monotonic() + PATIENCE
+        with self._changed:
+            while len(found := self.of(kind, **values)) < count:
+                left = deadline - time.monotonic()
+                if self._ended or left < 0:
+                    raise AssertionError(f"no event {kind.name} with {values}: {self._told()}")
+                self._changed.wait(left)
+        return found[count - 1]
+
+    @property
+    def finished(self) -> Finished:
+        return self.wait_for(Finished)
+
+    def opened(self) -> list[tuple[str, int]]:
+        """Partition and attempt of every attempt that was opened, sorted."""
+        return sorted((event.partition_id, event.attempt) for event in self.of(Opened))
+
+    def ended(self, code: int, within: float = PATIENCE) -> None:
+        """Wait for its end, and expect an exit code."""
+        try:
+            found = self.popen.wait(within)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it has not ended in {within:g} s: {self._told()}") from None
+        self._reader.join(PATIENCE)
+        if found != code:
+            raise AssertionError(f"expected exit code {code}, found {found}: {self._told()}")
+
+    def _told(self) -> str:
+        told = [event for event in self.events if not isinstance(event, Progress)]
+        lines = [event.to_line() for event in told[-40:]]
+        return "\n".join(["", *lines, self.errors])
+
+    def workers(self) -> list[int]:
+        """Its worker processes that are alive, whether or not it is itself."""
+        return [pid for pid in psutil.pids() if pid != self.pid and self._is_mine(pid)]
+
+    def _is_mine(self, pid: int) -> bool:
+        with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+            return (
+                os.getsid(pid) == self.pid and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+            )
+        return False
+
+    def kill(self) -> None:
+        """SIGKILL to the supervisor alone."""
+        self.popen.kill()
+        self.popen.wait(PATIENCE)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """A signal to supervisor and workers, as a terminal sends Ctrl-C."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever state it is in."""
+        self.signal_all(signal.SIGKILL)
+        self.popen.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
+        self._errors.close()

@@ -1,0 +1,70 @@
+"""Two databases for every test, and two servers that may be restarted."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from penstock_testkit import PostgresServer
+
+from .pair import Pair
+
+DATABASE = "faults"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_reaches_children() -> Iterator[None]:
+    """A shell's background processes ignore SIGINT, and so would all that they start."""
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def pair(source_url: str, target_url: str) -> Iterator[Pair]:
+    """A source with items and a target without, and nothing started yet."""
+    with closing(Pair(source_url, target_url)) as made:
+        made.load()
+        yield made
+
+
+@pytest.fixture
+def empty_pair(source_url: str, target_url: str) -> Iterator[Pair]:
+    """Two empty databases."""
+    with closing(Pair(source_url, target_url)) as made:
+        yield made
+
+
+@contextmanager
+def _database(server: PostgresServer) -> Iterator[str]:
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))
+    yield server.url_for(db=DATABASE)
+    # A connection of its own: the server has been restarted in between.
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
+        admin.execute(drop.format(sql.Identifier(DATABASE)))
+
+
+@pytest.fixture(scope="module")
+def restartable() -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A source and a target that a test may restart."""
+    with PostgresServer(fsync=False) as source, PostgresServer(fsync=False) as target:
+        yield source, target
+
+
+@pytest.fixture
+def fragile(restartable: tuple[PostgresServer, PostgresServer]) -> Iterator[Pair]:
+    """As `pair`, on the restartable servers."""
+    with ExitStack() as stack:
+        source, target = (stack.enter_context(_database(server)) for server in restartable)
+        made = stack.enter_context(closing(Pair(source, target)))
+        made.load()
+        yield made

@@ -1,0 +1,54 @@
+"""Hold one stream at a row, so that a fault lands where a test wants it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import cast
+
+from penstock_testkit import TcpProxy
+from penstock_testkit.proxy import Direction, Link
+
+from .cli import PATIENCE
+
+
+class Gate:
+    """Stops the connection by which a needle comes, before the needle has passed.
+
+    Parameters:
+        first: called when the needle is there, before anything is held up.
+    """
+
+    def __init__(
+        self,
+        proxy: TcpProxy,
+        needle: bytes,
+        direction: Direction,
+        first: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._first = first
+        self._reached = threading.Event()
+        self._open = threading.Event()
+        proxy.on_bytes(needle, direction, self._hold)
+
+    def _hold(self) -> None:
+        self._first()
+        self._reached.set()
+        self._open.wait()
+
+    def reached(self) -> None:
+        """Wait until a connection stands at the gate."""
+        if not self._reached.wait(PATIENCE):
+            raise AssertionError("nothing has come to the gate")
+
+    def open(self) -> None:
+        """Let it pass, and all that come later."""
+        self._open.set()
+
+
+def cut_this_connection() -> None:
+    """As a callback of `TcpProxy.on_bytes`: cut the connection that it was called for, no other.
+
+    The block that holds the needle is lost.
+    """
+    cast(Link, threading.current_thread()).cut()

@@ -1,0 +1,297 @@
+"""A source with a table of items, a target with an empty one, and what must hold after a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+import penstock
+from penstock.cli import main
+from penstock_testkit import TcpProxy
+from penstock_testkit.proxy import Direction
+
+from .cli import PATIENCE, Run, eventually
+from .gate import Gate
+
+Side = Literal["source", "target"]
+# Which way rows pass on each side.
+FLOWS: Mapping[Side, Direction] = {"source": "to_client", "target": "to_server"}
+
+RUN_ID = "faults"
+PARTITIONS = 8
+ROWS_EACH = 3_000
+ROWS = PARTITIONS * ROWS_EACH
+
+# Rows of one size, loaded in the order of their key: by blocks or by key, partition n holds the
+# n-th of equal ranges of ids. Autovacuum would be a write to the server at a moment of its own.
+DEFINITION = """
+    CREATE TABLE item (
+        id bigint PRIMARY KEY,
+        note text NOT NULL,
+        amount numeric(12,2),
+        at timestamptz NOT NULL,
+        tags jsonb,
+        pad text NOT NULL
+    ) WITH (autovacuum_enabled = false)
+"""
+# A note names its row in the stream's bytes, in binary COPY too.
+ROW = """
+    SELECT
+        i,
+        '<' || lpad(i::text, 8, '0') || '>',
+        CASE WHEN i % 7 <> 0 THEN 1000 + i / 100.0 END,
+        timestamptz '2026-01-01 00:00+00' + i * interval '1 minute',
+        CASE WHEN i % 5 <> 0 THEN jsonb_build_object('n', i) END,
+        repeat(md5(i::text), 8)
+    FROM generate_series({first}, {last}) AS i
+"""
+# Order does not matter to a sum; that of hashes tells a wrong value from a right one.
+DIGEST = """
+    SELECT
+        count(*), count(DISTINCT {key}),
+        coalesce(sum(pg_catalog.hashtextextended(row::text, 0)::numeric), 0)
+    FROM {table} AS row
+"""
+BACKENDS = """
+    SELECT application_name FROM pg_stat_activity
+    WHERE application_name LIKE 'penstock:%' AND datname = current_database()
+    ORDER BY application_name
+"""
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Digest = tuple[int, int, int]
+
+
+def middle(partition: int) -> int:
+    """The id of a row in the middle of a partition's stream, counted from 1."""
+    return partition * ROWS_EACH - ROWS_EACH // 2
+
+
+def needle(item_id: int) -> bytes:
+    """What a row looks like in the stream."""
+    return f"<{item_id:08}>".encode()
+
+
+def partition_id(partition: int) -> str:
+    return f"p{partition:04}"
+
+
+def execute(url: str, *statements: str) -> None:
+    """Run statements, and make the server's statistics know what they wrote."""
+    with closing(connect(url)) as connection:
+        for text in statements:
+            connection.execute(text)
+        connection.execute("SELECT pg_stat_force_next_flush()")
+
+
+def connect(url: str, **settings: Any) -> Connection:
+    # Values read the same on both servers, whatever theirs are set to.
+    options = "-c timezone=UTC -c extra_float_digits=3"
+    return psycopg.connect(url, autocommit=True, options=options, **settings)
+
+
+def ask(url: str, query: str, *values: object) -> Any:
+    """The first column of the first row."""
+    with closing(connect(url)) as connection:
+        found = connection.execute(query, values).fetchone()
+    return found and found[0]
+
+
+def digest(connection: Connection, table: str = "item", key: str = "id") -> Digest:
+    """Rows, distinct keys, and a checksum over all values."""
+    query = sql.SQL(DIGEST).format(table=sql.Identifier(table), key=sql.Identifier(key))
+    found = connection.execute(query).fetchone()
+    assert found is not None
+    return int(found[0]), int(found[1]), int(found[2])
+
+
+def insert_items(first: int, last: int) -> str:
+    return "INSERT INTO item " + ROW.format(first=first, last=last)
+
+
+class Pair:
+    """Two databases, the proxies in front of them, and the runs between them.
+
+    Parameters:
+        source: URL of the source's database. target: of the target's.
+    """
+
+    def __init__(self, source: str, target: str) -> None:
+        self.source = source
+        self.target = target
+        self.proxies: dict[Side, TcpProxy] = {}
+        self.users: dict[Side, str] = {}
+        """As whom runs connect, where not as the superuser: ``name:password``."""
+        self._runs: list[Run] = []
+        self._gates: list[Gate] = []
+        self._stack = ExitStack()
+
+    def url(self, side: Side) -> str:
+        return self.source if side == "source" else self.target
+
+    def load(self) -> None:
+        """Make the tables, and fill the source's."""
+        execute(self.source, DEFINITION, insert_items(1, ROWS), "ANALYZE item")
+        execute(self.target, DEFINITION)
+
+    def close(self) -> None:
+        for gate in self._gates:
+            gate.open()
+        for run in self._runs:
+            run.close()
+        self._stack.close()
+
+    # What a test arranges
+
+    def proxy(self, side: Side) -> TcpProxy:
+        """A proxy that all runs take from now on."""
+        if side not in self.proxies:
+            proxy = TcpProxy.of(self.url(side))
+            self.proxies[side] = self._stack.enter_context(proxy)
+        return self.proxies[side]
+
+    def gate(self, item_id: int, first: Callable[[], object] = lambda: None) -> Gate:
+        """Hold the stream in which this row leaves the source."""
+        gate = Gate(self.proxy("source"), needle(item_id), "to_client", first)
+        self._gates.append(gate)
+        return gate
+
+    def gates(self, *partitions: int) -> list[Gate]:
+        """Hold partitions in the middle of their streams."""
+        return [self.gate(middle(partition)) for partition in partitions]
+
+    @contextmanager
+    def lock_target(self) -> Iterator[Connection]:
+        """Keep everybody from writing to the target's table, until the session is closed."""
+        with closing(connect(self.target)) as holder:
+            holder.execute("BEGIN")
+            holder.execute("LOCK TABLE item IN SHARE MODE")
+            yield holder
+
+    def waiting_for_lock(self, side: Side, count: int) -> None:
+        """Wait until so many sessions wait for a lock on a table."""
+        query = """
+            SELECT count(*) FROM pg_locks
+            WHERE NOT granted AND locktype = 'relation'
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        """
+        eventually(
+            f"{count} wait for a lock", lambda: ask(self.url(side), query) == count, PATIENCE
+        )
+
+    def connect(self, side: Side) -> Connection:
+        """A session as the user of the runs; closed with the pair."""
+        return self._stack.enter_context(closing(connect(self._route(side))))
+
+    def _route(self, side: Side) -> str:
+        parts = urlsplit(self.url(side))
+        if side in self.users:
+            address = parts.netloc.rpartition("@")[2]
+            parts = parts._replace(netloc=f"{self.users[side]}@{address}")
+        url = urlunsplit(parts)
+        return self.proxies[side].url(url) if side in self.proxies else url
+
+    # Runs
+
+    def _start(self, *words: str) -> Run:
+        run = Run(*words)
+        self._runs.append(run)
+        return run
+
+    def _ends(self) -> tuple[str, ...]:
+        return ("--source", self._route("source"), "--target", self._route("target"))
+
+    def copy(
+        self,
+        *words: str,
+        degree: int = 2,
+        strategy: str = "ctid",
+        partitions: int = PARTITIONS,
+        table: str = "public.item",
+    ) -> Run:
+        return self._start(
+            *("copy", *self._ends(), "--table", table, "--run-id", RUN_ID),
+            *("--strategy", strategy, "--partitions", str(partitions)),
+            *("--degree", str(degree), *words),
+        )
+
+    def resume(self, *words: str) -> Run:
+        return self._start("resume", RUN_ID, *self._ends(), *words)
+
+    # What must hold
+
+    def status(self) -> penstock.RunStatus:
+        return penstock.status(RUN_ID, target=self.target)
+
+    def attempts(self) -> dict[str, int]:
+        """Which attempt committed each partition, by the commit records."""
+        return {record.partition_id: record.attempt for record in self.status().committed}
+
+    def check_content(self) -> None:
+        """Every row of the source is in the target once, with the same values."""
+        with closing(connect(self.source)) as source, closing(connect(self.target)) as target:
+            expected, found = digest(source), digest(target)
+        if found != expected or found[0] != found[1]:
+            raise AssertionError(
+                f"rows, distinct ids and checksum: expected {expected}, found {found}"
+            )
+
+    def backends(self) -> list[str]:
+        """Sessions of Penstock's on either server."""
+        names: list[str] = []
+        for side, url in (("source", self.source), ("target", self.target)):
+            with closing(connect(url)) as connection:
+                names += [f"{side} {name}" for (name,) in connection.execute(BACKENDS)]
+        return names
+
+    def check_nothing_left(self, *expected: str, within: float = 5.0) -> None:
+        """No worker lives and no session is open but the expected ones."""
+        eventually(
+            "no worker process is left",
+            lambda: not any(run.workers() for run in self._runs),
+            within,
+        )
+        found: list[str] = []
+
+        def only_expected() -> bool:
+            found[:] = self.backends()
+            return found == sorted(expected)
+
+        try:
+            eventually("no session is left", only_expected, within)
+        except AssertionError as error:
+            raise AssertionError(f"{error}, found {found}") from None
+
+    def check_done(self, *, recount: bool = True) -> None:
+        """The run is done by its own account, by a recount, and by value; nothing is left.
+
+        Parameters:
+            recount: compare with the source as it is now.
+        """
+        self.check_nothing_left()
+        found = self.status()
+        if found.run.status != "done" or len(found.committed) != len(found.run.plan.partitions):
+            raise AssertionError(f"expected a run that is done, found {found.as_json()}")
+        if recount:
+            self.check_verifies()
+            self.check_content()
+
+    def check_verifies(self) -> None:
+        code = main(["verify", RUN_ID, *self._ends()])
+        if code != 0:
+            raise AssertionError(f"expected verify to end with 0, found {code}")
+
+    def check_resumes(self, *words: str, recount: bool = True) -> Run:
+        """Nothing is left of what was, and the run ends well when it is resumed."""
+        self.check_nothing_left()
+        run = self.resume(*words)
+        run.ended(0)
+        if run.finished.status != "done":
+            raise AssertionError(f"expected status done, found {run.finished}")
+        self.check_done(recount=recount)
+        return run

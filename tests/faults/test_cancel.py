@@ -1,0 +1,145 @@
+"""Ctrl-C and SIGTERM: both servers' statements end within 5 s, and `resume` goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from signal import SIGINT, SIGTERM
+
+import pytest
+
+import penstock
+from penstock.events import Opened, Planned, Progress
+
+from .cli import Run
+from .pair import PARTITIONS, RUN_ID, Pair, ask, execute
+
+PROMISED = 5.0
+
+
+def interrupt_as_a_terminal(run: Run) -> None:
+    run.signal_all(SIGINT)
+
+
+def terminate(run: Run) -> None:
+    os.kill(run.pid, SIGTERM)
+
+
+CANCELS = pytest.mark.parametrize("cancel", [interrupt_as_a_terminal, terminate])
+Cancel = Callable[[Run], None]
+
+
+def check_cancelled(pair: Pair, run: Run, since: float) -> None:
+    run.ended(130)
+    assert time.monotonic() - since < PROMISED
+    pair.check_nothing_left(within=PROMISED)
+    assert pair.status().run.status == "interrupted"
+
+
+def terminate_all(run: Run) -> None:
+    """As a service manager does."""
+    run.signal_all(SIGTERM)
+
+
+@pytest.mark.parametrize("cancel", [interrupt_as_a_terminal, terminate, terminate_all])
+def test_in_mid_copy(pair: Pair, cancel: Cancel) -> None:
+    gates = pair.gates(3, 4)
+    run = pair.copy()
+    for gate in gates:
+        gate.reached()
+    since = time.monotonic()
+    cancel(run)
+    for gate in gates:
+        gate.open()
+    check_cancelled(pair, run, since)
+    assert run.finished.status == "interrupted"
+    assert "interrupted" in run.errors
+    assert "penstock resume faults" in run.errors
+    resumed = pair.check_resumes()
+    assert len(resumed.of(Opened)) == PARTITIONS - run.finished.committed
+
+
+@CANCELS
+def test_while_the_target_waits_for_a_lock(pair: Pair, cancel: Cancel) -> None:
+    with pair.lock_target():
+        run = pair.copy()
+        run.wait_for(Progress)
+        pair.waiting_for_lock("target", 2)
+        since = time.monotonic()
+        cancel(run)
+        check_cancelled(pair, run, since)
+    assert not pair.attempts()
+    pair.check_resumes()
+
+
+@CANCELS
+def test_while_the_target_is_prepared(pair: Pair, cancel: Cancel) -> None:
+    with pair.lock_target():
+        run = pair.copy("--mode", "truncate")
+        run.wait_for(Planned)
+        pair.waiting_for_lock("target", 1)
+        since = time.monotonic()
+        cancel(run)
+        check_cancelled(pair, run, since)
+    pair.check_resumes()
+
+
+@CANCELS
+def test_in_a_slow_delete(pair: Pair, cancel: Cancel) -> None:
+    execute(
+        pair.target,
+        "CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql"
+        " AS 'BEGIN PERFORM pg_sleep(600); RETURN NULL; END'",
+        "CREATE TRIGGER slow BEFORE DELETE ON item EXECUTE FUNCTION sleep()",
+    )
+    run = pair.copy("--mode", "replace", "--key", "id", strategy="range")
+    run.wait_for(Progress)
+    sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    assert ask(pair.target, sleeping) == 2
+    since = time.monotonic()
+    cancel(run)
+    check_cancelled(pair, run, since)
+    assert ask(pair.target, sleeping) == 0
+    assert not pair.attempts()
+    execute(pair.target, "DROP TRIGGER slow ON item")
+    pair.check_resumes()
+
+
+@CANCELS
+def test_before_anything_moves(pair: Pair, cancel: Cancel) -> None:
+    gates = pair.gates(1, 2)
+    run = pair.copy()
+    run.wait_for(Planned)
+    since = time.monotonic()
+    cancel(run)
+    for gate in gates:
+        gate.open()
+    check_cancelled(pair, run, since)
+    pair.check_resumes()
+
+
+def test_a_closed_iterator(pair: Pair) -> None:
+    """The Python API: whoever stops listening cancels."""
+    gates = pair.gates(3, 4)
+    spec = penstock.CopySpec(
+        source=pair.proxy("source").url(pair.source),
+        target=pair.target,
+        table="public.item",
+        strategy="ctid",
+        partitions=PARTITIONS,
+        degree=2,
+        run_id=RUN_ID,
+    )
+    for event in (events := penstock.copy(spec)):
+        if isinstance(event, Progress):
+            break
+    for gate in gates:
+        gate.reached()
+        gate.open()
+    since = time.monotonic()
+    events.close()
+    assert time.monotonic() - since < PROMISED
+    pair.check_nothing_left(within=PROMISED)
+    assert pair.status().run.status == "interrupted"
+    pair.check_resumes()

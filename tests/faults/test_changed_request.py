@@ -1,0 +1,88 @@
+"""What a run cannot go on with: a source of another shape, or other options."""
+
+from __future__ import annotations
+
+from signal import SIGKILL
+
+import pytest
+
+from penstock.events import Opened, Warned
+
+from .pair import Pair, execute
+
+NEW = "ALTER TABLE item ADD extra int"
+GONE = "ALTER TABLE item DROP amount"
+RETYPED = "ALTER TABLE item ALTER amount TYPE numeric(14,2)"
+
+
+def stop_in_mid_copy(pair: Pair) -> dict[str, int]:
+    gates = pair.gates(3, 4)
+    run = pair.copy()
+    for gate in gates:
+        gate.reached()
+    run.signal_all(SIGKILL)
+    for gate in gates:
+        gate.open()
+    pair.check_nothing_left()
+    return pair.attempts()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        (NEW, None, ["column 'extra' is new"]),
+        (GONE, GONE, ["column 'amount' is gone"]),
+        (RETYPED, RETYPED, ["'amount' was numeric(12,2), is numeric(14,2)"]),
+        (None, GONE, ["amount", "the target has no such column"]),
+    ],
+)
+def test_another_shape_is_refused(
+    pair: Pair, source: str | None, target: str | None, expected: list[str]
+) -> None:
+    before = stop_in_mid_copy(pair)
+    assert before
+    if source:
+        execute(pair.source, source)
+    if target:
+        execute(pair.target, target)
+    resumed = pair.resume()
+    resumed.ended(65)
+    for words in expected:
+        assert words in resumed.errors
+    assert not resumed.of(Opened)
+    assert pair.attempts() == before
+    pair.check_nothing_left()
+
+
+def test_a_shape_that_is_changed_back_is_none_that_changed(pair: Pair) -> None:
+    stop_in_mid_copy(pair)
+    execute(pair.source, NEW)
+    execute(pair.target, NEW)
+    pair.resume().ended(65)
+    execute(pair.source, "ALTER TABLE item DROP extra")
+    execute(pair.target, "ALTER TABLE item DROP extra")
+    resumed = pair.check_resumes()
+    # Something was written to the server, so the statistics of the table had to settle.
+    (warned,) = resumed.of(Warned)
+    assert "settle" in warned.message
+
+
+def test_other_options_are_refused(pair: Pair) -> None:
+    before = stop_in_mid_copy(pair)
+    other = pair.copy("--where", "id > 5", "--mode", "truncate", partitions=7)
+    other.ended(64)
+    for words in (
+        "run faults exists with other options",
+        "--where: the run has None, found 'id > 5'",
+        "--mode: the run has 'append', found 'truncate'",
+        "--partitions: the run has 8, found 7",
+    ):
+        assert words in other.errors
+    assert "--degree" not in other.errors
+    assert not other.events
+    assert pair.attempts() == before
+    pair.check_nothing_left()
+    # How to run is not what to copy.
+    same = pair.copy("--attempts", "2", degree=3)
+    same.ended(0)
+    pair.check_resumes()

@@ -1,0 +1,64 @@
+"""A server with fewer connections than streams: the degree is lowered, and the run ends done."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.events import DegreeLowered, Retrying
+
+from .pair import PARTITIONS, Pair, Side, execute
+
+LIMIT = 3
+
+
+@pytest.fixture(params=["source", "target"])
+def limited(pair: Pair, request: pytest.FixtureRequest) -> Iterator[Side]:
+    """The side whose user may open three connections and no more."""
+    side: Side = request.param
+    url = pair.url(side)
+    name = f"limited_{uuid.uuid4().hex[:8]}"
+    execute(
+        url,
+        f"CREATE ROLE {name} LOGIN PASSWORD 'secret' CONNECTION LIMIT {LIMIT}",
+        f"GRANT SELECT, INSERT ON item TO {name}",
+        "DO $$ BEGIN EXECUTE format("
+        f"'GRANT CREATE ON DATABASE %I TO {name}', current_database()); END $$",
+    )
+    pair.users[side] = f"{name}:secret"
+    yield side
+    execute(url, f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+
+
+def test_fewer_streams_do(pair: Pair, limited: Side) -> None:
+    # Nobody is done before the fourth stream has been refused.
+    gates = pair.gates(1, 2)
+    run = pair.copy(degree=4)
+    lowered = run.wait_for(DegreeLowered, count=2)
+    for gate in gates:
+        gate.open()
+    run.ended(0)
+    # One connection is the run's own: in the source its snapshot, in the target its records.
+    assert [event.degree for event in run.of(DegreeLowered)] == [3, 2]
+    assert lowered.message.startswith(f"{limited}: ")
+    assert "too many connections" in lowered.message
+    assert run.finished.degree == 2
+    assert not run.of(Retrying)
+    assert len(pair.attempts()) == PARTITIONS
+    pair.check_resumes()
+
+
+@pytest.mark.parametrize("limited", ["target"], indirect=True)
+def test_a_single_stream_tries_again(pair: Pair, limited: Side) -> None:
+    taken = [pair.connect(limited) for _ in range(LIMIT - 1)]
+    gates = pair.gates(1)
+    run = pair.copy(degree=1)
+    run.wait_for(Retrying)
+    for connection in taken:
+        connection.close()
+    for gate in gates:
+        gate.open()
+    run.ended(0)
+    pair.check_resumes()

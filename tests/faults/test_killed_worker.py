@@ -1,0 +1,71 @@
+"""SIGKILL to a worker: its partition is retried alone, and no other one."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from penstock.events import Committed, Event, Failed, Opened, Progress, Retrying
+
+from .pair import PARTITIONS, Pair, partition_id
+
+
+@pytest.mark.parametrize("kind", [Opened, Progress])
+@pytest.mark.parametrize("partition", [1, PARTITIONS])
+def test_in_its_attempt(pair: Pair, kind: type[Event], partition: int) -> None:
+    (gate,) = pair.gates(partition)
+    run = pair.copy()
+    event = run.wait_for(kind, partition_id=partition_id(partition))
+    assert isinstance(event, Opened | Progress)
+    if isinstance(event, Progress):
+        gate.reached()
+    os.kill(event.pid, signal.SIGKILL)
+    gate.open()
+    run.ended(0)
+
+    (failed,) = run.of(Failed)
+    assert (failed.partition_id, failed.attempt) == (event.partition_id, 1)
+    assert failed.error["error"] == "WorkerLost"
+    assert "SIGKILL" in failed.error["message"]
+    assert [(r.partition_id, r.attempt) for r in run.of(Retrying)] == [(event.partition_id, 2)]
+    expected = {partition_id(p): 1 for p in range(1, PARTITIONS + 1)} | {event.partition_id: 2}
+    assert pair.attempts() == expected
+    pair.check_resumes()
+
+
+def test_right_after_it_committed(pair: Pair) -> None:
+    # The first to commit takes the third partition, which it cannot complete.
+    (gate,) = pair.gates(3)
+    run = pair.copy()
+    committed = run.wait_for(Committed)
+    os.kill(committed.pid, signal.SIGKILL)
+    gate.open()
+    run.ended(0)
+
+    # What it was given next is tried again, unless it was dead before it was asked. That is the
+    # third partition, or the fourth where another one committed at the same moment.
+    attempts = pair.attempts()
+    assert len(attempts) == PARTITIONS
+    assert sorted(attempts.values()) in ([1] * PARTITIONS, [1] * (PARTITIONS - 1) + [2])
+    pair.check_resumes()
+
+
+def test_every_attempt_until_none_is_left(pair: Pair) -> None:
+    (gate,) = pair.gates(1)
+    run = pair.copy("--attempts", "2")
+    for attempt in (1, 2):
+        opened = run.wait_for(Opened, partition_id=partition_id(1), attempt=attempt)
+        gate.reached()
+        os.kill(opened.pid, signal.SIGKILL)
+        # The next one, before this one lets the retry pass.
+        gate, passed = pair.gates(1)[0], gate
+        passed.open()
+    gate.open()
+    run.ended(75)
+    (failure,) = run.finished.failures
+    assert (failure.partition_id, failure.attempts) == (partition_id(1), 2)
+    assert failure.error["error"] == "WorkerLost"
+    assert partition_id(1) not in pair.attempts()
+    pair.check_resumes()

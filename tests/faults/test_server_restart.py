@@ -1,0 +1,103 @@
+"""A server that restarts in mid-copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.events import Opened, SnapshotChanged
+from penstock_testkit import PostgresServer
+
+from .cli import Run
+from .pair import PARTITIONS, Pair, execute
+
+Servers = tuple[PostgresServer, PostgresServer]
+
+
+@contextmanager
+def in_mid_copy(pair: Pair, *words: str) -> Iterator[Run]:
+    """A copy of which two partitions are committed and two are open; held up until the end."""
+    gates = pair.gates(3, 4)
+    run = pair.copy(*words)
+    for gate in gates:
+        gate.reached()
+    yield run
+    for gate in gates:
+        gate.open()
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_the_target(fragile: Pair, restartable: Servers, mode: str) -> None:
+    with in_mid_copy(fragile) as run:
+        restart(restartable[1], mode)
+    run.ended(0)
+    assert len(run.of(Opened)) > PARTITIONS
+    assert not run.of(SnapshotChanged, state="lost")
+    fragile.check_resumes()
+
+
+def test_the_source_fast(fragile: Pair, restartable: Servers) -> None:
+    with in_mid_copy(fragile) as run:
+        restart(restartable[0], "fast")
+    run.ended(65)
+    assert [event.state for event in run.of(SnapshotChanged)] == ["taken", "lost"]
+    assert "--on-snapshot-lost accept" in run.errors
+    assert "restart" in run.errors
+    assert fragile.status().run.status == "failed"
+    # A clean end keeps the statistics, by which nothing was written.
+    resumed = fragile.check_resumes()
+    assert resumed.finished.snapshots == 2
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize(("policy", "snapshots"), [("accept", 2), ("restart", 1)])
+def test_the_source_and_the_run_goes_on(
+    fragile: Pair, restartable: Servers, mode: str, policy: str, snapshots: int
+) -> None:
+    execute(fragile.target, "INSERT INTO item VALUES (-1, 'before', NULL, now(), NULL, '')")
+    with in_mid_copy(fragile, "--mode", "truncate", "--on-snapshot-lost", policy) as run:
+        restart(restartable[0], mode)
+    run.ended(0)
+    assert [event.state for event in run.of(SnapshotChanged)] == ["taken", "lost", "renewed"]
+    assert run.finished.snapshots == snapshots
+    assert len(fragile.status().run.snapshots) == snapshots
+    fragile.check_resumes()
+
+
+def test_the_source_crashes_and_nothing_was_written(fragile: Pair, restartable: Servers) -> None:
+    with in_mid_copy(fragile) as run:
+        restart(restartable[0], "immediate")
+    run.ended(65)
+    fragile.check_resumes()
+
+
+def test_the_source_crashes_and_something_was_written(fragile: Pair, restartable: Servers) -> None:
+    with in_mid_copy(fragile) as run:
+        restart(restartable[0], "immediate")
+    run.ended(65)
+    assert fragile.status().run.status == "failed"
+    # A crash takes the statistics with it: of what was written since, nobody knows where.
+    execute(fragile.source, "CREATE TABLE other ()")
+    resumed = fragile.resume()
+    resumed.ended(65)
+    assert "--on-snapshot-lost accept" in resumed.errors
+    assert "now unknown" in resumed.errors
+    fragile.check_resumes("--on-snapshot-lost", "accept")
+
+
+def test_the_source_restarts_and_was_written(fragile: Pair, restartable: Servers) -> None:
+    with in_mid_copy(fragile) as run:
+        restart(restartable[0], "fast")
+    run.ended(65)
+    execute(fragile.source, "UPDATE item SET note = note WHERE id = 1")
+    resumed = fragile.resume()
+    resumed.ended(65)
+    assert "1 updated" in resumed.errors
+    assert "--on-snapshot-lost accept" in resumed.errors
+
+
+def restart(server: PostgresServer, mode: str) -> None:
+    assert mode in ("fast", "immediate")
+    server.restart("fast" if mode == "fast" else "immediate")

@@ -1,0 +1,33 @@
+"""Two supervisors at the same run: each partition is committed by one of them."""
+
+from __future__ import annotations
+
+from penstock.events import Committed, Failed, Opened
+
+from .pair import PARTITIONS, Pair
+
+
+def test_two_resumes(pair: Pair) -> None:
+    gates = pair.gates(1, 2)
+    first = pair.copy()
+    for gate in gates:
+        gate.reached()
+    first.kill()
+    for gate in gates:
+        gate.open()
+    pair.check_nothing_left()
+
+    # The first to come is held up, and the other one waits for it.
+    held = pair.gates(1, 2)
+    both = [pair.resume(), pair.resume()]
+    for run in both:
+        run.wait_for(Opened, count=2)
+    for gate in held:
+        gate.open()
+    for run in both:
+        run.ended(0)
+        assert run.finished.status == "done"
+        assert not run.of(Failed)
+    moved = [event for run in both for event in run.of(Committed, already=False)]
+    assert len(moved) == len({event.partition_id for event in moved}) == PARTITIONS
+    pair.check_resumes()

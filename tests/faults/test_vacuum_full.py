@@ -1,0 +1,171 @@
+"""VACUUM FULL moves rows to other blocks: never behind the back of a run that goes by blocks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from psycopg.errors import QueryCanceled
+
+from penstock.events import Opened, Planned, Prepared, SnapshotChanged
+
+from .cli import Run
+from .pair import PARTITIONS, Pair, ask, connect, execute
+
+NODE = "SELECT pg_relation_filenode('item')"
+
+
+class Rewrite(threading.Thread):
+    """VACUUM FULL in a session of its own."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self._connection = connect(url)
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with closing(self._connection) as connection:
+                connection.execute("VACUUM FULL item")
+        except Exception as error:
+            self.error = error
+
+    def give_up(self) -> None:
+        self._connection.cancel_safe()
+        self.join()
+
+
+@contextmanager
+def rewriting(pair: Pair) -> Iterator[Rewrite]:
+    """A VACUUM FULL that has to wait at first."""
+    rewrite = Rewrite(pair.source)
+    rewrite.start()
+    try:
+        pair.waiting_for_lock("source", 1)
+        yield rewrite
+    finally:
+        if rewrite.is_alive():
+            rewrite.give_up()
+
+
+def delete_some(pair: Pair) -> None:
+    """Leave room, so that the rows end up elsewhere."""
+    execute(pair.source, "DELETE FROM item WHERE id % 3 = 1")
+
+
+@contextmanager
+def between_plan_and_copy(pair: Pair, *words: str) -> Iterator[tuple[Run, Rewrite]]:
+    """A run that goes on to its streams, and a VACUUM FULL that came before them.
+
+    They queue behind it, and it waits for the session that holds the snapshot.
+    """
+    delete_some(pair)
+    with pair.lock_target() as lock:
+        # What the mode asks for comes after the plan, and has to wait.
+        run = pair.copy("--mode", "truncate", *words)
+        run.wait_for(Planned)
+        pair.waiting_for_lock("target", 1)
+        with rewriting(pair) as rewrite:
+            assert not run.of(Prepared)
+            lock.close()
+            yield run, rewrite
+
+
+def test_between_plan_and_copy_it_gives_up(pair: Pair) -> None:
+    with between_plan_and_copy(pair) as (run, rewrite):
+        pair.waiting_for_lock("source", 3)
+        rewrite.give_up()
+        assert isinstance(rewrite.error, QueryCanceled)
+        run.ended(0)
+    pair.check_resumes()
+
+
+def test_between_plan_and_copy_it_does_not_give_up(pair: Pair) -> None:
+    with between_plan_and_copy(pair, "--attempts", "1") as (run, rewrite):
+        run.ended(75)
+        rewrite.join()
+    assert rewrite.error is None
+    (failure, *_) = run.finished.failures
+    assert failure.error["sqlstate"] == "55P03"
+    assert "VACUUM FULL" in failure.error["message"]
+    assert not pair.attempts()
+    pair.check_resumes()
+
+
+def test_in_mid_copy_it_waits(pair: Pair) -> None:
+    delete_some(pair)
+    gates = pair.gates(3, 4)
+    run = pair.copy()
+    for gate in gates:
+        gate.reached()
+    node = ask(pair.source, NODE)
+    with rewriting(pair) as rewrite:
+        for gate in gates:
+            gate.open()
+        run.ended(0)
+        rewrite.join()
+    assert rewrite.error is None
+    assert ask(pair.source, NODE) != node
+    pair.check_resumes()
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate"])
+def test_after_a_kill_the_plan_does_not_hold_any_more(pair: Pair, mode: str) -> None:
+    delete_some(pair)
+    stop_in_mid_copy(pair, mode)
+    committed = pair.attempts()
+    assert committed
+    execute(pair.source, "VACUUM FULL item")
+
+    resumed = pair.resume()
+    resumed.ended(65)
+    assert "public.item was rewritten since run faults was planned" in resumed.errors
+    assert "VACUUM FULL" in resumed.errors
+    assert not resumed.of(Opened)
+    assert pair.attempts() == committed
+    pair.check_nothing_left()
+    if mode == "truncate":
+        restarted = pair.check_resumes("--on-snapshot-lost", "restart")
+        assert len(restarted.of(Opened)) == PARTITIONS
+        assert restarted.finished.snapshots == 1
+
+
+def test_after_a_kill_by_key_somebody_has_to_decide(pair: Pair) -> None:
+    delete_some(pair)
+    stop_in_mid_copy(pair, "append", strategy="range")
+    assert pair.attempts()
+    execute(pair.source, "VACUUM FULL item")
+    # The plan holds, but a TRUNCATE would look the same: nobody counts what that deletes.
+    resumed = pair.resume()
+    resumed.ended(65)
+    assert "public.item was rewritten since" in resumed.errors
+    assert "--on-snapshot-lost accept" in resumed.errors
+    pair.check_resumes("--on-snapshot-lost", "accept")
+
+
+def test_before_anything_was_committed_the_plan_still_covers_all(pair: Pair) -> None:
+    delete_some(pair)
+    gates = pair.gates(1, 2)
+    run = pair.copy()
+    run.wait_for(Prepared)
+    run.kill()
+    for gate in gates:
+        gate.open()
+    pair.check_nothing_left()
+    assert not pair.attempts()
+    execute(pair.source, "VACUUM FULL item")
+    resumed = pair.check_resumes()
+    assert [event.state for event in resumed.of(SnapshotChanged)] == ["renewed"]
+
+
+def stop_in_mid_copy(pair: Pair, mode: str, strategy: str = "ctid") -> None:
+    gates = pair.gates(3, 4)
+    run = pair.copy("--mode", mode, strategy=strategy)
+    for gate in gates:
+        gate.reached()
+    run.kill()
+    for gate in gates:
+        gate.open()
+    pair.check_nothing_left()
