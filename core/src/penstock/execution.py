@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 # A server that restarts is back by then; after it, the run's state can still be had by `status`.
 RECONNECT_SECONDS = 60.0
-# Who cancels does not want to wait for a server that does not answer.
-BRIEFLY = 1.0
+# Seconds. Who cancels does not want to wait for a server that does not answer.
+BRIEFLY = 2.0
 
 
 class Execution:
@@ -105,8 +105,7 @@ class Execution:
         except BaseException as error:
             # Whatever ended this: the target should say so, if it can be told.
             cancelled = isinstance(error, Interrupted | GeneratorExit | KeyboardInterrupt)
-            ended = "interrupted" if cancelled else "failed"
-            _briefly(lambda: self._set_status(ended))
+            _briefly(lambda: self._tell_end(cancelled=cancelled))
             raise
         finally:
             if self._reconnected is not None:
@@ -238,6 +237,14 @@ class Execution:
         ]
         self._control(lambda control: control.set_status(self._run_id, status, failures))
 
+    def _tell_end(self, *, cancelled: bool) -> None:
+        if cancelled:
+            # A statement may still run on that connection, and hold the run's row: closing it
+            # cancels that.
+            self._catalog().close()
+            self._drop()
+        self._set_status("interrupted" if cancelled else "failed")
+
     def _raise_failure(self) -> None:
         count = len(self._failures)
         message = f"run {self._run_id}: {count} partition{'s' if count != 1 else ''} failed"
@@ -272,7 +279,7 @@ class Execution:
 
 
 def _briefly(call: Callable[[], None]) -> None:
-    """Try something for a second, on a thread that may be left behind."""
+    """Try something for a moment, on a thread that may be left behind."""
 
     def attempt() -> None:
         with contextlib.suppress(PenstockError):

@@ -311,7 +311,9 @@ class TargetCatalog(Protocol):
 
     def count(self, table: TableRef, where: str | None, extent: Extent) -> int: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Disconnect, and cancel what runs. May be called twice."""
+        ...
 
 
 Block = bytes | memoryview

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from penstock.backends.postgresql.columns import read_columns, refusal
-from penstock.backends.postgresql.connection import connect
+from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.predicate import condition
@@ -24,7 +24,7 @@ class PostgresTarget:
         self.control = ControlTables(self._connection, control_schema)
 
     def close(self) -> None:
-        self._connection.close()
+        abandon(self._connection)
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         return read_columns(self._connection, table, "target")
