@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import memory, overhead, speed
+from benchmarks import memory, modes, overhead, speed
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
 
-PARTS = ("speed", "memory", "overhead")
+PARTS = ("speed", "memory", "overhead", "modes")
 
 
 def main() -> int:
     options = _options()
     begun = time.monotonic()
-    found: dict[str, speed.Speed | memory.Memory | overhead.Overhead] = {}
+    found: dict[str, speed.Speed | memory.Memory | overhead.Overhead | modes.Modes] = {}
     with started() as bench:
         if "speed" in options.only:
             found["speed"] = speed.run(bench, options.scale, options.degrees, options.repeat)
@@ -28,12 +28,15 @@ def main() -> int:
             found["memory"] = memory.measure(bench, options.scale)
         if "overhead" in options.only:
             found["overhead"] = overhead.measure(bench, options.repeat)
+        if "modes" in options.only:
+            found["modes"] = modes.measure(bench, options.scale, options.repeat)
     about = {"machine": machine(), "date": datetime.now(UTC).date().isoformat()}
     print(f"{about['date']}, {about['machine']}")
     for part in found.values():
         part.show()
     limits = [limit for part in found.values() for limit in part.limits()]
-    show_limits(limits)
+    if limits:
+        show_limits(limits)
     if options.json is not None:
         result: dict[str, Any] = {
             **about,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,7 +15,11 @@ from psycopg import sql
 
 from penstock_testkit import ExternalServer, PostgresServer, Server
 
-Connection = psycopg.Connection[tuple[object, ...]]
+# Started in the background, we would ignore SIGINT, and so would every command under test.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @contextmanager

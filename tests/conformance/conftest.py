@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from penstock import CopySpec, PartitionPlan, PenstockError, copy, plan
 from penstock.events import Event, Failed, Finished
+from penstock_testkit import PostgresServer, Server, installed
+
+from ..conftest import fresh_database
 
 if TYPE_CHECKING:
     from tests.conftest import Connection
+
+NEWEST = 18
 
 
 @dataclass(frozen=True)
@@ -125,3 +132,33 @@ def make_pair() -> Callable[[str, str, Connection, Connection], Pair]:
 @pytest.fixture
 def pair(source_url: str, target_url: str, source: Connection, target: Connection) -> Pair:
     return Pair(Side(source_url, source), Side(target_url, target))
+
+
+@pytest.fixture(scope="session")
+def older_server() -> Iterator[Server]:
+    """A server of an older version, where the machine has one."""
+    older = {version: programs for version, programs in installed().items() if version < NEWEST}
+    if not older:
+        pytest.skip("no older PostgreSQL in /usr/lib/postgresql; postgresql-15 of Debian would do")
+    with PostgresServer(fsync=False, programs=older[min(older)]) as server:
+        yield server
+
+
+@pytest.fixture(
+    params=["same versions", "from an older server", "to an older server", "older servers"]
+)
+def any_versions(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    """Databases on servers of every two versions, both ways."""
+    servers: list[Server] = [
+        request.getfixturevalue("older_server" if request.param in which else own)
+        for which, own in (
+            (("from an older server", "older servers"), "source_server"),
+            (("to an older server", "older servers"), "target_server"),
+        )
+    ]
+    with ExitStack() as stack:
+        urls = [stack.enter_context(fresh_database(server)) for server in servers]
+        sides = [
+            Side(url, stack.enter_context(psycopg.connect(url, autocommit=True))) for url in urls
+        ]
+        yield Pair(*sides)

@@ -32,7 +32,7 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
         ["--columns", "public.t has no column 'nmae'", "it has id, name, doc"],
     ),
     "unknown strategy": (["--strategy", "magic"], 64, ["--strategy", "'magic'", "ctid"]),
-    "unknown mode": (["--mode", "upsert"], 64, ["--mode", "'upsert'", "replace"]),
+    "unknown mode": (["--mode", "merge"], 64, ["--mode", "'merge'", "replace"]),
     "unknown option": (["--colour", "red"], 64, ["--colour"]),
     "unknown key": (
         ["--strategy", "range", "--key", "nmae"],

@@ -91,6 +91,21 @@ def test_ranges_follow_the_order_of_the_source_column(
     english.assert_same()
 
 
+@pytest.mark.parametrize("collation", ['COLLATE "C"', "COLLATE english", ""])
+@pytest.mark.parametrize("query", [False, True], ids=["table", "query"])
+def test_ntile_follows_the_order_of_what_is_read(
+    english: Pair, collation: str, query: bool
+) -> None:
+    english.both("CREATE TABLE t (k text, n int)")
+    english.source.run(WORDS, f"ALTER TABLE t ALTER k TYPE text {collation}")
+    read: dict[str, Any] = (
+        {"table": None, "query": f"SELECT k {collation} AS k, n FROM t;"} if query else {}
+    )
+    report = english.copy(**read, target_table="public.t", strategy="ntile", key="k", partitions=6)
+    assert report.partitions >= 5
+    english.assert_same()
+
+
 SIDES = {
     "C and english": ('COLLATE "C"', "COLLATE english"),
     "english and C": ("COLLATE english", 'COLLATE "C"'),

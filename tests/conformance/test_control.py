@@ -125,25 +125,29 @@ class TestVerify:
             assert check["target"] == check["committed"] - 1
         assert "p0004" in bad.stdout + bad.stderr
 
-    def test_counts_the_whole_where_partitions_are_of_the_source_only(self, filled: Pair) -> None:
+    def test_tells_blocks_apart_by_who_has_loaded_them(self, filled: Pair) -> None:
         filled.copy(strategy="ctid", partitions=2, run_id="r1", mode="truncate")
-        ends = {"source": filled.source.url, "target": filled.target.url}
-        assert verify("r1", **ends).ok
+        source, target = filled.source.url, filled.target.url
+        assert verify("r1", source=source, target=target).ok
         filled.target.run("INSERT INTO t VALUES (0, 'one too many')")
-        result = verify("r1", **ends)
+        result = verify("r1", source=source, target=target)
         assert [check.partition_id for check in result.checks if not check.ok] == [None]
-        assert any("as a whole" in note for note in result.notes)
+        filled.target.run("DELETE FROM t WHERE id IN (0, 1000)")
+        result = verify("r1", source=source, target=target)
+        assert [check.partition_id for check in result.checks if not check.ok] == ["p0002", None]
 
-    def test_compares_the_source_where_the_target_holds_other_rows_too(self, filled: Pair) -> None:
+    def test_counts_the_run_s_rows_where_the_target_holds_others_too(self, filled: Pair) -> None:
         filled.target.run("INSERT INTO t VALUES (0, 'mine')")
         filled.copy(strategy="range", key="id", partitions=2, run_id="r1")
-        ends = {"source": filled.source.url, "target": filled.target.url}
-        result = verify("r1", **ends)
+        source, target = filled.source.url, filled.target.url
+        result = verify("r1", source=source, target=target)
         assert result.ok
-        assert all(check.target is None for check in result.checks)
+        assert [check.target for check in result.checks] == [
+            check.committed for check in result.checks
+        ]
         filled.source.run("INSERT INTO t VALUES (-1, 'late')")
-        wrong = [check.partition_id for check in verify("r1", **ends).checks if not check.ok]
-        assert wrong == ["p0001", None]
+        wrong = verify("r1", source=source, target=target)
+        assert [check.partition_id for check in wrong.checks if not check.ok] == ["p0001", None]
 
 
 @pytest.fixture

@@ -136,6 +136,7 @@ def cuts(kind: Kind) -> Iterator[dict[str, Any]]:
     """Options that cut by this key in different ways."""
     yield {"strategy": "range", "partitions": 2}
     yield {"strategy": "range", "partitions": 20}
+    yield {"strategy": "ntile", "partitions": 7}
     yield {"strategy": "hash", "partitions": 3}
     yield {"strategy": "values"}
     incomplete = f"SELECT ({kind.many})::{kind.type} FROM generate_series(1, 9) AS n"
@@ -243,3 +244,39 @@ def test_an_empty_table_is_copied(pair: Pair, strategy: str) -> None:
     create(pair, KINDS["text"], "public.t")
     assert pair.copy(strategy=strategy).rows == 0
     assert pair.target.count() == 0
+
+
+@pytest.mark.parametrize("rows", [1000, 1001, 3])
+def test_ntile_is_exact(pair: Pair, rows: int) -> None:
+    # Statistics of another time, and a skewed key: neither matters.
+    pair.both("CREATE TABLE t (k numeric)")
+    pair.source.run(
+        f"INSERT INTO t SELECT n ^ 5 FROM generate_series(1, {rows}) AS n",
+        "INSERT INTO t SELECT NULL FROM generate_series(1, 100)",
+    )
+    plan = pair.plan(strategy="ntile", key="k", partitions=5)
+    counts = [
+        pair.source.count(where=condition(None, part.extent).as_string(pair.source.connection))
+        for part in plan.partitions
+    ]
+    *ranges, nulls = counts
+    assert nulls == 100
+    assert sum(ranges) == rows
+    assert len(ranges) == min(rows, 5)
+    assert max(ranges) - min(ranges) <= 2
+    assert plan.partitions[-1].rows in (None, 100) or rows == 3
+
+
+def test_ntile_goes_around_a_heavy_value(pair: Pair) -> None:
+    pair.both("CREATE TABLE t (k int)")
+    pair.source.run(
+        "INSERT INTO t SELECT CASE WHEN n > 500 THEN 250 ELSE n END"
+        " FROM generate_series(1, 1000) AS n"
+    )
+    plan = pair.plan(strategy="ntile", key="k", partitions=5)
+    counts = sorted(
+        pair.source.count(where=condition(None, part.extent).as_string(pair.source.connection))
+        for part in plan.partitions
+    )
+    assert counts[-1] < 560  # the value itself, and less than half of its neighbours
+    assert len(counts) == 5 or len(counts) == 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,13 +27,11 @@ def peak(pid: int) -> int:
     return int(found[1]) * 1024
 
 
-def peaks(pair: Pair) -> list[int]:
+def peaks(pair: Pair, **options: Any) -> list[int]:
+    """The most memory of the workers of a copy."""
+    spec = pair.spec(strategy="ctid", partitions=4, degree=2, mode="truncate", **options)
     # A worker waits for its next partition while its event is looked at.
-    return [
-        peak(event.pid)
-        for event in copy(pair.spec(strategy="ctid", partitions=4, degree=2, mode="truncate"))
-        if isinstance(event, Committed)
-    ]
+    return [peak(event.pid) for event in copy(spec) if isinstance(event, Committed)]
 
 
 def test_is_bounded_whatever_the_size_of_the_table(pair: Pair) -> None:

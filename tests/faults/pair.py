@@ -161,6 +161,12 @@ class Pair:
         self._gates.append(gate)
         return gate
 
+    def gate_at(self, needle: bytes, direction: Direction = "to_server") -> Gate:
+        """Hold what is said between a run and its target."""
+        gate = Gate(self.proxy("target"), needle, direction)
+        self._gates.append(gate)
+        return gate
+
     def gates(self, *partitions: int) -> list[Gate]:
         """Hold partitions in the middle of their streams."""
         return [self.gate(middle(partition)) for partition in partitions]
@@ -218,6 +224,11 @@ class Pair:
             *("copy", *self._ends(), "--table", table, "--run-id", RUN_ID),
             *("--strategy", strategy, "--partitions", str(partitions)),
             *("--degree", str(degree), *words),
+        )
+
+    def copy_all(self, *words: str, degree: int = 2) -> Run:
+        return self._start(
+            *("copy-all", *self._ends(), "--run-id", RUN_ID, "--degree", str(degree), *words)
         )
 
     def resume(self, *words: str) -> Run:

@@ -16,6 +16,8 @@ def test_two_resumes(pair: Pair) -> None:
     for gate in gates:
         gate.open()
     pair.check_nothing_left()
+    # The killed run's workers may have committed in the moment in which they lost it.
+    before = len(pair.attempts())
 
     # The first to come is held up, and the other one waits for it.
     held = pair.gates(1, 2)
@@ -29,5 +31,5 @@ def test_two_resumes(pair: Pair) -> None:
         assert run.finished.status == "done"
         assert not run.of(Failed)
     moved = [event for run in both for event in run.of(Committed, already=False)]
-    assert len(moved) == len({event.partition_id for event in moved}) == PARTITIONS
+    assert len(moved) == len({event.partition_id for event in moved}) == PARTITIONS - before
     pair.check_resumes()

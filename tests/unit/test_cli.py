@@ -41,7 +41,7 @@ from penstock.events import (
     Retrying,
     from_line,
 )
-from penstock.model import Column, Partition, PartitionPlan, Whole
+from penstock.model import Column, ColumnPair, LoadPlan, Partition, PartitionPlan, TableRef, Whole
 from penstock.options import read_overrides, read_spec, read_toml
 from penstock.spec import CopySpec
 
@@ -49,7 +49,14 @@ RUN = "20260714-101500-ab12"
 ASKED = ["--source", "env:SHOP", "--target", "env:DW", "--table", "public.orders"]
 ENDS = ["--source", "env:SHOP", "--target", "env:DW"]
 PLAN = PartitionPlan(
-    "whole", ("it is small",), (Partition("p0", Whole(), 7),), (Column("id", "x"),), 7
+    "whole",
+    ("it is small",),
+    (Partition("p0", Whole(), 7),),
+    (Column("id", "x"),),
+    (ColumnPair("id", "id"),),
+    "binary",
+    LoadPlan(TableRef("public", "orders")),
+    7,
 )
 
 
@@ -205,7 +212,10 @@ def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str
     for title in ("what to copy:", "how to cut it:", "how to load it:", "how to run it:"):
         assert title in text
     assert "other options:" not in text
-    for choices in ("{auto,ctid,range,hash,values,time,whole}", "{append,truncate,replace}"):
+    for choices in (
+        "{auto,ctid,range,ntile,hash,values,time,children,whole}",
+        "{append,truncate,replace,upsert,recreate,swap}",
+    ):
         assert choices in text
     squeezed = " ".join(text.split())
     for default in ("auto", "append", "shared", "fail", "0", "stop", "600s", "10s", "penstock"):
@@ -463,8 +473,11 @@ def test_verify_says_by_its_exit_code_whether_all_is_well(
     assert ("NOT verified" in capsys.readouterr().out) == (not ok)
     assert main(["verify", RUN, *ENDS, "--json"]) == code
     assert json.loads(capsys.readouterr().out) == {"ok": ok}
+    assert main(["verify", RUN, *ENDS, "--json", "--checksum", "--show-rows"]) == code
     named = {"source": "env:SHOP", "target": "env:DW", "control_schema": "penstock"}
-    assert engine.calls == [("verify", (RUN,), named)] * 2
+    counts = {**named, "checksum": False, "show_rows": False}
+    values = {**named, "checksum": True, "show_rows": True}
+    assert engine.calls == [("verify", (RUN,), asked) for asked in (counts, counts, values)]
 
 
 def test_status_prints_the_run(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -882,7 +895,7 @@ def test_stdout_that_cannot_show_a_letter_is_no_reason_to_fail(program: list[str
             "from penstock.cli import main",
             "from penstock.model import *\n"
             "engine.plan = lambda spec: PartitionPlan('whole', ('größe',), (Partition('p', "
-            "Whole()),), ())\n"
+            "Whole()),), (), (), '', LoadPlan(TableRef('a', 'b')))\n"
             "from penstock.cli import main",
         ),
         encoding="utf-8",

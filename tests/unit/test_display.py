@@ -47,13 +47,16 @@ from penstock.events import (
 from penstock.model import (
     Bound,
     Column,
+    ColumnPair,
     CommitRecord,
     Key,
     KeyRange,
+    LoadPlan,
     Partition,
     PartitionPlan,
     Snapshot,
     SourceState,
+    TableRef,
 )
 from penstock.tables import (
     make_console,
@@ -62,6 +65,7 @@ from penstock.tables import (
     print_status,
     print_verification,
 )
+from penstock.verification import DIFFERENT, RowDifference
 
 RUN = "20260714-101500-ab12"
 LABEL = "l_orderkey [1200000, 1800000)"
@@ -661,6 +665,9 @@ def plan_of(count: int, rows: int | None = 1_000_000) -> PartitionPlan:
         reasons=("because [bold]it[/bold] is so",),
         warnings=("last analyzed long ago",),
         columns=(Column("id", "bigint"),),
+        pairs=(ColumnPair("id", "id"),),
+        format="binary",
+        load=LoadPlan(TableRef("public", "t")),
         rows=rows and rows * count,
         bytes=None,
         partitions=tuple(
@@ -785,6 +792,7 @@ def check(index: int | None, ok: bool = True, note: str = "") -> Any:
         target=1_000 if ok else 999,
         ok=ok,
         note=note,
+        rows=(RowDifference("42", DIFFERENT),) if note and index else (),
     )
 
 
@@ -802,6 +810,7 @@ def test_verification_shows_what_was_compared() -> None:
     assert ["all", "whole", "run", "1,000", "1,000", "ok"] in rows
     assert ["p0002", *LABEL.split(), "1,000", "999", "WRONG"] in rows
     assert lines[-1] == "  p0002: one row is gone"
+    assert "  p0002 42: different" in lines
 
 
 def test_a_long_verification_keeps_everything_that_is_wrong() -> None:

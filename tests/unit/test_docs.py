@@ -20,6 +20,7 @@ from jsonschema import Draft202012Validator
 import penstock
 from penstock import errors, events
 from penstock.backends import base
+from penstock.batch_spec import BatchSpec
 from penstock.cli import make_parser
 from penstock.options import read_toml
 from penstock.spec import MODES, ON_ERROR, ON_SNAPSHOT_LOST, SNAPSHOTS, STRATEGIES, CopySpec
@@ -194,7 +195,10 @@ def test_the_toml_example_is_a_spec(page: str, tmp_path: Path) -> None:
         file.write_text(body, encoding="utf-8")
         raw = read_toml(str(file), {"WAREHOUSE_PASSWORD": "s3cret"})
         assert len(raw) == len(tomllib.loads(body))
-        CopySpec.from_mapping(raw, page)
+        if "tables" in raw:
+            BatchSpec.from_mapping(raw, page)
+        else:
+            CopySpec.from_mapping(raw, page)
 
 
 @pytest.mark.parametrize("page", ["README.md", "core/README.md"])
@@ -221,6 +225,7 @@ def test_strategies() -> None:
     assert list(sections("docs/strategies.md", 2)) == [
         "How many",
         *STRATEGIES,
+        "A query instead of a table",
         "Limits to know",
     ]
     overview = text("docs/strategies.md").partition("## How many")[0]
@@ -228,7 +233,7 @@ def test_strategies() -> None:
 
 
 def test_modes() -> None:
-    assert tuple(sections("docs/modes.md", 2)) == MODES
+    assert tuple(sections("docs/modes.md", 2)) == (*MODES, "--indexes defer", "--unlogged")
     assert [row.split("`")[1] for row in first_column(text("docs/modes.md"))] == list(MODES)
 
 
@@ -301,6 +306,7 @@ def test_parts_of_events() -> None:
     assert parts == {
         "failures": [item.name for item in fields(events.PartitionFailure)],
         "timings": [item.name for item in fields(events.PartitionTiming)],
+        "tables": [item.name for item in fields(events.BatchTable)],
         "error": [
             "error",
             "message",

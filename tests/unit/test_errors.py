@@ -16,6 +16,7 @@ CODES = {
     "PermanentError": 65,
     "PlanningError": 65,
     "SnapshotLost": 65,
+    "LoadLost": 65,
     "RunFailed": 65,
     "TransientError": 75,
     "StallError": 75,

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from penstock import events
 from penstock.errors import Diagnosis, PenstockError
-from penstock.events import BY_NAME, Event, PartitionFailure, PartitionTiming, from_line
+from penstock.events import BY_NAME, BatchTable, Event, PartitionFailure, PartitionTiming, from_line
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "event-protocol.schema.json"
 SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
@@ -65,6 +65,15 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "taken_at": texts,
     "message": texts,
     "snapshots": amounts,
+    "inserted": estimates,
+    "updated": estimates,
+    "step_id": texts,
+    "step": texts,
+    "table": texts,
+    "target_table": texts,
+    "ok": st.booleans(),
+    "mismatches": amounts,
+    "method": st.sampled_from(["counts", "checksums"]),
 }
 
 
@@ -79,9 +88,24 @@ OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "finished": {
         "status": st.sampled_from(["done", "partial", "failed", "interrupted"]),
         "attempts": amounts,
+        "error": st.none() | errors,
         "failures": st.lists(made(PartitionFailure), max_size=2).map(tuple),
         "timings": st.lists(made(PartitionTiming), max_size=2).map(tuple),
     },
+}
+OWN["step"] = {"state": st.sampled_from(["started", "done", "retrying", "failed"])}
+TABLES = st.lists(
+    made(
+        BatchTable,
+        status=st.sampled_from(["found", "done", "partial", "failed", "interrupted"]),
+        error=st.none() | errors,
+    ),
+    max_size=2,
+).map(tuple)
+OWN["batch_started"] = {"tables": TABLES}
+OWN["batch_finished"] = {
+    "tables": TABLES,
+    "status": st.sampled_from(["done", "failed", "interrupted"]),
 }
 EVENTS = {name: made(kind, **OWN.get(name, {})) for name, kind in BY_NAME.items()}
 any_event = st.one_of(*EVENTS.values())
@@ -158,7 +182,9 @@ class TestBadLines:
     @settings(max_examples=10)
     def test_without_a_field_name_it(self, name: str, data: st.DataObject) -> None:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
-        optional = {"at", "already", "failures", "timings"}
+        optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
+        optional -= {"error"} if name == "failed" else set()
+        optional |= {"message"} if name == "step" else set()
         field = data.draw(st.sampled_from(sorted(set(raw) - {"version", "event"} - optional)))
         del raw[field]
         with pytest.raises(ValueError, match=f"event {name}.*{field}"):
@@ -195,7 +221,12 @@ class TestSchema:
         assert defined["description"]
 
     @pytest.mark.parametrize(
-        ("name", "kind"), [("failure", PartitionFailure), ("timing", PartitionTiming)]
+        ("name", "kind"),
+        [
+            ("failure", PartitionFailure),
+            ("timing", PartitionTiming),
+            ("batch_table", BatchTable),
+        ],
     )
     def test_has_every_field_of_a_report(self, name: str, kind: Any) -> None:
         assert set(SCHEMA["$defs"][name]["properties"]) == {item.name for item in fields(kind)}

@@ -15,6 +15,7 @@ from penstock.model import (
     BlockRange,
     Bound,
     Column,
+    ColumnPair,
     CommitRecord,
     Extent,
     HashBucket,
@@ -23,10 +24,13 @@ from penstock.model import (
     KeyOther,
     KeyRange,
     KeyValues,
+    LoadPlan,
     Partition,
     PartitionPlan,
     Snapshot,
     SourceState,
+    Step,
+    TableRef,
     Whole,
     extent_from_json,
     extent_to_json,
@@ -128,6 +132,15 @@ PLAN = PartitionPlan(
         Partition("p0002", KeyRange(Key("id"), Bound("int4", "7"), None), 20, 200),
     ),
     columns=(Column("id", "integer", False), Column("name", "text")),
+    pairs=(ColumnPair("id", "id"), ColumnPair("name", "label", "varchar")),
+    format="binary",
+    load=LoadPlan(
+        TableRef("dw", "b"),
+        (Step("s1", "truncate dw.b", "TRUNCATE dw.b"), Step("s2", "index", "x", True, 3, True)),
+        ("id",),
+        True,
+        ("slow",),
+    ),
     rows=30,
     bytes=300,
 )
@@ -137,7 +150,7 @@ FIRST, SECOND = PLAN.partitions
 class TestFingerprint:
     def test_is_the_same_in_every_version_of_penstock(self) -> None:
         # Stored with every run: where it changes for the same plan, no run can be resumed.
-        assert PLAN.fingerprint == "385175229079464f"
+        assert PLAN.fingerprint == "0ae343737828b90b"
 
     @pytest.mark.parametrize(
         "same",
@@ -184,6 +197,7 @@ class TestFingerprint:
         def content(plan: PartitionPlan) -> Any:
             return (
                 plan.columns,
+                plan.pairs,
                 [(partition.id, partition.extent) for partition in plan.partitions],
             )
 

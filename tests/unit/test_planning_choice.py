@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.backends.base import TableStatistics
+from penstock.backends.base import ChildTable, TableStatistics
 from penstock.errors import PlanningError
+from penstock.model import TableRef
 from penstock.planning import MIB, MOST_PARTITIONS, Choice, choose
 from penstock.spec import STRATEGIES, CopySpec
 
@@ -22,6 +23,13 @@ HEAP = TableStatistics(
     default_key="id",
 )
 VIEW = replace(HEAP, blocks=None, storage="a view, whose rows have no blocks of their own")
+
+PARTITIONED = replace(
+    HEAP,
+    blocks=None,
+    storage="a partitioned table of 1 table",
+    children=(ChildTable(TableRef("public", "orders_1"), 6_000_000, 1 * GIB, 118_000),),
+)
 
 
 def spec(**options: Any) -> CopySpec:
@@ -49,6 +57,21 @@ class TestAuto:
     )
     def test_cuts_a_small_table_where_a_size_is_given(self, size: dict[str, int]) -> None:
         assert chosen(replace(HEAP, bytes=5 * MIB), **size).strategy == "ctid"
+
+    def test_takes_the_tables_that_a_table_consists_of(self) -> None:
+        choice = chosen(PARTITIONED)
+        assert (choice.strategy, choice.count) == ("children", 16)
+        assert choice.reasons[0] == "children: a partitioned table of 1 table"
+        choice = chosen(PARTITIONED, snapshot="none")
+        assert (choice.strategy, choice.key) == ("range", "id")
+        assert "needs a shared snapshot" in choice.reasons[0]
+
+    def test_counts_where_nothing_is_known_of_the_key(self) -> None:
+        choice = chosen(replace(VIEW, sampled=False), key="id")
+        assert (choice.strategy, choice.key, choice.count) == ("ntile", "id", 16)
+        assert "no statistics: it is a view" in choice.reasons[0]
+        with pytest.raises(PlanningError, match="expected --strategy ntile"):
+            chosen(replace(VIEW, sampled=False), key="id", strategy="range")
 
     def test_takes_the_primary_key_where_there_are_no_blocks(self) -> None:
         choice = chosen(VIEW)
@@ -91,9 +114,10 @@ class TestAuto:
 class TestAsAsked:
     @pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"auto"}))
     def test_is_what_was_asked_for_and_says_so(self, strategy: str) -> None:
-        key = None if strategy in ("ctid", "whole") else "placed_at"
+        key = None if strategy in ("ctid", "whole", "children") else "placed_at"
         interval = "1 day" if strategy == "time" else None
-        choice = chosen(strategy=strategy, key=key, interval=interval)
+        table = PARTITIONED if strategy == "children" else HEAP
+        choice = chosen(table, strategy=strategy, key=key, interval=interval)
         assert (choice.strategy, choice.key) == (strategy, key)
         assert choice.reasons[0] == f"{strategy}: as asked"
 

@@ -16,11 +16,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock import planning
-from penstock.backends.base import KeyStatistics, TableStatistics, WeightedBound
+from penstock.backends.base import ChildTable, KeyStatistics, TableStatistics, WeightedBound
 from penstock.errors import PlanningError
 from penstock.model import (
     BlockRange,
     Bound,
+    ChildBlocks,
+    Children,
     Extent,
     HashBucket,
     Key,
@@ -28,6 +30,7 @@ from penstock.model import (
     KeyOther,
     KeyRange,
     KeyValues,
+    TableRef,
     Whole,
 )
 
@@ -370,6 +373,52 @@ class TestBlocks:
 
     def test_of_an_empty_table_are_one(self) -> None:
         assert planning.cut_blocks(0, 8).extents == ((BlockRange(0, None), 0.0),)
+
+
+def child(number: int, size: int, blocks: int | None) -> ChildTable:
+    return ChildTable(TableRef("public", f"c{number}"), None, size, blocks)
+
+
+class TestTables:
+    @given(
+        st.lists(
+            st.tuples(st.sampled_from([0, 1, 8192, 80_000, 10**9, 10**12]), st.booleans()),
+            min_size=1,
+            max_size=300,
+        ),
+        st.integers(1, planning.MOST_PARTITIONS),
+    )
+    def test_cover_each_table_once(self, sizes: list[tuple[int, bool]], count: int) -> None:
+        children = [
+            child(number, size, size // 8192 if heap else None)
+            for number, (size, heap) in enumerate(sizes)
+        ]
+        cut = planning.cut_tables(children, count)
+        whole: list[TableRef] = []
+        ranges: dict[TableRef, list[tuple[int, int | None]]] = {}
+        for extent, _ in cut.extents:
+            if isinstance(extent, Children):
+                whole += extent.tables
+            else:
+                assert isinstance(extent, ChildBlocks)
+                ranges.setdefault(extent.table, []).append((extent.lower, extent.upper))
+        assert sorted([*whole, *ranges]) == sorted(each.table for each in children)
+        for parts in ranges.values():
+            assert parts[0][0] == 0
+            assert [lower for lower, _ in parts[1:]] == [upper for _, upper in parts[:-1]]
+            assert parts[-1][1] is None
+        assert sum(fractions(cut)) == pytest.approx(1)
+        assert len(cut.extents) <= planning.MOST_PARTITIONS
+
+    def test_of_tables_that_cannot_be_cut_are_whole(self) -> None:
+        cut = planning.cut_tables([child(1, 10**9, None), child(2, 10**9, 9**5)], 4)
+        first, *others = [extent for extent, _ in cut.extents]
+        assert len(others) == 2
+        assert Children((TableRef("public", "c1"),)) in [first, *others]
+
+    def test_of_thousands_are_not_read_by_one_query(self) -> None:
+        cut = planning.cut_tables([child(number, 0, 0) for number in range(1000)], 1)
+        assert len(cut.extents) == 10
 
 
 class TestWhole:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.model import TableRef
+from penstock.model import ColumnPair, Query, TableRef
 from penstock.spec import (
     CopySpec,
     WorkerSpec,
@@ -41,9 +41,13 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"target_table": "x"}, ["--target-table", "expected SCHEMA.NAME", "found 'x'"]),
     (
         {"strategy": "random"},
-        ["--strategy", "auto, ctid, range, hash, values, time, whole", "found 'random'"],
+        [
+            "--strategy",
+            "auto, ctid, range, ntile, hash, values, time, children, whole",
+            "found 'random'",
+        ],
     ),
-    ({"mode": "upsert"}, ["--mode", "append, truncate, replace", "found 'upsert'"]),
+    ({"mode": "merge"}, ["--mode", "append, truncate, replace", "found 'merge'"]),
     ({"snapshot": "yes"}, ["--snapshot", "shared, none", "found 'yes'"]),
     (
         {"on_snapshot_lost": "retry"},
@@ -102,7 +106,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"values_query": "SELECT 1"}, ["--values-query", "expected --key", "found none"]),
     (
         {"on_snapshot_lost": "restart"},
-        ["--on-snapshot-lost restart", "expected --mode truncate or replace", "found append"],
+        ["--on-snapshot-lost restart", "expected --mode truncate, replace", "found append"],
     ),
 ]
 
@@ -379,9 +383,12 @@ def worker_spec() -> WorkerSpec:
         target=SOURCE,
         source_backend="a:b",
         target_backend="c:d",
-        table=TableRef("public", "orders"),
+        relation=TableRef("public", "orders"),
         target_table=TableRef('q"', "a.b"),
-        columns=("id", "näme"),
+        pairs=(ColumnPair("id", "ID"), ColumnPair("näme", "name", "text")),
+        format="binary",
+        conflict_columns=(),
+        volatile=False,
         where="x = '\n'",
         mode="append",
         snapshot=None,
@@ -400,9 +407,12 @@ class TestWorkerSpec:
             target=st.text(),
             source_backend=st.text(),
             target_backend=st.text(),
-            table=st.builds(TableRef, st.text(), st.text()),
+            relation=st.builds(TableRef, st.text(), st.text()) | st.builds(Query, st.text()),
             target_table=st.builds(TableRef, st.text(), st.text()),
-            columns=st.lists(st.text()).map(tuple),
+            pairs=st.lists(st.builds(ColumnPair, st.text(), st.text(), st.text())).map(tuple),
+            format=st.text(),
+            conflict_columns=st.lists(st.text()).map(tuple),
+            volatile=st.booleans(),
             where=st.none() | st.text(),
             mode=st.text(),
             snapshot=st.none() | st.text(),

@@ -12,6 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.batch import copy_all
+    from penstock.batch_spec import BatchSpec
     from penstock.engine import RunStatus, control_ddl, copy, plan, resume, status, verify
     from penstock.errors import (
         Interrupted,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.verification import Verification
 
 __all__ = [
+    "BatchSpec",
     "CommitRecord",
     "CopySpec",
     "Event",
@@ -50,6 +53,7 @@ __all__ = [
     "Verification",
     "control_ddl",
     "copy",
+    "copy_all",
     "plan",
     "resume",
     "status",
@@ -57,6 +61,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "batch": ("copy_all",),
+    "batch_spec": ("BatchSpec",),
     "engine": ("RunStatus", "control_ddl", "copy", "plan", "resume", "status", "verify"),
     "events": ("Event",),
     "model": ("CommitRecord", "Partition", "PartitionPlan"),

@@ -36,10 +36,12 @@ from penstock.errors import (
     RunFailedTransiently,
 )
 from penstock.options import (
+    add_batch_options,
     add_connections,
     add_copy_options,
     add_resume_options,
     given_flags,
+    read_batch,
     read_overrides,
     read_spec,
 )
@@ -115,6 +117,28 @@ examples:
 """
 
 
+_BATCH_EXAMPLES = """\
+examples:
+  penstock copy-all --source env:SHOP --target env:DW --tables 'public.*' --mode recreate
+  penstock copy-all --source env:SHOP --target env:DW --tables 'public.*' 'sales.*' \\
+      --exclude 'public.tmp_*' --target-schema shop --mode truncate --degree 8
+  penstock copy-all plan.toml
+"""
+
+_BATCH_FILE = """\
+FILE holds the same options, for every table, and sections for single ones:
+  source = "env:SHOP"
+  target = "env:DW"
+  tables = ["public.*"]
+  exclude = ["public.tmp_*"]
+  mode = "truncate"
+  [[table]]
+  table = "public.orders"
+  strategy = "range"
+  key = "id"
+"""
+
+
 class _Parser(argparse.ArgumentParser):
     """Usage errors end with the exit code that says so, not with argparse's 2."""
 
@@ -169,6 +193,16 @@ def make_parser() -> argparse.ArgumentParser:
         add_copy_options(sub)
         _add_json(sub, "the plan" if name == "plan" else "events, one a line,")
 
+    sub = command(
+        "copy-all",
+        "copy many tables with one snapshot and one pool of streams",
+        "[FILE] --source URL --target URL --tables PATTERN ... [options]",
+        (_BATCH_EXAMPLES, _BATCH_FILE, _CONNECTIONS, _EXIT_CODES),
+    )
+    sub.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with tables and options")
+    add_batch_options(sub)
+    _add_json(sub, "events, one a line,")
+
     run = "RUN_ID --source URL --target URL"
     sub = command("status", "show how far a run is", "RUN_ID --target URL [options]")
     _add_run_id(sub)
@@ -191,10 +225,21 @@ def make_parser() -> argparse.ArgumentParser:
 
     sub = command(
         "verify",
-        "compare source, target and commit records: counts rows",
+        "compare source, target and commit records",
         f"{run} [options]",
     )
     _add_run_id(sub)
+    sub.add_argument(
+        "--checksum",
+        action="store_true",
+        help="compare the values of all rows, by checksums that both servers compute; by default "
+        "rows are counted",
+    )
+    sub.add_argument(
+        "--show-rows",
+        action="store_true",
+        help="with --checksum: list the keys of up to 20 rows that differ in each partition",
+    )
     add_connections(sub, "source", "target")
     _add_json(sub, "the verification")
 
@@ -263,11 +308,19 @@ def _copy(arguments: argparse.Namespace) -> int:
     spec = read_spec(arguments)
     from penstock.engine import copy
 
-    title = str(spec.table_ref)
-    if spec.target_ref != spec.table_ref:
+    title = spec.source_name
+    if spec.target_ref != spec.relation:
         title += f" to {spec.target_ref}"
     go_on = _command("resume", spec.source, spec.target, spec.control_schema)
     return _watch(copy(spec), arguments, title=title, go_on=go_on)
+
+
+def _copy_all(arguments: argparse.Namespace) -> int:
+    batch = read_batch(arguments)
+    from penstock.batch import copy_all
+
+    go_on = ["penstock", "copy-all", *([arguments.file] if arguments.file else []), "--run-id"]
+    return _watch(copy_all(batch), arguments, title="", go_on=go_on)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -324,6 +377,8 @@ def _watch(
         # Those are done: what is left is the others.
         go_on = go_on[: go_on.index("--only")]
     command = _shown(go_on, tally.run_id)
+    if tally.is_batch:
+        return _end_batch(tally, failure, shlex.join([*go_on, tally.run_id]), json=arguments.json)
     if finished is not None and not arguments.json:
         from penstock.tables import print_report
 
@@ -347,6 +402,21 @@ def _watch(
     if tally.run_id:
         # The engine says nothing before the run is in the target.
         _say(f"go on with: {command}")
+    return code
+
+
+def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json: bool) -> int:
+    """Show the end of a batch. Returns the exit code."""
+    finished = tally.batch_finished
+    if finished is not None and not json:
+        from penstock.tables import print_batch
+
+        with _stdout_console() as console:
+            print_batch(console, finished)
+    if failure is None:
+        return EXIT_DONE
+    code = _tell(failure)
+    _say(f"go on with the same options and: {go_on}")
     return code
 
 
@@ -393,6 +463,8 @@ def _verify(arguments: argparse.Namespace) -> int:
             source=arguments.source,
             target=arguments.target,
             control_schema=schema,
+            checksum=arguments.checksum,
+            show_rows=arguments.show_rows,
         )
     code = EXIT_DONE if result.ok else EXIT_PERMANENT
     if arguments.json:
@@ -419,6 +491,7 @@ def _control_ddl(arguments: argparse.Namespace) -> int:
 _COMMANDS = {
     "plan": _plan,
     "copy": _copy,
+    "copy-all": _copy_all,
     "status": _status,
     "resume": _resume,
     "verify": _verify,

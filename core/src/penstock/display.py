@@ -11,6 +11,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
 
 from penstock.events import (
+    AttemptEvent,
+    BatchFinished,
+    BatchStarted,
     Committed,
     DegreeLowered,
     Event,
@@ -22,6 +25,8 @@ from penstock.events import (
     Progress,
     Retrying,
     SnapshotChanged,
+    StepChanged,
+    Verified,
     Warned,
 )
 
@@ -29,6 +34,8 @@ _RATE_WINDOW = 10.0
 _PROGRESS_EVERY = 5.0
 _IDLE_AFTER = 5.0
 _TELL_LEFT_AFTER = 3.0
+# Of a batch's many steps, those that take long are told.
+_TELL_STEP_AFTER = 1.0
 
 
 def number(value: float | None) -> str:
@@ -156,7 +163,7 @@ class Stream:
 
 
 class Tally:
-    """Adds up the events of one execution.
+    """Adds up the events of one execution, of a run or of a batch of runs.
 
     Parameters:
         only: how many partitions were asked for, where not all of the plan's were.
@@ -170,6 +177,11 @@ class Tally:
         self.run_id = ""
         self.planned: Planned | None = None
         self.finished: Finished | None = None
+        self.batch_finished: BatchFinished | None = None
+        self.steps: dict[tuple[str, str], str] = {}
+        """Steps after the last partition that are under way."""
+        self._tables: dict[str, str] = {}
+        """Of a batch: by run."""
         self.cancelling = False
         """A signal has come; the streams are being ended."""
         self._forget()
@@ -187,12 +199,23 @@ class Tally:
 
     def add(self, event: Event) -> None:
         """Take an event into account."""
-        self.run_id = event.run_id
+        if not self._tables:
+            self.run_id = event.run_id
         match event:
+            case BatchStarted():
+                self._tables = {table.run_id: table.table for table in event.tables}
+            case BatchFinished():
+                self.batch_finished = event
+            case Planned() if self._tables and self.planned is not None:
+                self.planned = _together(self.planned, event)
             case Planned():
                 self._forget()
                 self.planned = event
-            case Prepared(already=False) if self.planned is not None:
+            case StepChanged(state="started"):
+                self.steps[event.run_id, event.step_id] = event.step
+            case StepChanged(state="done" | "failed"):
+                self.steps.pop((event.run_id, event.step_id), None)
+            case Prepared(already=False) if self.planned is not None and not self._tables:
                 # Once per run, unless the run starts over.
                 self._forget()
                 self.planned = replace(self.planned, committed=0)
@@ -205,23 +228,36 @@ class Tally:
             case Committed():
                 self._commit(event)
             case Failed():
-                self.streams.pop(event.partition_id, None)
+                self.streams.pop(self.shown(event), None)
             case Finished():
                 self.finished = event
                 self.streams.clear()
+                self.steps.clear()
+
+    @property
+    def is_batch(self) -> bool:
+        return bool(self._tables)
+
+    def table(self, run_id: str) -> str:
+        """The table of a run, in a batch."""
+        return self._tables.get(run_id, "")
+
+    def shown(self, event: AttemptEvent | Retrying) -> str:
+        """How a partition is called: by its id; in a batch by its table too."""
+        table = self.table(event.run_id)
+        return f"{table} {event.partition_id}" if table else event.partition_id
 
     def _open(self, event: Opened) -> None:
         moment = self._clock()
         if self.opened is None:
             self.opened = moment
             self._samples.append((moment, 0, 0))
-        self._labels[event.partition_id] = event.label
-        self.streams[event.partition_id] = Stream(
-            event.partition_id, event.label, event.attempt, moment
-        )
+        shown = self.shown(event)
+        self._labels[shown] = event.label
+        self.streams[shown] = Stream(shown, event.label, event.attempt, moment)
 
     def _progress(self, event: Progress | Committed) -> None:
-        stream = self.streams.get(event.partition_id)
+        stream = self.streams.get(self.shown(event))
         if stream is None or stream.attempt != event.attempt:
             return
         moment = self._clock()
@@ -238,15 +274,16 @@ class Tally:
     def _commit(self, event: Committed) -> None:
         if not event.already:
             self._progress(event)
-        self.streams.pop(event.partition_id, None)
-        if event.partition_id not in self._done:
-            self._done.add(event.partition_id)
+        shown = self.shown(event)
+        self.streams.pop(shown, None)
+        if shown not in self._done:
+            self._done.add(shown)
             self._covered_rows += event.rows
             self._covered_bytes += event.bytes
 
-    def label(self, partition_id: str) -> str:
+    def label(self, shown: str) -> str:
         """What a partition selects, as far as an event has said so."""
-        return self._labels.get(partition_id, "")
+        return self._labels.get(shown, "")
 
     @property
     def elapsed(self) -> float:
@@ -318,6 +355,22 @@ class Tally:
         return None if spent < _TELL_LEFT_AFTER else spent * (1 - share) / share
 
 
+def _together(first: Planned, second: Planned) -> Planned:
+    """The plans of two tables as one."""
+
+    def total(mine: int | None, other: int | None) -> int | None:
+        # Where nothing is known of one table, bytes or partitions must do.
+        return None if mine is None or other is None else mine + other
+
+    return replace(
+        first,
+        partitions=first.partitions + second.partitions,
+        committed=first.committed + second.committed,
+        rows=total(first.rows, second.rows),
+        bytes=total(first.bytes, second.bytes),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """Lines that stay on the screen."""
@@ -330,8 +383,17 @@ class Note:
 def note(event: Event, tally: Tally) -> Note | None:
     """What an event is worth telling, whatever the display; None for nothing."""
     match event:
+        case BatchStarted():
+            return Note("plain", tuple(_batch_lines(event)))
+        case Planned() if tally.is_batch:
+            head = next(iter(_plan_lines(event))).removeprefix("planned: ")
+            return Note("plain", (f"planned: {one_line(tally.table(event.run_id))}, {head}",))
         case Planned():
             return Note("plain", tuple(_plan_lines(event)))
+        case Prepared() | SnapshotChanged(state="taken") if tally.is_batch:
+            return None
+        case StepChanged():
+            return _step_note(event, tally)
         case Prepared():
             when = "had been prepared before" if event.already else "prepared"
             return Note("plain", (f"target {when} ({event.mode})",))
@@ -344,8 +406,9 @@ def note(event: Event, tally: Tally) -> Note | None:
         case Failed():
             style = "warning" if event.error.get("transient") else "error"
             first, *rest = error_lines(event.error)
-            label = one_line(tally.label(event.partition_id))
-            what = f"{event.partition_id} ({shorten(label, 60)})" if label else event.partition_id
+            shown = one_line(tally.shown(event))
+            label = one_line(tally.label(tally.shown(event)))
+            what = f"{shown} ({shorten(label, 60)})" if label else shown
             return Note(
                 style,
                 (
@@ -354,14 +417,50 @@ def note(event: Event, tally: Tally) -> Note | None:
                 ),
             )
         case Retrying():
-            return Note("warning", (f"retrying: {event.partition_id}, in {duration(event.delay)}",))
+            shown = one_line(tally.shown(event))
+            return Note("warning", (f"retrying: {shown}, in {duration(event.delay)}",))
         case DegreeLowered():
             return Note(
                 "warning", (f"degree lowered to {event.degree}: {one_line(event.message)}",)
             )
+        case Verified():
+            differ = f", {counted(event.mismatches, 'partition')} differ" if not event.ok else ""
+            table = tally.table(event.run_id)
+            which = f" {one_line(table)}" if table else ""
+            text = f"verified{which} by {event.method} in {duration(event.seconds)}{differ}"
+            return Note("plain" if event.ok else "error", (text,))
         case Warned():
             return Note("warning", (f"warning: {one_line(event.message)}",))
     return None
+
+
+def _step_note(event: StepChanged, tally: Tally) -> Note | None:
+    table = tally.table(event.run_id)
+    what = one_line(f"{table}: {event.step}" if table else event.step)
+    match event.state:
+        case "done" if tally.is_batch and event.seconds < _TELL_STEP_AFTER:
+            return None
+        case "done":
+            return Note("plain", (f"done: {what}, in {duration(event.seconds)}",))
+        case "retrying":
+            return Note("warning", (f"retrying: {what}: {one_line(event.message)}",))
+        case "failed":
+            return Note("error", (f"failed: {what}: {one_line(event.message)}",))
+    return None
+
+
+def _batch_lines(event: BatchStarted) -> Iterable[str]:
+    failed = [table for table in event.tables if table.error]
+    yield (
+        f"batch {event.run_id}: {counted(len(event.tables), 'table')}, "
+        f"{counted(event.degree, 'stream')}"
+        + (f"; {len(failed):,} cannot be copied:" if failed else "")
+    )
+    for table in failed:
+        first, *rest = error_lines(table.error or {})
+        yield f"    {one_line(table.table)}: {first}"
+        for line in rest:
+            yield f"      {line}"
 
 
 def _plan_lines(event: Planned) -> Iterable[str]:
@@ -462,10 +561,11 @@ class PlainDisplay(_Lines):
     def _committed(self, event: Committed) -> str:
         tally = self.tally
         count = f"({tally.committed:,} of {tally.partitions:,})"
+        shown = one_line(tally.shown(event))
         if event.already:
-            return f"committed: {event.partition_id}, by an earlier attempt {count}"
+            return f"committed: {shown}, by an earlier attempt {count}"
         return (
-            f"committed: {event.partition_id}, {number(event.rows)} rows, {size(event.bytes)} in "
+            f"committed: {shown}, {number(event.rows)} rows, {size(event.bytes)} in "
             f"{duration(event.seconds)} {count}"
         )
 

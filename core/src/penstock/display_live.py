@@ -84,7 +84,8 @@ class LiveDisplay:
             return Group(self._header(), self._bar(), self._figures(), "", self._streams(), "")
 
     def _header(self) -> RenderableType:
-        run = f"run {self.tally.run_id}" if self.tally.run_id else "connecting"
+        kind = "batch" if self.tally.is_batch else "run"
+        run = f"{kind} {self.tally.run_id}" if self.tally.run_id else "connecting"
         if self.tally.cancelling:
             return Text("interrupted: ending the streams", style="bold yellow")
         words = [word for word in (self._title, run) if word]
@@ -127,11 +128,21 @@ class LiveDisplay:
             text = longer
         return Text(text, no_wrap=True, overflow="ellipsis")
 
+    def _steps(self, room: int) -> list[str]:
+        """The steps after the last partition that are under way."""
+        steps = [
+            f"{table}: {step}" if (table := self.tally.table(run_id)) else step
+            for (run_id, _), step in self.tally.steps.items()
+        ]
+        return steps[:room]
+
     def _streams(self) -> RenderableType:
         tally = self.tally
         streams = list(tally.streams.values())
         room = max(1, self._console.height - _OTHER_LINES)
         shown = streams if len(streams) <= room else streams[: max(1, room - 1)]
+        if tally.steps and not streams:
+            return Group(*(Text(one_line(step), no_wrap=True) for step in self._steps(room)))
         rows: list[list[RenderableType]] = []
         for stream in shown:
             again = f" #{stream.attempt}" if stream.attempt > 1 else ""
@@ -151,7 +162,7 @@ class LiveDisplay:
         table = make_table(
             self._console,
             [
-                Column("partition", width=9),
+                Column("partition", width=24 if tally.is_batch else 9),
                 Column("what it selects", wide=True, from_width=60),
                 Column("rows", right=True, width=12),
                 Column("rows/s", right=True, width=12, from_width=36),

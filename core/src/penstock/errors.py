@@ -6,6 +6,7 @@
     |-- PermanentError      trying again cannot help (exit 65)
     |   |-- PlanningError   the plan cannot be made: nothing was changed
     |   |-- SnapshotLost    the run's view of the source is gone
+    |   |-- LoadLost        a crash of the target has emptied an unlogged table
     |   `-- RunFailed       a run ended with partitions that are not committed
     |-- TransientError      trying again may help (exit 75)
     |   |-- StallError      no bytes moved for too long
@@ -92,6 +93,10 @@ class PlanningError(PermanentError):
 
 class SnapshotLost(PermanentError):
     """The run's view of the source is gone."""
+
+
+class LoadLost(PermanentError):
+    """A crash of the target has emptied the table of an unlogged load."""
 
 
 class RunFailed(PermanentError):

@@ -1,8 +1,8 @@
 """The event protocol: one JSON object a line, versioned.
 
 A worker says opened, progress, committed and failed; a run adds planned, prepared, snapshot,
-retrying, degree, warning and finished. Every attempt that was opened ends with exactly one
-terminal event, committed or failed.
+retrying, degree, step, verified, warning and finished. Every attempt that was opened ends with
+exactly one terminal event, committed or failed.
 
 A reader ignores fields that it does not know; a field that changes its meaning raises `VERSION`.
 """
@@ -80,6 +80,10 @@ class Committed(Moved):
     name: ClassVar[str] = "committed"
     already: bool = False
     """An earlier attempt had committed it: nothing was moved by this one."""
+    inserted: int | None = None
+    """In mode upsert: rows that were not there before."""
+    updated: int | None = None
+    """In mode upsert: rows that were there and differed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +155,34 @@ class DegreeLowered(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepChanged(Event):
+    """A step after the last partition: an index is built, a table renamed."""
+
+    name: ClassVar[str] = "step"
+    step_id: str
+    step: str
+    """What it does, for people."""
+    state: str
+    """``started``, ``done``, ``retrying``, ``failed``."""
+    seconds: float
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified(Event):
+    """Both sides were compared, every partition being committed."""
+
+    name: ClassVar[str] = "verified"
+    ok: bool
+    partitions: int
+    mismatches: int
+    """Partitions that differ; 1 where it cannot be told which."""
+    method: str
+    """``counts`` or ``checksums``."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
     name: ClassVar[str] = "warning"
     message: str
@@ -203,9 +235,52 @@ class Finished(Event):
     degree: int
     snapshots: int
     """Snapshots that the rows of this run were read with, 0 where none was asked for."""
+    inserted: int | None = None
+    """In mode upsert, by this execution: rows that were not there before."""
+    updated: int | None = None
+    """In mode upsert, by this execution: rows that were there and differed."""
+    error: Mapping[str, Any] | None = None
+    """What ended the run, where it was no partition."""
     failures: tuple[PartitionFailure, ...] = ()
     timings: tuple[PartitionTiming, ...] = ()
     """The slowest of what this execution committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTable:
+    """A table of a batch."""
+
+    table: str
+    target_table: str
+    run_id: str
+    """Of its own run."""
+    status: str
+    """``found``, then as in `Finished`; ``failed`` too where it could not be planned."""
+    error: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStarted(Event):
+    """The tables of a batch are found. `run_id` is the batch's."""
+
+    name: ClassVar[str] = "batch_started"
+    tables: tuple[BatchTable, ...]
+    degree: int
+    """Streams at once, over all tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFinished(Event):
+    """The end of a batch: the last event."""
+
+    name: ClassVar[str] = "batch_finished"
+    status: str
+    """``done``: every table is. ``failed``, ``interrupted``."""
+    tables: tuple[BatchTable, ...]
+    rows: int
+    """Committed by this execution."""
+    bytes: int
+    seconds: float
 
 
 _EVENTS: tuple[type[Event], ...] = (
@@ -218,8 +293,12 @@ _EVENTS: tuple[type[Event], ...] = (
     SnapshotChanged,
     Retrying,
     DegreeLowered,
+    StepChanged,
+    Verified,
     Warned,
     Finished,
+    BatchStarted,
+    BatchFinished,
 )
 BY_NAME: Mapping[str, type[Event]] = {event.name: event for event in _EVENTS}
 
@@ -247,6 +326,10 @@ def from_line(line: str | bytes) -> Event:
         if kind is Finished:
             for part, part_kind in (("failures", PartitionFailure), ("timings", PartitionTiming)):
                 values[part] = tuple(part_kind(**_known(part_kind, item)) for item in values[part])
+        if kind in (BatchStarted, BatchFinished):
+            values["tables"] = tuple(
+                BatchTable(**_known(BatchTable, item)) for item in values["tables"]
+            )
         return kind(**values)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"event {kind.name}: {error!r}; found {line[:200]!r}") from error

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import UsageError
@@ -74,6 +74,20 @@ def _quoted_part(text: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Query:
+    """A statement whose rows are read instead of a table's."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return "query"
+
+
+Relation = TableRef | Query
+"""What rows are read from."""
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     name: str
     type: str
@@ -82,9 +96,111 @@ class Column:
     generated: bool = False
     """Computed by the database: it cannot be written."""
     has_default: bool = False
+    traits: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What its backend knows of the type beyond its name, for backends alone; not stored."""
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "type": self.type, "nullable": self.nullable}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPair:
+    """A column of the source, and the one of the target that it is loaded into."""
+
+    source: str
+    target: str
+    cast: str = ""
+    """The type that the source casts to, in the source's own notation; empty: as it is."""
+
+    def as_json(self) -> dict[str, str]:
+        return {"source": self.source, "target": self.target, "cast": self.cast}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, str]) -> ColumnPair:
+        return cls(raw["source"], raw["target"], raw["cast"])
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """How a table is made, in the words of its own database."""
+
+    dialect: str
+    content: Mapping[str, Any]
+    """JSON, for backends that know the dialect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something done to the target once per run: before the first partition or after the last."""
+
+    id: str
+    """Unique in its plan."""
+    name: str
+    """What it does, for people."""
+    statement: str
+    """For the target's backend. Before: may be done again when a run starts over."""
+    after: bool = False
+    """Done when every partition is committed."""
+    rank: int = 0
+    """Steps after the last partition are done in the order of their ranks; those of one rank may
+    run side by side."""
+    urgent: bool = False
+    """It locks others out: done with a short lock timeout, and tried again for a while."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "statement": self.statement,
+            "after": self.after,
+            "rank": self.rank,
+            "urgent": self.urgent,
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Step:
+        return cls(**{name: raw[name] for name in cls.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """Where the partitions are loaded, and the steps around it."""
+
+    table: TableRef
+    """The target's table, or the one that is built beside it."""
+    steps: tuple[Step, ...] = ()
+    conflict_columns: tuple[str, ...] = ()
+    """The unique key of mode upsert."""
+    volatile: bool = False
+    """A crash of the target empties the table while it is loaded: then the run starts over."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def before(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if not step.after)
+
+    @property
+    def after(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.after)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "table": [self.table.schema, self.table.name],
+            "steps": [step.as_json() for step in self.steps],
+            "conflict_columns": list(self.conflict_columns),
+            "volatile": self.volatile,
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> LoadPlan:
+        return cls(
+            table=TableRef(*raw["table"]),
+            steps=tuple(Step.from_json(step) for step in raw["steps"]),
+            conflict_columns=tuple(raw["conflict_columns"]),
+            volatile=raw["volatile"],
+            warnings=tuple(raw["warnings"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +320,40 @@ class HashBucket:
         return f"hash({self.key.text}) % {self.modulus} = {self.remainder}"
 
 
-Extent = Whole | BlockRange | KeyRange | KeyIsNull | KeyValues | KeyOther | HashBucket
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Every row of some of the tables that a table consists of."""
+
+    tables: tuple[TableRef, ...]
+
+    def __str__(self) -> str:
+        first, *rest = map(str, self.tables)
+        return f"{first} and {len(rest)} more" if rest else first
+
+
+@dataclass(frozen=True, slots=True)
+class ChildBlocks:
+    """A block range of one of the tables that a table consists of; see `BlockRange`."""
+
+    table: TableRef
+    lower: int
+    upper: int | None
+
+    def __str__(self) -> str:
+        return f"{self.table} {BlockRange(self.lower, self.upper)}"
+
+
+Extent = (
+    Whole
+    | BlockRange
+    | KeyRange
+    | KeyIsNull
+    | KeyValues
+    | KeyOther
+    | HashBucket
+    | Children
+    | ChildBlocks
+)
 
 
 def extent_to_json(extent: Extent) -> dict[str, Any]:
@@ -241,6 +390,15 @@ def extent_to_json(extent: Extent) -> dict[str, Any]:
                 "modulus": modulus,
                 "remainder": remainder,
             }
+        case Children(tables):
+            return {"kind": "children", "tables": [[t.schema, t.name] for t in tables]}
+        case ChildBlocks(table, lower, upper):
+            return {
+                "kind": "child blocks",
+                "table": [table.schema, table.name],
+                "lower": lower,
+                "upper": upper,
+            }
 
 
 def extent_from_json(raw: Mapping[str, Any]) -> Extent:
@@ -263,6 +421,10 @@ def extent_from_json(raw: Mapping[str, Any]) -> Extent:
             return KeyOther(Key.from_json(raw["key"]), _bounds(raw["values"]))
         case "hash":
             return HashBucket(Key.from_json(raw["key"]), raw["modulus"], raw["remainder"])
+        case "children":
+            return Children(tuple(TableRef(*table) for table in raw["tables"]))
+        case "child blocks":
+            return ChildBlocks(TableRef(*raw["table"]), raw["lower"], raw["upper"])
         case kind:
             raise UsageError(f"partition: unknown kind {kind!r}; a newer Penstock wrote this plan?")
 
@@ -307,6 +469,11 @@ class PartitionPlan:
     partitions: tuple[Partition, ...]
     columns: tuple[Column, ...]
     """The columns that are copied, as the source has them."""
+    pairs: tuple[ColumnPair, ...]
+    """Of each of those, where it goes."""
+    format: str
+    """Of the streams."""
+    load: LoadPlan
     rows: int | None = None
     bytes: int | None = None
     warnings: tuple[str, ...] = ()
@@ -316,6 +483,7 @@ class PartitionPlan:
         """Changes when a partition selects other rows, or the columns change."""
         content = {
             "columns": [column.as_json() for column in self.columns],
+            "pairs": [pair.as_json() for pair in self.pairs],
             "partitions": [
                 [partition.id, extent_to_json(partition.extent)] for partition in self.partitions
             ],
@@ -347,6 +515,9 @@ class PartitionPlan:
             "rows": self.rows,
             "bytes": self.bytes,
             "columns": [column.as_json() for column in self.columns],
+            "pairs": [pair.as_json() for pair in self.pairs],
+            "format": self.format,
+            "load": self.load.as_json(),
             "partitions": [partition.as_json() for partition in self.partitions],
         }
 
@@ -359,6 +530,9 @@ class PartitionPlan:
             rows=raw["rows"],
             bytes=raw["bytes"],
             columns=tuple(Column(c["name"], c["type"], c["nullable"]) for c in raw["columns"]),
+            pairs=tuple(ColumnPair.from_json(pair) for pair in raw["pairs"]),
+            format=raw["format"],
+            load=LoadPlan.from_json(raw["load"]),
             partitions=tuple(Partition.from_json(partition) for partition in raw["partitions"]),
         )
 
@@ -392,6 +566,8 @@ class SourceState:
     writes: str
     """Equal: as far as the source's statistics tell, nobody wrote to the table in between. They
     may lag behind. Empty: the source cannot tell."""
+    parts: str = ""
+    """Equal: it consists of the same tables."""
 
     def as_json(self) -> dict[str, str]:
         return {
@@ -399,11 +575,12 @@ class SourceState:
             "layout": self.layout,
             "moment": self.moment,
             "writes": self.writes,
+            "parts": self.parts,
         }
 
     @classmethod
     def from_json(cls, raw: Mapping[str, str]) -> SourceState:
-        return cls(raw["identity"], raw["layout"], raw["moment"], raw["writes"])
+        return cls(raw["identity"], raw["layout"], raw["moment"], raw["writes"], raw["parts"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,6 +593,12 @@ class CommitRecord:
     bytes: int
     started_at: str
     committed_at: str
+    inserted: int | None = None
+    """Rows of mode upsert that were not there before; None in other modes."""
+    updated: int | None = None
+    """Rows of mode upsert that were there and differed."""
+    transaction: str = ""
+    """The target's own name for the transaction that loaded the rows; empty where it has none."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -425,4 +608,6 @@ class CommitRecord:
             "bytes": self.bytes,
             "started_at": self.started_at,
             "committed_at": self.committed_at,
+            "inserted": self.inserted,
+            "updated": self.updated,
         }

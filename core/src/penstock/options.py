@@ -10,26 +10,42 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from penstock.batch_spec import ON_TABLE_ERROR, BatchSpec
 from penstock.errors import UsageError
 from penstock.spec import (
+    INDEXES,
+    MAPS,
     MODES,
     ON_ERROR,
     ON_SNAPSHOT_LOST,
     SNAPSHOTS,
     STRATEGIES,
+    VERIFY,
     CopySpec,
 )
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
+    "map": MAPS,
     "strategy": STRATEGIES,
     "mode": MODES,
+    "indexes": INDEXES,
     "snapshot": SNAPSHOTS,
     "on_snapshot_lost": ON_SNAPSHOT_LOST,
     "on_error": ON_ERROR,
+    "verify": VERIFY,
 }
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "what to copy": ("source", "target", "table", "target_table", "where", "columns"),
+    "what to copy": (
+        "source",
+        "target",
+        "table",
+        "query",
+        "target_table",
+        "where",
+        "columns",
+        "map",
+    ),
     "how to cut it": (
         "strategy",
         "key",
@@ -39,11 +55,22 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "rows_per_partition",
         "bytes_per_partition",
     ),
-    "how to load it": ("mode", "snapshot", "on_snapshot_lost", "accept_moving_rows"),
+    "how to load it": (
+        "mode",
+        "conflict_columns",
+        "indexes",
+        "unlogged",
+        "partitioning",
+        "allow_ddl",
+        "snapshot",
+        "on_snapshot_lost",
+        "accept_moving_rows",
+    ),
     "how to run it": (
         "degree",
         "attempts",
         "on_error",
+        "verify",
         "stall_timeout",
         "grace",
         "snapshot_warn_after",
@@ -69,6 +96,41 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("other options")
         for item in left.values():
             _add(group, item)
+
+
+def add_batch_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says which tables, and the options that all of them may share."""
+    group = parser.add_argument_group("which tables")
+    known = {item.name: item for item in fields(CopySpec)}
+    for name in _CONNECTION:
+        _add(group, known.pop(name))
+    patterns: dict[str, Any] = {
+        "nargs": "+",
+        "action": "extend",
+        "metavar": "PATTERN",
+        "default": argparse.SUPPRESS,
+    }
+    group.add_argument("--tables", help="tables such as 'public.*' or 'sales.order_?'", **patterns)
+    group.add_argument("--exclude", help="tables to leave out of these", **patterns)
+    group.add_argument(
+        "--target-schema",
+        metavar="NAME",
+        default=argparse.SUPPRESS,
+        help="where the tables go; the schema they come from by default",
+    )
+    group.add_argument(
+        "--on-table-error",
+        choices=ON_TABLE_ERROR,
+        default=argparse.SUPPRESS,
+        help="after a table has failed: continue with the others, or stop (default: continue)",
+    )
+    for name in ("table", "query", "target_table"):
+        known.pop(name)
+    for title, names in _GROUPS.items():
+        group = parser.add_argument_group(title + ", for every table")
+        for name in names:
+            if name in known:
+                _add(group, known[name])
 
 
 def add_resume_options(parser: argparse.ArgumentParser) -> None:
@@ -128,13 +190,34 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
     Raises:
         UsageError: the file cannot be read, or an option is unknown, missing or wrong.
     """
-    options: dict[str, Any] = {}
-    origin = f"penstock {arguments.command}"
-    if arguments.file is not None:
-        origin = arguments.file
-        options = read_toml(arguments.file, environ)
+    options, origin = _from_file(arguments, environ)
+    if "tables" in options or isinstance(options.get("table"), list):
+        raise UsageError(f"{origin}: holds many tables: use penstock copy-all")
     options.update(_given(arguments))
     return CopySpec.from_mapping(options, origin)
+
+
+def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> BatchSpec:
+    """The batch that a TOML file, if one is given, and the command line ask for.
+
+    Raises:
+        UsageError: the file cannot be read, or an option is unknown, missing or wrong.
+    """
+    options, origin = _from_file(arguments, environ)
+    options.update(_given(arguments))
+    for name in ("tables", "exclude", "target_schema", "on_table_error"):
+        if hasattr(arguments, name):
+            options[name] = getattr(arguments, name)
+    return BatchSpec.from_mapping(options, origin)
+
+
+def _from_file(
+    arguments: argparse.Namespace, environ: Mapping[str, str]
+) -> tuple[dict[str, Any], str]:
+    """The options of the file, if one is given, and where options come from, for errors."""
+    if arguments.file is None:
+        return {}, f"penstock {arguments.command}"
+    return read_toml(arguments.file, environ), arguments.file
 
 
 def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -202,6 +285,8 @@ def read_toml(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _interpolate(value: Any, environ: Mapping[str, str], place: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _interpolate(item, environ, place) for name, item in value.items()}
     if isinstance(value, list):
         return [_interpolate(item, environ, place) for item in value]
     if not isinstance(value, str):

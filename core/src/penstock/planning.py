@@ -11,11 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from penstock.backends.base import KeyStatistics, TableStatistics
+from penstock.backends.base import ChildTable, KeyStatistics, TableStatistics
 from penstock.errors import PlanningError
 from penstock.model import (
     BlockRange,
     Bound,
+    ChildBlocks,
+    Children,
     Extent,
     HashBucket,
     Key,
@@ -38,6 +40,8 @@ PARTITIONS_PER_STREAM = 4
 # Below this a partition costs more than it saves.
 SMALLEST_PARTITION_BYTES = 8 * MIB
 MOST_PARTITIONS = 10_000
+# One query reads them; to plan one of thousands of tables takes longer than to read them.
+MOST_TABLES_TOGETHER = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +77,24 @@ def choose(spec: CopySpec, table: TableStatistics, degree: int) -> Choice:
         return Choice("whole", (asked,))
     if spec.strategy == "ctid":
         return _choose_blocks(spec, table, degree, asked)
+    if spec.strategy == "children":
+        return _choose_children(spec, table, degree, asked)
     if spec.strategy == "range":
         key = spec.key or table.default_key
         if key is None:
             raise PlanningError(
-                f"--strategy range: expected --key COLUMN, since {spec.table} has no primary key "
-                "that could be ranged; found none"
+                f"--strategy range: expected --key COLUMN, since {spec.source_name} has no "
+                "primary key that could be ranged; found none"
+            )
+        if not table.sampled:
+            raise PlanningError(
+                f"--strategy range: {spec.source_name} has no statistics to take bounds from, and "
+                f"no sample can be had: it is {table.storage}; expected --strategy ntile, which "
+                "reads the key of every row"
             )
         return _with_count(spec, table, degree, "range", key, asked)
+    if spec.strategy == "ntile":
+        return _with_count(spec, table, degree, "ntile", spec.key, asked)
     if spec.strategy == "hash":
         return _choose_hash(spec, table, degree, asked)
     return Choice(spec.strategy, (asked,), spec.key)
@@ -92,6 +106,9 @@ def _choose_automatically(spec: CopySpec, table: TableStatistics, degree: int) -
             return Choice("time", ("time: an interval is given",), spec.key)
         if spec.values_query is not None:
             return Choice("values", ("values: a query for the values is given",), spec.key)
+        if not table.sampled:
+            why = f"ntile: a key is given ({spec.key}), and no statistics: it is {table.storage}"
+            return _with_count(spec, table, degree, "ntile", spec.key, why)
         why = f"range: a key is given ({spec.key})"
         return _with_count(spec, table, degree, "range", spec.key, why)
     sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
@@ -100,9 +117,11 @@ def _choose_automatically(spec: CopySpec, table: TableStatistics, degree: int) -
     moving = spec.snapshot == "none" and not spec.accept_moving_rows
     if table.blocks is not None and not moving:
         return _choose_blocks(spec, table, degree, "")
+    if table.children and not moving:
+        return _choose_children(spec, table, degree, "")
     obstacle = (
         "ctid needs a shared snapshot, since rows that are updated move"
-        if table.blocks is not None
+        if table.blocks is not None or table.children
         else f"ctid cannot be used: {table.storage}"
     )
     if table.default_key is not None:
@@ -113,7 +132,9 @@ def _choose_automatically(spec: CopySpec, table: TableStatistics, degree: int) -
 
 def _choose_blocks(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
     if table.blocks is None:
-        raise PlanningError(f"--strategy ctid: {spec.table} cannot be cut by ctid: {table.storage}")
+        raise PlanningError(
+            f"--strategy ctid: {spec.source_name} cannot be cut by ctid: {table.storage}"
+        )
     if spec.snapshot == "none" and not spec.accept_moving_rows:
         raise PlanningError(
             "--strategy ctid with --snapshot none: a row that is updated meanwhile moves to "
@@ -123,6 +144,17 @@ def _choose_blocks(spec: CopySpec, table: TableStatistics, degree: int, asked: s
     why = f"ctid: {table.storage}; no key needed"
     choice = _with_count(spec, table, degree, "ctid", None, why)
     return Choice("ctid", (asked, *choice.reasons) if asked else choice.reasons, None, choice.count)
+
+
+def _choose_children(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
+    if asked and not table.children:
+        raise PlanningError(
+            f"--strategy children: expected a table that consists of others, and the right to read "
+            f"each of them; found {table.storage}"
+        )
+    if asked:
+        return Choice("children", (asked,), None, len(table.children))
+    return _with_count(spec, table, degree, "children", None, f"children: {table.storage}")
 
 
 def _choose_hash(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
@@ -153,7 +185,7 @@ def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, st
     if spec.rows_per_partition is not None:
         if table.rows is None:
             raise PlanningError(
-                f"--rows-per-partition: the source has no row estimate for {spec.table}; "
+                f"--rows-per-partition: the source has no row estimate for {spec.source_name}; "
                 "ANALYZE it, or give --partitions or --bytes-per-partition"
             )
         rows = int(table.rows * table.selected)
@@ -183,6 +215,59 @@ def cut_blocks(blocks: int, count: int) -> Cut:
             for lower, upper in zip(starts, ends, strict=True)
         )
     )
+
+
+def cut_children(children: Sequence[ChildTable], count: int) -> Cut:
+    """Every table that a table consists of in one partition of its own."""
+    total = sum(child.bytes for child in children) or 1
+    return Cut(
+        tuple((Children((child.table,)), child.bytes / total) for child in children),
+        (_counted(len(children), "table"),),
+    )
+
+
+def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
+    """Tables in parts of about equal size: large ones cut by blocks, small ones together.
+
+    One that is neither small nor can be cut is a part by itself.
+    """
+    total = sum(child.bytes for child in children)
+    # Tables do not divide evenly: there may be twice as many parts as were aimed for.
+    most = MOST_PARTITIONS // 2 - len(children) // MOST_TABLES_TOGETHER
+    target = max(total / max(1, min(count, most)), 1)
+    extents: list[tuple[Extent, float | None]] = []
+    pack: list[ChildTable] = []
+    packs = cuts = 0
+
+    def share(child: ChildTable) -> float:
+        return child.bytes / total if total else 1 / len(children)
+
+    def close() -> None:
+        nonlocal packs
+        if pack:
+            packs += len(pack) > 1
+            tables = tuple(child.table for child in pack)
+            extents.append((Children(tables), sum(map(share, pack))))
+            pack.clear()
+
+    for child in children:
+        pieces = round(child.bytes / target)
+        if child.blocks is not None and pieces > 1:
+            cuts += 1
+            for extent, part in cut_blocks(child.blocks, pieces).extents:
+                assert isinstance(extent, BlockRange) and part is not None
+                blocks = ChildBlocks(child.table, extent.lower, extent.upper)
+                extents.append((blocks, share(child) * part))
+            continue
+        full = sum(packed.bytes for packed in pack) + child.bytes > target
+        if full or len(pack) == MOST_TABLES_TOGETHER:
+            close()
+        pack.append(child)
+    close()
+    reasons = [f"{_counted(cuts, 'table')} cut by blocks"] if cuts else []
+    if packs:
+        reasons.append(f"small tables together in {_counted(packs, 'partition')}")
+    return Cut(tuple(extents), tuple(reasons))
 
 
 def cut_range(statistics: KeyStatistics, count: int) -> Cut:
@@ -279,7 +364,7 @@ def number(
     if len(extents) > MOST_PARTITIONS + 2:
         raise PlanningError(
             f"the plan has {len(extents):,} partitions, expected {MOST_PARTITIONS:,} at most: "
-            "choose a wider interval, or a key with fewer values"
+            "choose a wider interval, a key with fewer values, or --strategy auto"
         )
     width = max(4, len(str(len(extents))))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from penstock.events import (
     Committed,
@@ -24,6 +26,8 @@ class Report:
         self._opened: dict[tuple[str, int], tuple[float, str]] = {}
         self._timings: list[PartitionTiming] = []
         self._attempts = 0
+        self._inserted: int | None = None
+        self._updated: int | None = None
         self._busy = 0.0
 
     def add(self, event: Event) -> None:
@@ -34,6 +38,9 @@ class Report:
             key = (event.partition_id, event.attempt)
             since, label = self._opened.pop(key, (time.monotonic(), ""))
             self._busy += time.monotonic() - since
+            if isinstance(event, Committed) and event.inserted is not None:
+                self._inserted = (self._inserted or 0) + event.inserted
+                self._updated = (self._updated or 0) + (event.updated or 0)
             if isinstance(event, Committed) and not event.already:
                 self._timings.append(
                     PartitionTiming(
@@ -57,6 +64,7 @@ class Report:
         degree: int,
         snapshots: int,
         failures: tuple[PartitionFailure, ...],
+        error: Mapping[str, Any] | None,
     ) -> Finished:
         timings = sorted(self._timings, key=lambda timing: -timing.seconds)
         return Finished(
@@ -73,6 +81,9 @@ class Report:
             busy=round(self._busy, 3),
             degree=degree,
             snapshots=snapshots,
+            inserted=self._inserted,
+            updated=self._updated,
+            error=error,
             failures=failures,
             timings=tuple(timings[:SLOWEST]),
         )

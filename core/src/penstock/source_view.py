@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from penstock.backends.base import Backend, ControlStore, HeldSnapshot, RunRow, SourceCatalog
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.events import Event, SnapshotChanged, Warned
-from penstock.model import Snapshot, SourceState
+from penstock.model import (
+    BlockRange,
+    ChildBlocks,
+    Children,
+    PartitionPlan,
+    Snapshot,
+    SourceState,
+)
 from penstock.spec import CopySpec
 
 CHECK_INTERVAL = 1.0
@@ -20,16 +27,29 @@ class SourceView:
 
     Parameters:
         run: as the target has it, where the run existed before.
+        hold: takes a snapshot, and says when by the monotonic clock; by default one of the run's
+            own, now.
     """
 
     def __init__(
-        self, spec: CopySpec, run_id: str, url: str, backend: Backend, run: RunRow | None = None
+        self,
+        spec: CopySpec,
+        run_id: str,
+        url: str,
+        backend: Backend,
+        run: RunRow | None = None,
+        hold: Callable[[], tuple[HeldSnapshot, float]] | None = None,
     ) -> None:
         self._spec = spec
         self._run_id = run_id
         self._url = url
         self._backend = backend
-        self._by_blocks = run is not None and run.plan.strategy == "ctid"
+        self._hold = hold or (
+            lambda: (backend.hold_snapshot(url, [spec.relation]), time.monotonic())
+        )
+        self._by_blocks = self._by_tables = False
+        if run is not None:
+            self.planned_by(run.plan)
         self._held: HeldSnapshot | None = None
         self._held_since = 0.0
         self._checked = 0.0
@@ -45,15 +65,27 @@ class SourceView:
         return self.snapshots[-1] if self.snapshots else None
 
     @property
+    def holds(self) -> bool:
+        """Whether a snapshot is held for this run."""
+        return self._held is not None
+
+    @property
     def state(self) -> SourceState:
         assert self._state is not None
         return self._state
 
+    def open(self) -> SourceCatalog:
+        """Another connection to the source."""
+        return self._backend.source(self._url)
+
+    def look(self, source: SourceCatalog) -> None:
+        """Note the state of the source, before its snapshot is taken."""
+        source.columns(self._spec.relation)  # a table that is not there is said so in its words
+        # Read before the snapshot is taken: a write in between counts as one that came later.
+        self._state = source.state(self._spec.relation)
+
     def take(self, source: SourceCatalog) -> Sequence[Event]:
         """Take the run's first snapshot, and have planning read with it."""
-        source.columns(self._spec.table_ref)  # a table that is not there is said so in its words
-        # Read before the snapshot is taken: a write in between counts as one that came later.
-        self._state = source.state(self._spec.table_ref)
         if self._spec.snapshot == "none":
             return ()
         event = self._renew("taken", "all partitions are read as of this moment")
@@ -61,8 +93,11 @@ class SourceView:
         source.adopt(self.snapshot)
         return (event,)
 
-    def planned_by(self, strategy: str) -> None:
-        self._by_blocks = strategy == "ctid"
+    def planned_by(self, plan: PartitionPlan) -> None:
+        extents = [partition.extent for partition in plan.partitions]
+        self._by_blocks = any(isinstance(each, BlockRange | ChildBlocks) for each in extents)
+        self._by_tables = any(isinstance(each, Children | ChildBlocks) for each in extents)
+        self._load = plan.load
 
     def recover(
         self, source: SourceCatalog, control: ControlStore, *, anything_committed: bool
@@ -73,9 +108,9 @@ class SourceView:
             SnapshotLost: there is none that the run allows.
             PlanningError: the rows are not where the plan says.
         """
-        now = source.state(self._spec.table_ref)
+        now = source.state(self._spec.relation)
         if self._check_layout(now, anything_committed=anything_committed):
-            yield self._start_over(control, now)
+            yield self._start_over(source, control, now)
         elif self._spec.snapshot == "shared":
             if self.snapshot is not None:
                 try:
@@ -98,9 +133,9 @@ class SourceView:
         if self._spec.on_snapshot_lost == "fail":
             raise SnapshotLost(_choices(self._run_id, "the source dropped its session"))
         with closing(self._backend.source(self._url)) as source:
-            now = source.state(self._spec.table_ref)
+            now = source.state(self._spec.relation)
             if self._check_layout(now, anything_committed=anything_committed):
-                yield self._start_over(control, now)
+                yield self._start_over(source, control, now)
             else:
                 yield from self._replace(
                     source, control, now, anything_committed=anything_committed
@@ -110,14 +145,20 @@ class SourceView:
         """Whether block ranges no longer hold the rows they held, and the run may start over.
 
         Raises:
-            PlanningError: they do not, and it may not.
+            PlanningError: they do not, and it may not; or the plan's tables are not all of them.
         """
+        if self._by_tables and now.parts != self.state.parts:
+            raise PlanningError(
+                f"{self._spec.source_name} does not consist of the tables it consisted of when run "
+                f"{self._run_id} was planned (partitions were attached, detached, or made anew); "
+                "start a new run"
+            )
         if not self._by_blocks or not anything_committed or now.layout == self.state.layout:
             return False
         if self._spec.on_snapshot_lost == "restart":
             return True
         raise PlanningError(
-            f"{self._spec.table} was rewritten since run {self._run_id} was planned, so its "
+            f"{self._spec.source_name} was rewritten since run {self._run_id} was planned, so its "
             "rows are in other blocks (VACUUM FULL, CLUSTER or TRUNCATE do that, and so does "
             "another server); start a new run, or use --on-snapshot-lost restart"
         )
@@ -132,11 +173,13 @@ class SourceView:
     ) -> Iterator[Event]:
         policy = self._spec.on_snapshot_lost
         if anything_committed and policy == "restart":
-            yield self._start_over(control, now)
+            yield self._start_over(source, control, now)
             return
         if not anything_committed:
             self.snapshots = ()
             event = self._renew("renewed", "nothing was committed with the one that was lost")
+            # Looked at again: only now are the tables safe from being others.
+            self._check_layout(source.state(self._spec.relation), anything_committed=False)
         elif policy == "accept":
             event = self._renew(
                 "renewed",
@@ -144,20 +187,23 @@ class SourceView:
                 "that changed in between may be missing or doubled",
             )
             # Looked at again: only now is the table safe from being rewritten.
-            self._check_layout(source.state(self._spec.table_ref), anything_committed=True)
+            self._check_layout(source.state(self._spec.relation), anything_committed=True)
         else:
             # Taken first: what is written after it does not matter, what was before is counted.
             event = self._renew("renewed", "nothing was written to the source in between")
-            after = source.state(self._spec.table_ref)
+            after = source.state(self._spec.relation)
             if after.moment != self.state.moment:
                 self._check_unwritten(after)
-                yield Warned(
-                    run_id=self._run_id,
-                    message=f"waiting {source.settle_seconds:g} s for the source's statistics to "
-                    "settle, to see whether the table was written to since the lost snapshot",
-                )
-                time.sleep(source.settle_seconds)
-                after = source.state(self._spec.table_ref)
+                # Of many runs that share the snapshot, the first waits for all.
+                left = self._held_since + source.settle_seconds - time.monotonic()
+                if left > 0:
+                    yield Warned(
+                        run_id=self._run_id,
+                        message=f"waiting {left:.0f} s for the source's statistics to settle, to "
+                        "see whether the table was written to since the lost snapshot",
+                    )
+                    time.sleep(left)
+                after = source.state(self._spec.relation)
                 self._check_unwritten(after)
                 event = self._event(
                     "renewed",
@@ -184,22 +230,28 @@ class SourceView:
         else:
             return
         self.close()
-        raise SnapshotLost(_choices(self._run_id, f"{self._spec.table} {why}"))
+        raise SnapshotLost(_choices(self._run_id, f"{self._spec.source_name} {why}"))
 
-    def _start_over(self, control: ControlStore, now: SourceState) -> SnapshotChanged:
-        self._state = now
+    def _start_over(
+        self, source: SourceCatalog, control: ControlStore, now: SourceState
+    ) -> SnapshotChanged:
         self.snapshots = ()
         event = self._renew("renewed", "started over: what was committed is copied again")
+        self._check_layout(source.state(self._spec.relation), anything_committed=False)
+        self._state = now
         assert self.snapshot is not None
         self.started_over = True
-        self.generation = control.start_over(
-            self._run_id, self._spec.target_ref, self._spec.mode, now, self.snapshot
-        )
+        self.generation = control.start_over(self._run_id, self._load, now, self.snapshot)
         return event
 
+    def load_again(self, control: ControlStore, message: str) -> Warned:
+        """Start over with the same view: what was lost is in the target."""
+        self.started_over = True
+        self.generation = control.start_over(self._run_id, self._load, self.state, self.snapshot)
+        return Warned(run_id=self._run_id, message=f"started over: {message}")
+
     def _renew(self, state: str, message: str) -> SnapshotChanged:
-        self._held = self._backend.hold_snapshot(self._url, self._spec.table_ref)
-        self._held_since = time.monotonic()
+        self._held, self._held_since = self._hold()
         self._warned = 0
         self.snapshots = (*self.snapshots, self._held.snapshot)
         return self._event(state, message)

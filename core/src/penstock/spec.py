@@ -15,17 +15,23 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from penstock.errors import UsageError
-from penstock.model import Partition, TableRef
+from penstock.model import ColumnPair, Partition, Query, Relation, TableRef
 
-STRATEGIES = ("auto", "ctid", "range", "hash", "values", "time", "whole")
-MODES = ("append", "truncate", "replace")
+STRATEGIES = ("auto", "ctid", "range", "ntile", "hash", "values", "time", "children", "whole")
+MODES = ("append", "truncate", "replace", "upsert", "recreate", "swap")
+# They begin with an empty table: what was loaded can be taken back.
+FRESH_MODES = ("truncate", "recreate", "swap")
+MAPS = ("name", "position")
+INDEXES = ("keep", "defer")
 SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
+VERIFY = ("none", "counts", "checksums")
 
 # application_name holds 63 bytes: "penstock:" + run id + ":" + partition + ":" + attempt.
 MAX_RUN_ID = 36
 _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{MAX_RUN_ID - 1}}}")
+_LISTS = ("columns", "conflict_columns")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
 _SECRET_NAME = re.compile(r"pass|secret|token|credential|key|auth", re.IGNORECASE)
@@ -65,12 +71,13 @@ class CopySpec:
             "metavar": "URL",
         },
     )
-    table: str = field(
-        metadata={
-            "help": "the table to read; double quotes around a part that holds a dot",
-            "execution": False,
-            "metavar": "SCHEMA.NAME",
-        }
+    table: str | None = option(
+        None,
+        "the table to read; double quotes around a part that holds a dot",
+        metavar="SCHEMA.NAME",
+    )
+    query: str | None = option(
+        None, "read the rows of this query instead of a table's", metavar="SQL"
     )
     target_table: str | None = option(
         None, "the table to write; the same name as --table by default", metavar="SCHEMA.NAME"
@@ -81,10 +88,14 @@ class CopySpec:
     columns: tuple[str, ...] | None = option(
         None, "copy only these columns, comma separated; all by default", metavar="A,B"
     )
+    map: str = option(
+        "name", "which column goes into which: the one of the same name, or of the same position"
+    )
     strategy: str = option("auto", "how to cut the table; auto chooses and says why")
     key: str | None = option(
         None,
-        "the column that range and time cut by; for hash and values a column or an expression",
+        "the column that range, ntile and time cut by; for hash and values a column or an "
+        "expression",
         metavar="COLUMN",
     )
     values_query: str | None = option(
@@ -111,7 +122,32 @@ class CopySpec:
     mode: str = option(
         "append",
         "append: add rows; truncate: empty the target once, then add; "
-        "replace: delete what each partition selects and load it, in one transaction",
+        "replace: delete what each partition selects and load it, in one transaction; "
+        "upsert: insert rows whose key is new, update those that differ; "
+        "recreate: drop the target and make it like the source; "
+        "swap: build a new table beside the target, and rename it at the end",
+    )
+    conflict_columns: tuple[str, ...] | None = option(
+        None,
+        "for upsert, the columns of a unique key, comma separated; the primary key by default",
+        metavar="A,B",
+    )
+    indexes: str = option(
+        "keep",
+        "keep: the target's indexes grow with the rows; defer: they are dropped before and built "
+        "again after, side by side",
+    )
+    unlogged: bool = option(
+        False,
+        "load without write-ahead log and set the table logged at the end; a crash of the target "
+        "in between empties it, and the run starts over",
+    )
+    partitioning: bool = option(
+        False, "for recreate, partition the target like the source; else it is a plain table"
+    )
+    allow_ddl: bool = option(
+        False,
+        "allow --indexes defer and --unlogged to alter a table that was there before",
     )
     snapshot: str = option(
         "shared", "shared: all partitions see one moment of the source; none: each its own"
@@ -132,6 +168,12 @@ class CopySpec:
     on_error: str = option(
         "stop",
         "after a partition has failed for good: stop starting others, or continue with them",
+        execution=True,
+    )
+    verify: str = option(
+        "none",
+        "when every partition is committed, compare both sides while the snapshot is held: counts "
+        "of rows, or checksums of their values; a difference fails the run, and a swap is not done",
         execution=True,
     )
     stall_timeout: float = option(
@@ -164,15 +206,19 @@ class CopySpec:
     )
 
     def __post_init__(self) -> None:
-        if self.columns is not None:  # a list, from JSON or a careless caller, will do
-            object.__setattr__(self, "columns", tuple(self.columns))
-        self.table_ref  # noqa: B018 - raises where malformed
+        for name in _LISTS:  # a list, from JSON or a careless caller, will do
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        self.relation  # noqa: B018 - raises where malformed
         self.target_ref  # noqa: B018
         _one_of("strategy", self.strategy, STRATEGIES)
         _one_of("mode", self.mode, MODES)
+        _one_of("map", self.map, MAPS)
+        _one_of("indexes", self.indexes, INDEXES)
         _one_of("snapshot", self.snapshot, SNAPSHOTS)
         _one_of("on-snapshot-lost", self.on_snapshot_lost, ON_SNAPSHOT_LOST)
         _one_of("on-error", self.on_error, ON_ERROR)
+        _one_of("verify", self.verify, VERIFY)
         for name in ("partitions", "rows_per_partition", "bytes_per_partition"):
             _at_least(name, getattr(self, name), 1)
         _at_least("attempts", self.attempts, 1)
@@ -182,6 +228,7 @@ class CopySpec:
             check_run_id(self.run_id)
         for name, what in (
             ("where", "a condition"),
+            ("query", "a query"),
             ("key", "a column or an expression"),
             ("values_query", "a query"),
             ("interval", "an interval"),
@@ -190,12 +237,17 @@ class CopySpec:
             value = getattr(self, name)
             if value is not None and not value.strip():
                 raise UsageError(f"{_flag(name)}: expected {what}, found an empty text")
-        if self.columns is not None and (not self.columns or not all(self.columns)):
-            raise UsageError("--columns: expected one or more names, found an empty one")
-        for name in self.columns or ():
-            if self.columns and self.columns.count(name) > 1:
-                raise UsageError(f"--columns: expected each name once, found {name!r} twice")
+        for option_name in _LISTS:
+            names: tuple[str, ...] | None = getattr(self, option_name)
+            if names is not None and (not names or not all(names)):
+                flag = _flag(option_name)
+                raise UsageError(f"{flag}: expected one or more names, found an empty one")
+            for name in names or ():
+                if names and names.count(name) > 1:
+                    flag = _flag(option_name)
+                    raise UsageError(f"{flag}: expected each name once, found {name!r} twice")
         self._check_combinations()
+        self._check_loading()
 
     def _check_combinations(self) -> None:
         sizes = [
@@ -205,16 +257,16 @@ class CopySpec:
         ]
         if len(sizes) > 1:
             raise UsageError(f"{' and '.join(sizes)} contradict each other: give one of them")
-        if self.mode == "replace" and self.strategy in ("ctid", "whole"):
+        if self.mode == "replace" and self.strategy in ("ctid", "whole", "children"):
             raise UsageError(
                 f"--mode replace deletes by key, and --strategy {self.strategy} has none: "
                 "expected range, time, values or hash, and --key"
             )
         if self.mode == "replace" and self.key is None:
             raise UsageError("--mode replace: expected --key, the column to delete by; found none")
-        if self.strategy in ("hash", "values", "time") and self.key is None:
+        if self.strategy in ("hash", "values", "time", "ntile") and self.key is None:
             raise UsageError(f"--strategy {self.strategy}: expected --key, found none")
-        if self.strategy in ("ctid", "whole") and self.key is not None:
+        if self.strategy in ("ctid", "whole", "children") and self.key is not None:
             raise UsageError(f"--strategy {self.strategy} uses no key: leave --key out")
         if self.strategy == "time" and self.interval is None:
             raise UsageError("--strategy time: expected --interval, such as '1 day'; found none")
@@ -225,28 +277,77 @@ class CopySpec:
         for name in ("interval", "values_query"):
             if getattr(self, name) is not None and self.key is None:
                 raise UsageError(f"{_flag(name)}: expected --key, found none")
-        if self.on_snapshot_lost == "restart" and self.mode == "append":
+        if self.on_snapshot_lost == "restart" and self.mode in ("append", "upsert"):
             raise UsageError(
-                "--on-snapshot-lost restart: expected --mode truncate or replace, which can take "
-                "back what was loaded; found append"
+                "--on-snapshot-lost restart: expected --mode truncate, replace, recreate or swap, "
+                f"which can take back what was loaded; found {self.mode}"
+            )
+
+    def _check_loading(self) -> None:
+        if self.query is not None and self.strategy in ("ctid", "children"):
+            raise UsageError(
+                f"--strategy {self.strategy} reads a table's own storage, which a query does "
+                "not have: expected whole, range, ntile, hash, values or time"
+            )
+        if self.conflict_columns is not None and self.mode != "upsert":
+            raise UsageError(f"--conflict-columns goes with --mode upsert, not {self.mode}")
+        if self.partitioning and self.mode != "recreate":
+            raise UsageError(f"--partitioning goes with --mode recreate, not {self.mode}")
+        if self.unlogged and self.mode not in FRESH_MODES:
+            raise UsageError(
+                f"--unlogged: expected --mode {', '.join(FRESH_MODES)}: a crash of the target "
+                f"empties an unlogged table, rows of other origin too; found {self.mode}"
+            )
+        if self.indexes == "defer" and self.mode == "upsert":
+            raise UsageError("--indexes defer: --mode upsert finds its rows by a unique index")
+        needs = [
+            flag
+            for flag, given in (
+                ("--indexes defer", self.indexes == "defer"),
+                ("--unlogged", self.unlogged),
+            )
+            if given and self.mode not in ("recreate", "swap")
+        ]
+        if needs and not self.allow_ddl:
+            raise UsageError(
+                f"{' and '.join(needs)} with --mode {self.mode}: alters the target's table; "
+                "expected --allow-ddl, found none"
             )
 
     @property
+    def relation(self) -> Relation:
+        """What the rows are read from."""
+        if (self.table is None) == (self.query is None):
+            found = "neither" if self.table is None else "both"
+            raise UsageError(f"--table, --query: expected one of them, found {found}")
+        return self.table_ref if self.query is None else Query(self.query)
+
+    @property
     def table_ref(self) -> TableRef:
+        assert self.table is not None
         return TableRef.parse(self.table, "--table")
 
     @property
     def target_ref(self) -> TableRef:
-        if self.target_table is None:
-            return self.table_ref
-        return TableRef.parse(self.target_table, "--target-table")
+        if self.target_table is not None:
+            return TableRef.parse(self.target_table, "--target-table")
+        if self.table is None:
+            raise UsageError("--query: expected --target-table, the table to write; found none")
+        return self.table_ref
+
+    @property
+    def source_name(self) -> str:
+        """What is read, for people."""
+        return str(self.relation)
 
     def stored(self) -> dict[str, Any]:
         """The spec as the control tables keep it: no secret in it."""
         raw = {item.name: getattr(self, item.name) for item in fields(self)}
         raw["source"], raw["target"] = redact(self.source), redact(self.target)
-        raw["columns"] = list(self.columns) if self.columns else None
-        raw["table"], raw["target_table"] = str(self.table_ref), str(self.target_ref)
+        for name in _LISTS:
+            raw[name] = list(raw[name]) if raw[name] else None
+        raw["table"] = None if self.table is None else str(self.table_ref)
+        raw["target_table"] = str(self.target_ref)
         return raw
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
@@ -274,27 +375,39 @@ class CopySpec:
         Raises:
             UsageError: an unknown or missing option, or a value of the wrong type.
         """
-        known = {item.name: item for item in fields(cls)}
-        options: dict[str, Any] = {}
-        for written, value in raw.items():
-            name = written.replace("-", "_")
-            if name not in known:
-                raise UsageError(
-                    f"{origin}: unknown option {written!r}; known: {', '.join(sorted(known))}"
-                )
-            try:
-                options[name] = _coerce(name, str(known[name].type), value)
-            except UsageError as error:
-                raise UsageError(f"{origin}: {error.message}") from None
-        missing = [_flag(name) for name in ("source", "target", "table") if not options.get(name)]
+        options = read_options(raw, origin)
+        missing = [_flag(name) for name in ("source", "target") if not options.get(name)]
+        if not options.get("table") and not options.get("query"):
+            missing.append("--table")
         if missing:
             raise UsageError(f"{origin}: expected {', '.join(missing)}; found none")
         return cls(**options)
 
 
+def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Options of `CopySpec`, by name and with values of their types.
+
+    Raises:
+        UsageError: an unknown option, or a value of the wrong type.
+    """
+    known = {item.name: item for item in fields(CopySpec)}
+    options: dict[str, Any] = {}
+    for written, value in raw.items():
+        name = written.replace("-", "_")
+        if name not in known:
+            raise UsageError(
+                f"{origin}: unknown option {written!r}; known: {', '.join(sorted(known))}"
+            )
+        try:
+            options[name] = _coerce(name, str(known[name].type), value)
+        except UsageError as error:
+            raise UsageError(f"{origin}: {error.message}") from None
+    return options
+
+
 def _coerce(name: str, kind: str, value: Any) -> Any:
     flag = _flag(name)
-    if name == "columns":
+    if name in _LISTS:
         names = value.split(",") if isinstance(value, str) else value
         if not isinstance(names, list) or not all(isinstance(part, str) for part in names):
             raise UsageError(f"{flag}: expected names separated by commas, found {value!r}")
@@ -439,35 +552,62 @@ class WorkerSpec:
     source_backend: str
     """``module:attribute``; spares the worker the search for it."""
     target_backend: str
-    table: TableRef
+    relation: Relation
     target_table: TableRef
-    columns: tuple[str, ...]
+    pairs: tuple[ColumnPair, ...]
+    format: str
     where: str | None
     mode: str
+    conflict_columns: tuple[str, ...]
+    volatile: bool
+    """See `LoadPlan`."""
     snapshot: str | None
     stall_timeout: float
     grace: float
     control_schema: str
 
     def to_line(self) -> str:
+        return json.dumps(self.as_json())
+
+    def as_json(self) -> dict[str, Any]:
         raw = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("table", "target_table"):
-            raw[name] = [raw[name].schema, raw[name].name]
-        return json.dumps(raw)
+        if isinstance(self.relation, Query):
+            raw["relation"] = self.relation.text
+        else:
+            raw["relation"] = [self.relation.schema, self.relation.name]
+        raw["target_table"] = [self.target_table.schema, self.target_table.name]
+        raw["pairs"] = [pair.as_json() for pair in self.pairs]
+        return raw
 
     @classmethod
     def from_line(cls, line: str) -> WorkerSpec:
-        raw = json.loads(line)
-        for name in ("table", "target_table"):
-            raw[name] = TableRef(*raw[name])
-        raw["columns"] = tuple(raw["columns"])
-        return cls(**raw)
+        return cls.from_json(json.loads(line))
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> WorkerSpec:
+        read = raw["relation"]
+        return cls(
+            **{
+                **raw,
+                "relation": Query(read) if isinstance(read, str) else TableRef(*read),
+                "target_table": TableRef(*raw["target_table"]),
+                "pairs": tuple(ColumnPair.from_json(pair) for pair in raw["pairs"]),
+                "conflict_columns": tuple(raw["conflict_columns"]),
+            }
+        )
 
 
 QUIT = json.dumps({"quit": True})
 """Tells a worker that there is nothing more to do."""
 
 
-def request_line(partition: Partition, attempt: int) -> str:
-    """Tells a worker to copy a partition."""
-    return json.dumps({"partition": partition.as_json(), "attempt": attempt})
+def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = None) -> str:
+    """Tells a worker to copy a partition.
+
+    Parameters:
+        spec: of another run than before, between the same source and target.
+    """
+    raw: dict[str, Any] = {"partition": partition.as_json(), "attempt": attempt}
+    if spec is not None:
+        raw["spec"] = spec.as_json()
+    return json.dumps(raw)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.backends.base import Reader, Writer
+from penstock.backends.base import Loaded, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model import Partition
 
@@ -104,36 +104,20 @@ class Waiter:
         return bool(self._poll(fd, False, -1).poll(0))
 
 
-def common_format(reader: Reader, writer: Writer) -> str:
-    """The first of the source's formats that the target speaks too.
-
-    Raises:
-        PermanentError: there is none.
-    """
-    for name in reader.formats:
-        if name in writer.formats:
-            return name
-    raise PermanentError(
-        f"source and target have no stream format in common: the source speaks "
-        f"{', '.join(reader.formats)}, the target {', '.join(writer.formats)}"
-    )
-
-
 def relay(
     reader: Reader, writer: Writer, partition: Partition, waiter: Waiter, meter: Meter
-) -> int:
+) -> Loaded:
     """Move a partition's rows. `writer.begin` was called; `writer.commit` is to follow.
 
-    Returns: the number of rows, on which source and target agree.
+    Returns: what the target took; source and target agree on the number of rows.
 
     Raises:
         PermanentError: they do not agree.
     """
-    format_ = common_format(reader, writer)
     watched = writer.fileno()
     waiter.watch(writer)
     try:
-        for block, rows in reader.read(partition, format_, waiter):
+        for block, rows in reader.read(partition, waiter):
             if waiter.pending(watched):
                 writer.check()
             writer.write(block, waiter)
@@ -142,10 +126,10 @@ def relay(
             del block  # the reader takes the next one now: a large row is not held twice
     finally:
         waiter.watch(None)
-    taken = writer.end(waiter)
-    if taken != reader.rows:
+    loaded = writer.end(waiter)
+    if loaded.rows != reader.rows:
         raise PermanentError(
             f"partition {partition.id}: the source sent {reader.rows:,} rows and the target took "
-            f"{taken:,}; expected the same (does a trigger or rule on the target drop rows?)"
+            f"{loaded.rows:,}; expected the same (does a trigger or rule on the target drop rows?)"
         )
-    return taken
+    return loaded

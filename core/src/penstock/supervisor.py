@@ -10,14 +10,14 @@ import selectors
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tenacity import RetryCallState, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
-from penstock.errors import SnapshotLost, TooManyConnections, WorkerLost
+from penstock.errors import LoadLost, SnapshotLost, TooManyConnections, WorkerLost
 from penstock.events import (
     Committed,
     DegreeLowered,
@@ -29,7 +29,7 @@ from penstock.events import (
     from_line,
 )
 from penstock.model import Partition
-from penstock.spec import QUIT, WorkerSpec, request_line
+from penstock.spec import QUIT, WorkerSpec, request_line, resolve_degree
 from penstock.worker_process import Nursery, WorkerProcess
 
 TICK = 0.5
@@ -72,6 +72,11 @@ def available_cpus() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+def streams(degree: int) -> int:
+    """How many streams a `degree` means on this machine."""
+    return resolve_degree(degree, available_cpus())
+
+
 def backoff(attempt: int) -> float:
     """Seconds before the attempt that follows this one."""
     state = RetryCallState(None, None, (), {})  # type: ignore[arg-type] # only the number counts
@@ -79,9 +84,25 @@ def backoff(attempt: int) -> float:
     return float(BACKOFF(state))
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A partition and the run that it belongs to."""
+
+    spec: WorkerSpec
+    partition: Partition
+    attempts: int
+    """For the partition, when errors are transient."""
+    stop_on_error: bool
+    """After one of the run's partitions has failed for good, start no others of it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.spec.run_id, self.partition.id
+
+
 @dataclass(slots=True)
 class _Assignment:
-    partition: Partition
+    work: Work
     attempt: int
 
 
@@ -91,40 +112,36 @@ class _Process:
 
     worker: WorkerProcess
     seen: float
+    spec: WorkerSpec
+    """The last one that it was told."""
     assignment: _Assignment | None = None
     lines: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
 
 
 class Supervisor:
-    """Runs partitions through workers.
+    """Runs partitions, of one run or of many, through workers.
 
     Parameters:
-        spec: handed to every worker.
         nursery: starts workers.
         degree: workers at once.
-        attempts: for each partition, when errors are transient.
-        stop_on_error: after a partition has failed for good, start no others.
-        is_committed: asks the target for a partition's commit record.
-        watch: called a few times a second; yields events, raises to end the run.
+        is_committed: asks the target for the commit record of a run's partition.
+        watch: called a few times a second; yields events, raises to end everything.
+        stop_all: after a partition has failed for good, start no others of any run.
     """
 
     def __init__(
         self,
-        spec: WorkerSpec,
         *,
         nursery: Nursery,
         degree: int,
-        attempts: int,
-        stop_on_error: bool,
-        is_committed: Callable[[str], bool],
+        is_committed: Callable[[str, str], bool],
         watch: Callable[[], Iterable[Event]],
+        stop_all: bool = False,
     ) -> None:
-        self._spec = spec
         self._nursery = nursery
         self.degree = degree
-        self._attempts = attempts
-        self._stop_on_error = stop_on_error
+        self._stop_all = stop_all
         self._is_committed = is_committed
         self._watch = watch
         self._processes: list[_Process] = []
@@ -132,20 +149,22 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._waiting: deque[_Assignment] = deque()
         self._delayed: list[tuple[float, int, _Assignment]] = []
-        self._stopping = False
-        self.failures: dict[str, PartitionFailure] = {}
-        stall = spec.stall_timeout or SILENCE
-        self._silence = min(SILENCE, max(SHORTEST_SILENCE, stall))
+        self._stopped: set[str] = set()
+        self.failures: dict[tuple[str, str], PartitionFailure] = {}
+        """By run and partition."""
+        self._silence = SILENCE
 
-    def run(self, partitions: Iterable[Partition]) -> Iterator[Event]:
+    def run(self, works: Sequence[Work]) -> Iterator[Event]:
         """Yield the workers' events and ours until every partition is done or has failed.
 
         Failures are in `failures` afterwards. Closing the iterator cancels the workers.
 
         Raises:
-            SnapshotLost: the workers are cancelled then.
+            SnapshotLost, LoadLost: the workers are cancelled then.
         """
-        self._waiting.extend(_Assignment(partition, 1) for partition in partitions)
+        self._waiting.extend(_Assignment(work, 1) for work in works)
+        stall = min((work.spec.stall_timeout or SILENCE for work in works), default=SILENCE)
+        self._silence = min(SILENCE, max(SHORTEST_SILENCE, stall))
         try:
             while self._dispatch():
                 yield from self._listen()
@@ -162,38 +181,47 @@ class Supervisor:
         now = time.monotonic()
         while self._delayed and self._delayed[0][0] <= now:
             self._waiting.appendleft(heapq.heappop(self._delayed)[2])
-        if self._stopping:
-            self._waiting.clear()
-            self._delayed.clear()
+        if self._stopped:
+            self._waiting = deque(a for a in self._waiting if self._wanted(a))
+            self._delayed = [item for item in self._delayed if self._wanted(item[2])]
+            heapq.heapify(self._delayed)
         while self._waiting:
-            process = self._idle_process()
+            process = self._idle_process(self._waiting[0].work.spec)
             if process is None:
                 break
             self._assign(process, self._waiting.popleft())
         busy = any(process.assignment for process in self._processes)
         return busy or bool(self._waiting or self._delayed)
 
-    def _idle_process(self) -> _Process | None:
+    def _wanted(self, assignment: _Assignment) -> bool:
+        return not self._stopped or not (
+            self._stop_all or assignment.work.spec.run_id in self._stopped
+        )
+
+    def _idle_process(self, spec: WorkerSpec) -> _Process | None:
         for process in self._processes:
             if process.assignment is None:
                 return process
         if len(self._processes) < self.degree:
-            return self._start()
+            return self._start(spec)
         return None
 
-    def _start(self) -> _Process:
-        process = _Process(self._nursery.start(), time.monotonic())
+    def _start(self, spec: WorkerSpec) -> _Process:
+        process = _Process(self._nursery.start(), time.monotonic(), spec)
         self._processes.append(process)
         for stream in (process.worker.stdout, process.worker.stderr):
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, selectors.EVENT_READ, process)
-        self._say(process, self._spec.to_line())
+        self._say(process, spec.to_line())
         return process
 
     def _assign(self, process: _Process, assignment: _Assignment) -> None:
         process.assignment = assignment
         process.seen = time.monotonic()
-        self._say(process, request_line(assignment.partition, assignment.attempt))
+        work = assignment.work
+        turned = None if process.spec is work.spec else work.spec
+        process.spec = work.spec
+        self._say(process, request_line(work.partition, assignment.attempt, turned))
 
     @staticmethod
     def _say(process: _Process, line: str) -> None:
@@ -271,14 +299,14 @@ class Supervisor:
         if assignment is None:
             return
         process.assignment = None
-        partition, attempt = assignment.partition, assignment.attempt
+        work, attempt = assignment.work, assignment.attempt
         ids: dict[str, Any] = {
-            "run_id": self._spec.run_id,
-            "partition_id": partition.id,
+            "run_id": work.spec.run_id,
+            "partition_id": work.partition.id,
             "attempt": attempt,
             "pid": process.worker.pid,
         }
-        if self._is_committed(partition.id):
+        if self._is_committed(*work.key):
             yield Committed(
                 **ids, rows=0, bytes=0, seconds=0, wait_source=0, wait_target=0, already=True
             )
@@ -297,35 +325,38 @@ class Supervisor:
     def _after_failure(
         self, process: _Process, assignment: _Assignment, error: Mapping[str, Any]
     ) -> Iterator[Event]:
-        partition, attempt = assignment.partition, assignment.attempt
+        work, attempt = assignment.work, assignment.attempt
         if error["error"] == SnapshotLost.__name__:
             raise SnapshotLost(str(error["message"]))
+        if error["error"] == LoadLost.__name__:
+            raise LoadLost(str(error["message"]))
         if error["error"] == TooManyConnections.__name__ and len(self._processes) > 1:
             self.degree = max(1, min(self.degree, len(self._processes)) - 1)
             self._say(process, QUIT)
             self._forget(process)
             self._delay(assignment, backoff(1))
             yield DegreeLowered(
-                run_id=self._spec.run_id, degree=self.degree, message=str(error["message"])
+                run_id=work.spec.run_id, degree=self.degree, message=str(error["message"])
             )
-        elif error["transient"] and attempt < self._attempts and not self._stopping:
+        elif error["transient"] and attempt < work.attempts and self._wanted(assignment):
             delay = backoff(attempt)
-            following = _Assignment(partition, attempt + 1)
+            following = _Assignment(work, attempt + 1)
             self._delay(following, delay)
             yield Retrying(
-                run_id=self._spec.run_id,
-                partition_id=partition.id,
+                run_id=work.spec.run_id,
+                partition_id=work.partition.id,
                 attempt=attempt + 1,
                 delay=round(delay, 2),
             )
         else:
-            self.failures[partition.id] = PartitionFailure(
-                partition_id=partition.id,
-                label=str(partition.extent),
+            self.failures[work.key] = PartitionFailure(
+                partition_id=work.partition.id,
+                label=str(work.partition.extent),
                 attempts=attempt,
                 error=error,
             )
-            self._stopping = self._stop_on_error
+            if work.stop_on_error or self._stop_all:
+                self._stopped.add(work.spec.run_id)
 
     def _delay(self, assignment: _Assignment, seconds: float) -> None:
         heapq.heappush(self._delayed, (time.monotonic() + seconds, id(assignment), assignment))

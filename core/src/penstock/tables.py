@@ -25,7 +25,7 @@ from penstock.display import (
     shorten,
     size,
 )
-from penstock.events import Finished
+from penstock.events import BatchFinished, Finished
 
 if TYPE_CHECKING:
     from penstock.engine import RunStatus
@@ -162,6 +162,14 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
             ("fingerprint", plan.fingerprint),
         ],
     )
+    for title, steps in (
+        ("before the first partition", plan.load.before),
+        ("after the last partition", plan.load.after),
+    ):
+        if steps:
+            _heading(console, title)
+            for step in steps:
+                print_line(console, Text(f"  {one_line(step.name)}"))
     console.print()
     rows: list[list[RenderableType]] = [
         [
@@ -200,20 +208,14 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
         go_on: the command that goes on with the run.
         before: how many partitions earlier executions had committed.
     """
-    console.print(
-        Text.assemble(
-            "run ",
-            (finished.run_id, "bold"),
-            " ",
-            (finished.status, _STATUS_STYLES.get(finished.status, "bold red")),
-        )
-    )
+    _print_ending(console, "run", finished.run_id, finished.status)
     seconds = max(finished.seconds, 0.001)
     since = f", {before:,} of them before this execution" if before else ""
     facts: list[tuple[str, str | Text]] = [
         ("partitions", f"{finished.committed:,} of {finished.partitions:,} committed{since}"),
         ("attempts", number(finished.attempts)),
         ("rows", number(finished.rows)),
+        *_changes(finished),
         ("bytes", size(finished.bytes)),
         ("time", f"{duration(finished.seconds)}, {counted(finished.degree, 'stream')}"),
         (
@@ -225,6 +227,10 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
         warning = f"{finished.snapshots}: not all rows were read as of one moment"
         facts.append(("snapshots", Text(warning, style=STYLES["warning"])))
     _facts(console, facts)
+    if finished.error is not None:
+        _heading(console, "what ended the run")
+        for line in error_lines(finished.error):
+            print_line(console, Text(f"  {line}"))
     if finished.busy > 0:
         _print_time(console, finished)
     if len(finished.timings) > 1:
@@ -235,9 +241,60 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
             _print_failure(
                 console, failure.partition_id, failure.label, failure.attempts, failure.error
             )
-    if finished.committed < finished.partitions:
+    if finished.committed < finished.partitions or finished.status == "failed":
         _heading(console, "go on with")
         console.print(Text(f"  {go_on}"), soft_wrap=True)
+
+
+def _print_ending(console: Console, kind: str, run_id: str, status: str) -> None:
+    style = _STATUS_STYLES.get(status, "bold red")
+    console.print(Text.assemble(f"{kind} ", (run_id, "bold"), " ", (status, style)))
+
+
+def _changes(finished: Finished) -> list[tuple[str, str | Text]]:
+    """What mode upsert did with the rows."""
+    if finished.inserted is None or finished.updated is None:
+        return []
+    unchanged = finished.rows - finished.inserted - finished.updated
+    return [
+        (
+            "changes",
+            f"{finished.inserted:,} inserted, {finished.updated:,} updated, "
+            f"{unchanged:,} unchanged",
+        )
+    ]
+
+
+def print_batch(console: Console, finished: BatchFinished) -> None:
+    """The end of a batch: its tables, and what failed."""
+    _print_ending(console, "batch", finished.run_id, finished.status)
+    done = sum(table.status == "done" for table in finished.tables)
+    seconds = max(finished.seconds, 0.001)
+    _facts(
+        console,
+        [
+            ("tables", f"{done:,} of {len(finished.tables):,} done"),
+            ("rows", number(finished.rows)),
+            ("bytes", size(finished.bytes)),
+            ("time", duration(finished.seconds)),
+            (
+                "rate",
+                f"{number(finished.rows / seconds)} rows/s, "
+                f"{megabytes(finished.bytes / seconds)} MB/s",
+            ),
+        ],
+    )
+    failed = [table for table in finished.tables if table.status != "done"]
+    if not failed:
+        return
+    _heading(console, "tables that are not done")
+    for table in failed:
+        what = Text.assemble(
+            "  ", (one_line(table.table), STYLES["error"]), f" {table.status}, run {table.run_id}"
+        )
+        print_line(console, what)
+        for line in error_lines(table.error) if table.error else ():
+            print_line(console, Text(f"    {line}"))
 
 
 def _print_time(console: Console, finished: Finished) -> None:
@@ -344,6 +401,11 @@ def print_status(console: Console, status: RunStatus) -> None:
     ]
     if len(run.snapshots) > 1:
         facts.append(("snapshots", number(len(run.snapshots))))
+    steps = plan.load.after
+    if steps:
+        left = [step.name for step in steps if step.id not in status.steps_done]
+        facts.append(("steps", f"{len(steps) - len(left):,} of {len(steps):,} done after the last"))
+        facts += [("to do", one_line(name)) for name in left]
     if pending:
         ids = [one_line(partition.id) for partition in plan.partitions]
         facts.append(("pending", f"{len(pending):,}: {_spans(ids, pending)}"))
@@ -462,6 +524,15 @@ def print_verification(console: Console, verification: Verification) -> None:
             rows,
         )
     )
+    differing = [(check, row) for check in checks for row in check.rows]
+    if differing:
+        _heading(console, "rows that differ (up to 20 of each partition)")
+    for check, row in differing:
+        name = "all" if check.partition_id is None else one_line(check.partition_id)
+        print_line(
+            console,
+            Text.assemble("  ", (name, STYLES["error"]), f" {one_line(row.key)}: {row.what}"),
+        )
     noted = [check for check in checks if check.note]
     if noted:
         _heading(console, "notes")

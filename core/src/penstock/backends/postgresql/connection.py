@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, sql
+from psycopg.pq import TransactionStatus
 
 from penstock.backends.postgresql.errors import from_connecting
 from penstock.errors import UsageError
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_TIMEOUT = 30
 CANCEL_TIMEOUT = 1.5
@@ -28,6 +28,9 @@ SETTINGS = {
     "timezone": "UTC",
     "client_encoding": "UTF8",
     "bytea_output": "hex",
+    "lc_monetary": "C",
+    "array_nulls": "on",
+    "xmloption": "content",
     "row_security": "off",
     "statement_timeout": "0",
     "lock_timeout": "0",
@@ -39,6 +42,12 @@ SETTINGS_14 = {
     "client_connection_check_interval": "2s",
 }
 SETTINGS_17 = {"transaction_timeout": "0"}
+# A query that somebody wrote, and what it calls, shall only read.
+SETTINGS_SOURCE = {"default_transaction_read_only": "on"}
+# Where a transaction sets its own.
+SET_IN_TRANSACTION = {"default_transaction_read_only": "transaction_read_only"}
+# These say what a session without a transaction does: there the pooler's own rules hold.
+SET_OUTSIDE = ("idle_session_timeout",)
 # Find a peer that is gone without a word in two minutes, not the system's two hours.
 KEEPALIVES = {
     "keepalives_idle": 60,
@@ -96,20 +105,68 @@ def connect(url: str, side: str, application_name: str) -> Connection:
     if "connect_timeout" not in given:
         added["connect_timeout"] = CONNECT_TIMEOUT
     try:
-        connection = psycopg.connect(url, autocommit=True, prepare_threshold=None, **added)
-        settings = dict(SETTINGS)
-        if connection.info.server_version >= 140000:
-            settings |= SETTINGS_14
-        if connection.info.server_version >= 170000:
-            settings |= SETTINGS_17
-        calls = ", ".join(["pg_catalog.set_config(%s, %s, false)"] * len(settings))
-        connection.execute(
-            f"SELECT {calls}",
-            [word for setting in settings.items() for word in setting],
-        )
+        connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
+        connection.set_up(_settings(connection.info.server_version, side))
     except psycopg.Error as error:
         raise from_connecting(error, side) from error
     return connection
+
+
+def _settings(version: int, side: str) -> dict[str, str]:
+    settings = dict(SETTINGS)
+    if version >= 140000:
+        settings |= SETTINGS_14
+    if version >= 170000:
+        settings |= SETTINGS_17
+    if side == "source":
+        settings |= SETTINGS_SOURCE
+    return settings
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that keeps its settings behind a pooler too.
+
+    A pooler may give each transaction another of its server's sessions, so there every
+    transaction sets them anew, for itself alone.
+    """
+
+    _each_time = ""
+
+    def set_up(self, settings: Mapping[str, str]) -> None:
+        """Set them for the session, where it is one: a pooler shows process ids of its own."""
+        own = self.execute(
+            "SELECT pg_catalog.set_config(name, value, false)"
+            " FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
+            " WHERE pg_catalog.pg_backend_pid() = %s",
+            [list(settings), list(settings.values()), self.info.backend_pid],
+        )
+        if own.rowcount == 0:
+            self._each_time = "".join(
+                f"; SET LOCAL {SET_IN_TRANSACTION.get(name, name)} = "
+                + sql.Literal(value).as_string(self)
+                for name, value in settings.items()
+                if name not in SET_OUTSIDE
+            )
+
+    def begin(self, how: str = "") -> None:
+        """Begin a transaction by hand, in one round trip."""
+        super().execute(f"BEGIN {how}{self._each_time}".encode())
+
+    def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+        if self._each_time and self.info.transaction_status == TransactionStatus.IDLE:
+            with self.transaction():
+                return super().execute(*args, **options)
+        return super().execute(*args, **options)
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        outermost = self.info.transaction_status == TransactionStatus.IDLE
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            if outermost and self._each_time:
+                super().execute(self._each_time.removeprefix("; ").encode())
+            yield transaction
 
 
 def abandon(connection: Connection) -> None:

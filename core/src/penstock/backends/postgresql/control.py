@@ -11,13 +11,23 @@ from psycopg.types.json import Jsonb
 
 from penstock.backends.base import RunningAttempt, RunRow
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.statements import quoted, statement
-from penstock.errors import PlanningError
-from penstock.model import CommitRecord, PartitionPlan, Snapshot, SourceState, TableRef
+from penstock.backends.postgresql.errors import load_lost, planning, translated
+from penstock.backends.postgresql.indexes import SET_LOGGED
+from penstock.backends.postgresql.statements import statement
+from penstock.errors import Diagnosis, PlanningError, TransientError
+from penstock.model import (
+    CommitRecord,
+    LoadPlan,
+    PartitionPlan,
+    Snapshot,
+    SourceState,
+    Step,
+)
 
 # Any number that nobody else is likely to use: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
+# A swap that cannot have its lock within this lets readers and writers go on, and tries again.
+URGENT_LOCK_MS = 2000
 # How long an attempt that is about to commit is waited for when its run starts over.
 SHUT_OUT_MS = 1000
 
@@ -32,14 +42,26 @@ class ControlTables:
         self._schema = schema
         self._run = sql.Identifier(schema, "run")
         self._commit_record = sql.Identifier(schema, "commit_record")
+        self._step_record = sql.Identifier(schema, "step_record")
+        self._volatile_run = sql.Identifier(schema, "volatile_run")
 
     def _statement(self, name: str) -> sql.Composed:
         return statement(name).format(schema=sql.Identifier(self._schema))
 
     def _exist(self) -> bool:
         found = self._connection.execute(
-            "SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
-            [name.as_string(self._connection) for name in (self._run, self._commit_record)],
+            "SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%s::text[]) AS u (name)",
+            [
+                [
+                    table.as_string(self._connection)
+                    for table in (
+                        self._run,
+                        self._commit_record,
+                        self._step_record,
+                        self._volatile_run,
+                    )
+                ]
+            ],
         ).fetchone()
         return bool(found and found[0])
 
@@ -105,7 +127,7 @@ class ControlTables:
             failures=tuple(row[10]),
         )
 
-    def prepare(self, run_id: str, table: TableRef, mode: str) -> bool:
+    def prepare(self, run_id: str, load: LoadPlan) -> bool:
         with translated("target"):
             query = sql.SQL("SELECT prepared_at FROM {} WHERE run_id = %s").format(self._run)
             # Looked at without a lock first: the attempts that are open hold one.
@@ -118,12 +140,14 @@ class ControlTables:
                 found = self._connection.execute(locked, [run_id]).fetchone()
                 if found is None or found[0] is not None:
                     return False
-                self._prepare(run_id, table, mode)
+                self._prepare(run_id, load)
         return True
 
-    def _prepare(self, run_id: str, table: TableRef, mode: str) -> None:
-        if mode == "truncate":
-            self._connection.execute(sql.SQL("TRUNCATE {}").format(quoted(table)))
+    def _prepare(self, run_id: str, load: LoadPlan) -> None:
+        for step in load.before:
+            self._connection.execute(step.statement.encode())
+        if load.volatile:
+            self._connection.execute(self._statement("mark_volatile"), [run_id])
         self._connection.execute(
             sql.SQL(
                 "UPDATE {} SET prepared_at = clock_timestamp(), status = 'running'"
@@ -132,17 +156,67 @@ class ControlTables:
             [run_id],
         )
 
+    def finish(self, run_id: str, step: Step) -> bool:
+        with translated("target"), self._connection.transaction():
+            # Before the record: that of a table set logged would vouch for itself.
+            self._check_finishing(run_id)
+            # A second call waits for the first one's record, and then finds it.
+            recorded = self._connection.execute(
+                self._statement("record_step"), {"run_id": run_id, "step_id": step.id}
+            ).rowcount
+            if not recorded:
+                return False
+            if step.urgent:
+                self._connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}")
+            self._connection.execute(step.statement.encode())
+        return True
+
+    def _check_finishing(self, run_id: str) -> None:
+        """Nobody starts the run over until this transaction ends, and nobody has.
+
+        Raises:
+            LoadLost: a crash has emptied the table. TransientError: the run was started over.
+        """
+        locked = sql.SQL("SELECT FROM {} WHERE run_id = %s FOR KEY SHARE").format(self._run)
+        self._connection.execute(locked, [run_id])
+        # A statement of its own: it sees what was committed while the lock was waited for.
+        found = self._connection.execute(self._statement("may_finish"), [run_id]).fetchone()
+        if found is None or not found[0]:
+            raise TransientError(
+                f"target: run {run_id} was started over by somebody else: expected every partition "
+                "committed, found some that are not",
+                Diagnosis(side="target"),
+            )
+        if found[1] and not self.intact(run_id):
+            raise load_lost(run_id)
+
+    def steps_done(self, run_id: str) -> frozenset[str]:
+        with translated("target"):
+            rows = self._connection.execute(
+                sql.SQL("SELECT step_id FROM {} WHERE run_id = %s").format(self._step_record),
+                [run_id],
+            ).fetchall()
+        return frozenset(step_id for (step_id,) in rows)
+
+    def intact(self, run_id: str) -> bool:
+        with translated("target"):
+            found = self._connection.execute(
+                self._statement("intact"), {"run_id": run_id, "set_logged": SET_LOGGED}
+            ).fetchone()
+        return bool(found and found[0])
+
     def start_over(
-        self, run_id: str, table: TableRef, mode: str, state: SourceState, snapshot: Snapshot
+        self, run_id: str, load: LoadPlan, state: SourceState, snapshot: Snapshot | None
     ) -> int:
         with translated("target"), self._connection.transaction():
             self._shut_out_attempts(run_id)
             # From here on no attempt of an older generation is open, and none can begin.
-            self._prepare(run_id, table, mode)
-            self._connection.execute(
-                sql.SQL("DELETE FROM {} WHERE run_id = %s").format(self._commit_record), [run_id]
-            )
-            self._set_view(run_id, state, [snapshot])
+            self._prepare(run_id, load)
+            for records in (self._commit_record, self._step_record):
+                self._connection.execute(
+                    sql.SQL("DELETE FROM {} WHERE run_id = %s").format(records), [run_id]
+                )
+            self._set_view(run_id, state, [snapshot] if snapshot else [])
             found = self._connection.execute(
                 sql.SQL(
                     "UPDATE {} SET generation = generation + 1 WHERE run_id = %s"

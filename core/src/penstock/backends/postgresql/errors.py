@@ -14,6 +14,7 @@ import psycopg
 
 from penstock.errors import (
     Diagnosis,
+    LoadLost,
     PenstockError,
     PermanentError,
     PlanningError,
@@ -87,6 +88,13 @@ def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
     if _NEVER.search(text) and not _LATER.search(text):
         return PermanentError(f"{side}: {text}", diagnosis)
     return TransientError(f"{side}: {text}", diagnosis)
+
+
+def load_lost(run_id: str) -> LoadLost:
+    return LoadLost(
+        f"target: a crash of the server has emptied the unlogged table that run {run_id} loads",
+        Diagnosis(side="target"),
+    )
 
 
 @contextmanager

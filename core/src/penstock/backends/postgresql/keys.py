@@ -12,9 +12,10 @@ from penstock.backends.base import KeyStatistics, WeightedBound
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.predicate import key_expression
-from penstock.backends.postgresql.statements import quoted, raw, statement, type_name
+from penstock.backends.postgresql.relations import inherited
+from penstock.backends.postgresql.statements import quoted, raw, relation, statement, type_name
 from penstock.errors import PlanningError
-from penstock.model import Bound, Key, TableRef
+from penstock.model import Bound, Key, Query, Relation
 
 # Types whose text form is exact and whose order is total.
 RANGED = (
@@ -24,6 +25,8 @@ RANGED = (
 TIMED = ("date", "timestamp", "timestamptz")
 # Enough for a thousand even partitions, read in well under half a second.
 SAMPLE_BLOCKS = 300
+# What a value takes that many rows share is missing elsewhere: finer tiles make up for it.
+TILES_PER_PARTITION = 4
 
 type_sql = type_name
 
@@ -36,37 +39,51 @@ UNUSABLE = (psycopg.errors.ProgrammingError, psycopg.errors.DataError, psycopg.N
 class ColumnFacts:
     nullable: bool
     indexed: bool
-    collation: tuple[str, str] | None
-    """Schema and name; None where the type has none."""
+    collation: sql.Composable | None
+    """None where the type has none."""
 
 
-def column_facts(connection: Connection, ref: TableRef, column: str) -> ColumnFacts:
+def column_facts(connection: Connection, read: Relation, column: str) -> ColumnFacts:
     with planning("source", f"--key {column}"):
+        if isinstance(read, Query):
+            return ColumnFacts(True, False, _collation_of(connection, read, Key(column)))
         found = connection.execute(
-            statement("key"), {"table": quoted(ref).as_string(connection), "column": column}
+            statement("key"), {"table": quoted(read).as_string(connection), "column": column}
         ).fetchone()
     if found is None:
-        raise PlanningError(f"--key {column}: no such column in {ref}")
+        raise PlanningError(f"--key {column}: no such column in {read}")
     nullable, indexed, schema, name = found
-    return ColumnFacts(nullable, indexed, (schema, name) if name else None)
+    return ColumnFacts(nullable, indexed, sql.Identifier(schema, name) if name else None)
 
 
-def key_type(connection: Connection, ref: TableRef, key: Key) -> str:
-    return _describe(connection, ref, key)[0]
+def _collation_of(connection: Connection, read: Relation, key: Key) -> sql.Composable | None:
+    if not is_collatable(connection, read, key):
+        return None
+    found = connection.execute(
+        sql.SQL("SELECT pg_catalog.pg_collation_for((SELECT {} FROM {} LIMIT 0))").format(
+            key_expression(key), relation(read)
+        )
+    ).fetchone()
+    # It is quoted by the server. A mixture of collations has none, and cannot be compared.
+    return sql.SQL(found[0]) if found and found[0] else None
 
 
-def is_collatable(connection: Connection, ref: TableRef, key: Key) -> bool:
-    return _describe(connection, ref, key)[1]
+def key_type(connection: Connection, read: Relation, key: Key) -> str:
+    return _describe(connection, read, key)[0]
 
 
-def _describe(connection: Connection, ref: TableRef, key: Key) -> tuple[str, bool]:
+def is_collatable(connection: Connection, read: Relation, key: Key) -> bool:
+    return _describe(connection, read, key)[1]
+
+
+def _describe(connection: Connection, read: Relation, key: Key) -> tuple[str, bool]:
     """The tag of the key's type, and whether it has a collation."""
     expression = key_expression(key)
     with planning("source", f"--key {key.text}"):
         if key.expression:
-            check_closed(connection, ref, key.text)
+            check_closed(connection, read, key.text)
         cursor = connection.execute(
-            sql.SQL("SELECT {} FROM {} LIMIT 0").format(expression, quoted(ref))
+            sql.SQL("SELECT {} FROM {} LIMIT 0").format(expression, relation(read))
         )
         assert cursor.description is not None
         found = connection.execute(
@@ -77,32 +94,68 @@ def _describe(connection: Connection, ref: TableRef, key: Key) -> tuple[str, boo
     return (name if schema == "pg_catalog" else f"{schema}.{name}"), collatable
 
 
-def check_closed(connection: Connection, ref: TableRef, text: str) -> None:
+def check_closed(connection: Connection, read: Relation, text: str) -> None:
     """Have the server refuse SQL that closes a bracket which it did not open.
 
     It would be an expression of its own within ours, where it is put in parentheses.
     """
     connection.execute(
         sql.SQL("EXPLAIN SELECT CASE WHEN true THEN\n{}\nEND FROM {}").format(
-            sql.SQL(text), quoted(ref)
+            sql.SQL(text), relation(read)
         )
     )
 
 
-def key_statistics(
-    connection: Connection, ref: TableRef, key: Key, where: str | None
-) -> KeyStatistics:
-    type_ = key_type(connection, ref, key)
+def _ranged_type(connection: Connection, read: Relation, key: Key) -> str:
+    type_ = key_type(connection, read, key)
     if type_ not in RANGED:
         raise PlanningError(
             f"--key {key.text}: cannot be ranged: expected a column of type {', '.join(RANGED)}; "
             f"found {type_}"
         )
-    facts = column_facts(connection, ref, key.text)
-    rows, origin = _histogram(connection, ref, key, type_, where, facts)
+    return type_
+
+
+def key_statistics(
+    connection: Connection, read: Relation, key: Key, where: str | None
+) -> KeyStatistics:
+    type_ = _ranged_type(connection, read, key)
+    facts = column_facts(connection, read, key.text)
+    rows, origin = _histogram(connection, read, key, type_, where, facts)
     null_fraction = float(rows[0][2]) if rows else 0.0
     if not rows:
-        rows, origin = _sample(connection, ref, key, where)
+        rows, origin = _sample(connection, read, key, where)
+    return _weighted(connection, key, type_, facts, rows, null_fraction, origin)
+
+
+def ntile(
+    connection: Connection, read: Relation, key: Key, where: str | None, count: int
+) -> KeyStatistics:
+    type_ = _ranged_type(connection, read, key)
+    facts = column_facts(connection, read, key.text)
+    with planning("source", f"--strategy ntile: --key {key.text}"):
+        rows = connection.execute(
+            statement("ntile").format(
+                key=key_expression(key),
+                rows=relation(read),
+                condition=sql.SQL("true") if where is None else raw(where),
+                count=sql.Literal(count * TILES_PER_PARTITION),
+            )
+        ).fetchall()
+    null_fraction = float(rows[0][2]) if rows else 0.0
+    origin = "the key of every row, read once"
+    return _weighted(connection, key, type_, facts, rows, null_fraction, origin)
+
+
+def _weighted(
+    connection: Connection,
+    key: Key,
+    type_: str,
+    facts: ColumnFacts,
+    rows: list[tuple[Any, ...]],
+    null_fraction: float,
+    origin: str,
+) -> KeyStatistics:
     _check_ascending(connection, key, type_, facts, [row[0] for row in rows])
     return KeyStatistics(
         key=key,
@@ -120,7 +173,7 @@ def _collate(key: Key, facts: ColumnFacts) -> sql.Composable:
         return sql.SQL("COLLATE {}").format(sql.Identifier(key.collation))
     if facts.collation is None:
         return sql.SQL("")
-    return sql.SQL("COLLATE {}").format(sql.Identifier(*facts.collation))
+    return sql.SQL("COLLATE {}").format(facts.collation)
 
 
 def _check_ascending(
@@ -139,7 +192,7 @@ def _check_ascending(
 
 def _histogram(
     connection: Connection,
-    ref: TableRef,
+    read: Relation,
     key: Key,
     type_: str,
     where: str | None,
@@ -149,11 +202,13 @@ def _histogram(
 
     The condition is tried on the bounds alone, which works where it speaks of the key only.
     """
+    if isinstance(read, Query):
+        return [], ""
     for condition in (where, None) if where is not None else (None,):
         query = statement("histogram").format(
             type=type_name(type_),
-            schema=sql.Literal(ref.schema),
-            table=sql.Literal(ref.name),
+            schema=sql.Literal(read.schema),
+            table=sql.Literal(read.name),
             column=sql.Literal(key.text),
             column_name=sql.Identifier(key.text),
             key=key_expression(key),
@@ -178,23 +233,24 @@ def _histogram(
 
 
 def _sample(
-    connection: Connection, ref: TableRef, key: Key, where: str | None
+    connection: Connection, read: Relation, key: Key, where: str | None
 ) -> tuple[list[tuple[Any, ...]], str]:
-    with planning("source", f"table {ref}"):
+    nothing = "nothing: the source has no statistics on it, and it cannot be sampled"
+    if isinstance(read, Query):
+        return [], nothing
+    with planning("source", f"table {read}"):
         found = connection.execute(
-            "SELECT relkind IN ('r', 'm', 'p'), greatest(pg_relation_size(oid)"
-            " / current_setting('block_size')::int, relpages, 1)"
-            " FROM pg_catalog.pg_class WHERE oid = %s::regclass",
-            [quoted(ref).as_string(connection)],
+            statement("blocks").format(inherited=inherited(connection)),
+            {"table": quoted(read).as_string(connection)},
         ).fetchone()
         assert found is not None
         if not found[0]:
-            return [], "nothing: the source has no statistics on it, and it cannot be sampled"
+            return [], nothing
         percent = min(100.0, 100.0 * SAMPLE_BLOCKS / found[1])
         rows = connection.execute(
             statement("sample").format(
                 key=key_expression(key),
-                table=quoted(ref),
+                table=relation(read),
                 percent=sql.Literal(percent),
                 condition=sql.SQL("true") if where is None else raw(where),
             )
@@ -204,13 +260,13 @@ def _sample(
 
 def windows(
     connection: Connection,
-    ref: TableRef,
+    read: Relation,
     key: Key,
     interval: str,
     where: str | None,
     limit: int,
 ) -> tuple[tuple[Bound, ...], str]:
-    type_ = key_type(connection, ref, key)
+    type_ = key_type(connection, read, key)
     if type_ not in TIMED:
         raise PlanningError(
             f"--strategy time: --key {key.text}: expected a column of type {', '.join(TIMED)}; "
@@ -220,7 +276,7 @@ def windows(
         positive = connection.execute("SELECT %s::interval > interval '0'", [interval]).fetchone()
     if positive is None or not positive[0]:
         raise PlanningError(f"--interval: expected more than nothing, found {interval!r}")
-    low, high, origin = _first_and_last(connection, ref, key, type_)
+    low, high, origin = _first_and_last(connection, read, key, type_)
     if low is None or high is None:
         return (), origin
     for condition in (where, None) if where is not None else (None,):
@@ -250,23 +306,22 @@ def windows(
 
 
 def _first_and_last(
-    connection: Connection, ref: TableRef, key: Key, type_: str
+    connection: Connection, read: Relation, key: Key, type_: str
 ) -> tuple[str | None, str | None, str]:
     """The key's least and greatest finite value, as far as they can be had without a scan."""
-    facts = column_facts(connection, ref, key.text)
-    if facts.indexed:
-        with planning("source", f"--key {key.text}"):
-            found = connection.execute(
-                sql.SQL(
-                    "SELECT min({0})::text, max({0})::text FROM {1} WHERE isfinite({0})"
-                ).format(key_expression(key), quoted(ref))
-            ).fetchone()
-        assert found is not None
-        return found[0], found[1], "the index on the key"
-    finite = f"isfinite({key_expression(key).as_string(connection)})"
-    rows, origin = _histogram(connection, ref, key, type_, finite, facts)
-    if not rows:
-        rows, origin = _sample(connection, ref, key, finite)
-    if not rows:
-        return None, None, origin
-    return rows[0][0], rows[-1][0], origin.replace(", those within --where", "")
+    facts = column_facts(connection, read, key.text)
+    if not facts.indexed:
+        finite = f"isfinite({key_expression(key).as_string(connection)})"
+        rows, origin = _histogram(connection, read, key, type_, finite, facts)
+        if not rows:
+            rows, origin = _sample(connection, read, key, finite)
+        if rows:
+            return rows[0][0], rows[-1][0], origin.replace(", those within --where", "")
+    with planning("source", f"--key {key.text}"):
+        found = connection.execute(
+            sql.SQL("SELECT min({0})::text, max({0})::text FROM {1} WHERE isfinite({0})").format(
+                key_expression(key), relation(read)
+            )
+        ).fetchone()
+    assert found is not None
+    return found[0], found[1], "the index on the key" if facts.indexed else "a scan of the key"

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from psycopg import sql
 
-from penstock.backends.postgresql.statements import raw, type_name
+from penstock.backends.postgresql.statements import raw, relation, type_name
 from penstock.model import (
     BlockRange,
     Bound,
+    ChildBlocks,
+    Children,
     Extent,
     HashBucket,
     Key,
@@ -18,6 +20,8 @@ from penstock.model import (
     KeyOther,
     KeyRange,
     KeyValues,
+    Relation,
+    TableRef,
     Whole,
 )
 
@@ -40,11 +44,44 @@ def condition(where: str | None, extent: Extent) -> sql.Composable:
     return sql.SQL(" AND ").join(parts) if parts else sql.SQL("true")
 
 
+def select(
+    read: Relation, extent: Extent, where: str | None, columns: sql.Composable
+) -> sql.Composable:
+    """The rows of a partition, each table that it reads with the whole predicate."""
+    return sql.SQL(" UNION ALL ").join(
+        sql.SQL("SELECT {} FROM {} WHERE {}").format(columns, rows, condition(where, extent))
+        for rows in _rows(read, extent)
+    )
+
+
+def tables_of(read: Relation, extent: Extent) -> tuple[Relation, ...]:
+    """What a partition's rows are read from: the relation, or tables that it consists of."""
+    match extent:
+        case Children(tables):
+            return tables
+        case ChildBlocks(table):
+            return (table,)
+        case _:
+            return (read,)
+
+
+def _rows(read: Relation, extent: Extent) -> list[sql.Composable]:
+    if not isinstance(extent, Children | ChildBlocks):
+        return [relation(read)]
+    assert isinstance(read, TableRef)
+    # Its children have their columns in an order of their own, so each is read by itself; by its
+    # parent's name, for the run's condition may speak of that.
+    return [
+        sql.SQL("ONLY {} AS {}").format(relation(table), sql.Identifier(read.name))
+        for table in tables_of(read, extent)
+    ]
+
+
 def _extent(extent: Extent) -> list[sql.Composable]:
     match extent:
-        case Whole():
+        case Whole() | Children():
             return []
-        case BlockRange(lower, upper):
+        case BlockRange(lower, upper) | ChildBlocks(_, lower, upper):
             # A TID range scan reads just these blocks from PostgreSQL 14 on.
             parts = [sql.SQL("ctid >= {}::tid").format(sql.Literal(f"({lower},0)"))]
             if upper is not None:

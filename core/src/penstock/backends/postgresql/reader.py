@@ -11,36 +11,43 @@ from psycopg.pq import ExecStatus
 from penstock.backends.base import Block, Wait
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.predicate import condition
-from penstock.backends.postgresql.snapshot import import_snapshot, join_lock
-from penstock.backends.postgresql.statements import column_list, quoted, statement
-from penstock.model import Partition
+from penstock.backends.postgresql.predicate import select, tables_of
+from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
+from penstock.backends.postgresql.statements import copy_format, selected, statement
+from penstock.model import Partition, Relation
 from penstock.spec import WorkerSpec
 
-BINARY = "postgresql-binary"
 # One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
 GATHER = 128 * 1024
 
 
 class PostgresReader:
-    formats: tuple[str, ...] = (BINARY,)
-
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
+        self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
         self.rows = 0
+
+    def turn(self, spec: WorkerSpec) -> None:
+        if spec.snapshot != self._spec.snapshot:
+            self.abandon()
+        self._spec = spec
 
     def label(self, application_name: str) -> None:
         self._application_name = application_name
 
-    def read(self, partition: Partition, format: str, wait: Wait) -> Iterator[tuple[Block, int]]:
+    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int]]:
         with wait.answering("source"):
-            connection = self._ready()
+            connection = self._ready(partition)
         query = statement("copy_out").format(
-            columns=column_list(self._spec.columns),
-            table=quoted(self._spec.table),
-            condition=condition(self._spec.where, partition.extent),
+            rows=select(
+                self._spec.relation,
+                partition.extent,
+                self._spec.where,
+                selected(self._spec.pairs),
+            ),
+            format=copy_format(self._spec.format),
         )
         pgconn, socket = connection.pgconn, connection.fileno()
         with translated("source"):
@@ -73,31 +80,39 @@ class PostgresReader:
                 if length < 0:
                     break
             self.rows = end_copy(connection, "source", wait)
+            if self._spec.snapshot is None:
+                with wait.answering("source"):
+                    connection.execute("COMMIT")
 
-    def _ready(self) -> Connection:
-        """Connected, labelled and, where the run has a snapshot, in a transaction that sees it.
+    def _ready(self, partition: Partition) -> Connection:
+        """Connected, in a transaction, and labelled in it.
 
-        That transaction stays open for the worker's life: the snapshot is imported once.
+        One that sees the run's snapshot stays open for the worker's life: it is imported once.
         """
+        snapshot = self._spec.snapshot
         if self._connection is None:
-            connection = connect(self._spec.source, "source", self._application_name)
-            self._connection = connection
-            if self._spec.snapshot is not None:
-                import_snapshot(connection, self._spec.snapshot)
-                with translated("source"):
-                    join_lock(connection, self._spec.table)
-        else:
-            connection = self._connection
+            self._connection = connect(self._spec.source, "source", self._application_name)
+            if snapshot is not None:
+                import_snapshot(self._connection, snapshot)
+        connection = self._connection
+        with translated("source"):
+            if snapshot is None:
+                connection.begin()
+            connection.execute(
+                "SELECT pg_catalog.set_config('application_name', %s, true)",
+                [self._application_name],
+            )
+        if snapshot is not None:
+            tables = tables_of(self._spec.relation, partition.extent)
             with translated("source"):
-                connection.execute(
-                    "SELECT pg_catalog.set_config('application_name', %s, false)",
-                    [self._application_name],
-                )
+                join_locks(connection, [table for table in tables if table not in self._locked])
+            self._locked.update(tables)
         return connection
 
     def abandon(self) -> None:
         if self._connection is not None:
             connection, self._connection = self._connection, None
+            self._locked = set()
             abandon(connection)
 
 

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import select
+from collections.abc import Sequence
 
 import psycopg
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection, connect
 from penstock.backends.postgresql.errors import importing_snapshot, planning, translated
-from penstock.backends.postgresql.statements import quoted
-from penstock.errors import TransientError
-from penstock.model import Snapshot, TableRef
+from penstock.backends.postgresql.statements import quoted, relation
+from penstock.errors import Diagnosis, PlanningError, TransientError
+from penstock.model import Relation, Snapshot, TableRef
 
 JOIN_LOCK_MS = 5000
-BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# What is no table; what may be read in part; and, before PostgreSQL 13, partitions that may be read
+# as parts of their table alone.
+UNLOCKABLE = (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege)
+ONE_MOMENT = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class ExportedSnapshot:
@@ -28,18 +32,18 @@ class ExportedSnapshot:
     other blocks, or away, behind a snapshot's back. Reads and writes are not held up.
     """
 
-    def __init__(self, url: str, table: TableRef) -> None:
+    def __init__(self, url: str, relations: Sequence[Relation]) -> None:
         self._connection = connect(url, "source", "penstock:snapshot")
-        with planning("source", f"snapshot of {table}"):
-            self._connection.execute(BEGIN)
-            # Not every relation can be locked (views need no lock), hence by what it is.
-            with (
-                contextlib.suppress(psycopg.errors.WrongObjectType),
-                self._connection.transaction(),
-            ):
-                self._connection.execute(
-                    sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(quoted(table))
-                )
+        with planning("source", "snapshot"):
+            self._connection.begin(ONE_MOMENT)
+        for count, read in enumerate(relations):
+            with planning("source", f"snapshot of {read}"):
+                try:
+                    _lock_against_rewrites(self._connection, read)
+                except psycopg.errors.OutOfMemory as error:
+                    self._connection.close()
+                    raise _too_many_locks(count, len(relations), error) from error
+        with planning("source", "snapshot"):
             found = self._connection.execute(
                 "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text"
             ).fetchone()
@@ -73,31 +77,46 @@ class ExportedSnapshot:
         self._connection.close()
 
 
-def _lock_against_rewrites(connection: Connection, table: TableRef) -> None:
-    # What is no table cannot be rewritten, nor locked.
-    with contextlib.suppress(psycopg.errors.WrongObjectType), connection.transaction():
-        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(quoted(table)))
+def _too_many_locks(count: int, wanted: int, error: psycopg.Error) -> PlanningError:
+    return PlanningError(
+        f"source: the snapshot locks each table until all are copied: expected room for {wanted:,} "
+        f"locks, found it for {count:,}; raise max_locks_per_transaction on the source (it has to "
+        f"be restarted), or copy in several batches: {str(error).splitlines()[0]}",
+        Diagnosis(side="source", sqlstate=error.sqlstate or ""),
+    )
 
 
-def join_lock(connection: Connection, table: TableRef) -> None:
-    """Take the snapshot holder's lock in a worker's own transaction.
+def _lock_against_rewrites(connection: Connection, read: Relation) -> None:
+    if isinstance(read, TableRef):
+        with contextlib.suppress(*UNLOCKABLE), connection.transaction():
+            connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(quoted(read)))
+            return
+    # To read is to lock, until the transaction ends.
+    connection.execute(sql.SQL("SELECT FROM {} LIMIT 0").format(relation(read)))
+
+
+def join_locks(connection: Connection, tables: Sequence[Relation]) -> None:
+    """Take the snapshot holder's locks in a worker's own transaction.
 
     Raises:
-        TransientError: somebody waits to rewrite the table. He waits for the snapshot's holder,
+        TransientError: somebody waits to rewrite a table. He waits for the snapshot's holder,
             which waits for the workers; to wait behind him would be a deadlock that no server
             sees.
     """
+    if not tables:
+        return
     connection.execute(f"SET LOCAL lock_timeout = {JOIN_LOCK_MS}")
-    try:
-        with translated("source"):
-            _lock_against_rewrites(connection, table)
-    except TransientError as error:
-        raise TransientError(
-            f"source: {table} is locked, or a session waits to lock it (VACUUM FULL, ALTER TABLE, "
-            "TRUNCATE?), which waits for this run's snapshot in turn; expected nobody to rewrite "
-            f"the table while it is copied: {error.message}",
-            error.diagnosis,
-        ) from error
+    for table in tables:
+        try:
+            with translated("source"):
+                _lock_against_rewrites(connection, table)
+        except TransientError as error:
+            raise TransientError(
+                f"source: {table} is locked, or a session waits to lock it (VACUUM FULL, ALTER "
+                "TABLE, TRUNCATE?), which waits for this run's snapshot in turn; expected nobody "
+                f"to rewrite the table while it is copied: {error.message}",
+                error.diagnosis,
+            ) from error
     connection.execute("SET LOCAL lock_timeout = 0")
 
 
@@ -108,7 +127,7 @@ def import_snapshot(connection: Connection, token: str) -> None:
         SnapshotLost: nobody holds it any more.
     """
     with importing_snapshot(token):
-        connection.execute(BEGIN)
+        connection.begin(ONE_MOMENT)
         try:
             connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(token)))
         except psycopg.Error:

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Sequence
 
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
-from penstock.backends.base import KeyStatistics, TableStatistics
+from penstock.backends.base import Checksum, KeyStatistics, TableStatistics
 from penstock.backends.postgresql import keys
+from penstock.backends.postgresql.casting import castable
+from penstock.backends.postgresql.checksums import read_checksum, read_rows, source_values
 from penstock.backends.postgresql.columns import read_columns
-from penstock.backends.postgresql.connection import connect
+from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.definition import read_definition
 from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.predicate import condition, key_expression
+from penstock.backends.postgresql.predicate import key_expression, select
+from penstock.backends.postgresql.queries import query_columns
+from penstock.backends.postgresql.relations import check_readable, list_tables
+from penstock.backends.postgresql.sizes import read_statistics
 from penstock.backends.postgresql.snapshot import import_snapshot
-from penstock.backends.postgresql.statements import quoted, raw, statement
+from penstock.backends.postgresql.state import read_state
+from penstock.backends.postgresql.statements import column_list, raw, statement
 from penstock.errors import PlanningError
-from penstock.model import Bound, Column, Extent, Key, Snapshot, SourceState, TableRef
-
-CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/
-_KINDS = {
-    "v": "a view",
-    "m": "a materialized view",
-    "f": "a foreign table",
-    "p": "a partitioned table",
-}
+from penstock.model import (
+    Bound,
+    Column,
+    ColumnPair,
+    Extent,
+    Key,
+    Query,
+    Relation,
+    Snapshot,
+    SourceState,
+    TableDefinition,
+    TableRef,
+    Whole,
+)
 
 
 class PostgresSource:
@@ -33,106 +46,77 @@ class PostgresSource:
 
     def __init__(self, url: str) -> None:
         self._connection = connect(url, "source", "penstock:plan")
+        self._adopted = ""
+        self._queries: dict[Query, tuple[Column, ...]] = {}
 
     def close(self) -> None:
-        self._connection.close()
+        abandon(self._connection)
 
-    def columns(self, table: TableRef) -> tuple[Column, ...]:
-        return read_columns(self._connection, table, "source")
+    def columns(self, relation: Relation) -> tuple[Column, ...]:
+        if isinstance(relation, Query):
+            if relation not in self._queries:
+                self._queries[relation] = query_columns(self._connection, relation)
+            return self._queries[relation]
+        columns = read_columns(self._connection, relation, "source")
+        check_readable(self._connection, relation)
+        return columns
+
+    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+        return castable(self._connection, self.columns(relation), wanted)
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        return read_definition(self._connection, relation, partitioning=partitioning)
+
+    def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
+        return list_tables(self._connection, include, exclude)
 
     def adopt(self, snapshot: Snapshot) -> None:
+        status = self._connection.info.transaction_status
+        if self._adopted == snapshot.token and status == TransactionStatus.INTRANS:
+            return
+        if status != TransactionStatus.IDLE:
+            # A question that the server refused has ended the transaction for all others.
+            with translated("source"):
+                self._connection.execute("ROLLBACK")
         import_snapshot(self._connection, snapshot.token)
+        self._adopted = snapshot.token
 
-    def _name(self, ref: TableRef) -> str:
-        return quoted(ref).as_string(self._connection)
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
+        return read_statistics(self._connection, relation, where)
 
-    def statistics(self, table: TableRef, where: str | None) -> TableStatistics:
-        with planning("source", f"table {table}"):
-            found = self._connection.execute(
-                statement("statistics"),
-                {"table": self._name(table), "ranged": [f"pg_catalog.{t}" for t in keys.RANGED]},
-            ).fetchone()
-        assert found is not None
-        kind, method, block_size, size, main_size, tuples, pages, has_children, key = found
-        blocks = main_size // block_size
-        rows: int | None = None
-        if kind == "r" and blocks == 0:
-            rows = 0
-        elif tuples >= 0 and (pages > 0 or kind == "p"):
-            # The density of the last ANALYZE, times the size of today.
-            rows = round(tuples / pages * blocks) if pages > 0 and kind != "p" else round(tuples)
-        version = self._connection.info.server_version
-        server = f"PostgreSQL {version // 10000}"
-        obstacle = ""
-        if kind not in "rm":
-            obstacle = f"{_KINDS.get(kind, 'no table')}, whose rows have no blocks of their own"
-        elif method != "heap":
-            obstacle = f"its access method is {method or 'unknown'}, not heap"
-        elif has_children:
-            obstacle = "other tables inherit from it"
-        elif version < CTID_VERSION:
-            obstacle = f"{server} reads the whole table for each range; 14 is the first that can"
-        return TableStatistics(
-            rows=rows,
-            bytes=size,
-            selected=self._selected(table, where, rows),
-            blocks=None if obstacle else blocks,
-            storage=obstacle or f"heap table, {blocks:,} blocks, {server}",
-            default_key=key,
-        )
+    def state(self, relation: Relation) -> SourceState:
+        return read_state(self._connection, relation)
 
-    def _selected(self, ref: TableRef, where: str | None, rows: int | None) -> float:
-        """What the server's planner expects the condition to select; also checks it."""
-        query = sql.SQL("EXPLAIN (FORMAT JSON) SELECT 1 FROM {} WHERE {}").format(
-            quoted(ref), sql.SQL("true") if where is None else raw(where)
-        )
-        with planning("source", f"--where on {ref}" if where else f"table {ref}"):
-            if where is not None:
-                keys.check_closed(self._connection, ref, where)
-            found = self._connection.execute(query).fetchone()
-        if where is None or not rows:
-            return 1.0
-        assert found is not None
-        plan = json.loads(found[0]) if isinstance(found[0], str) else found[0]
-        return min(1.0, float(plan[0]["Plan"]["Plan Rows"]) / rows)
+    def key_type(self, relation: Relation, key: Key) -> str:
+        return keys.key_type(self._connection, relation, key)
 
-    def state(self, table: TableRef) -> SourceState:
-        with planning("source", f"table {table}"):
-            found = self._connection.execute(
-                statement("state"), {"table": self._name(table)}
-            ).fetchone()
-        assert found is not None
-        return SourceState(*found)
+    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
+        return keys.key_statistics(self._connection, relation, key, where)
 
-    def key_type(self, table: TableRef, key: Key) -> str:
-        return keys.key_type(self._connection, table, key)
+    def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
+        return keys.ntile(self._connection, relation, key, where, count)
 
-    def key_statistics(self, table: TableRef, key: Key, where: str | None) -> KeyStatistics:
-        return keys.key_statistics(self._connection, table, key, where)
-
-    def shared_order(self, table: TableRef, key: Key) -> str:
+    def shared_order(self, relation: Relation, key: Key) -> str:
         # The order of bytes: the only one that needs no library, of whatever version.
-        return "C" if keys.is_collatable(self._connection, table, key) else ""
+        return "C" if keys.is_collatable(self._connection, relation, key) else ""
 
     def windows(
-        self, table: TableRef, key: Key, interval: str, where: str | None, limit: int
+        self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
     ) -> tuple[tuple[Bound, ...], str]:
-        return keys.windows(self._connection, table, key, interval, where, limit)
+        return keys.windows(self._connection, relation, key, interval, where, limit)
 
-    def key_facts(self, table: TableRef, key: Key) -> tuple[bool, bool]:
+    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         if key.expression:
             return True, False
-        facts = keys.column_facts(self._connection, table, key.text)
+        facts = keys.column_facts(self._connection, relation, key.text)
         return facts.nullable, facts.indexed
 
     def distinct(
-        self, table: TableRef, key: Key, where: str | None, query: str | None, limit: int
+        self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
-        type_ = self.key_type(table, key)
+        type_ = self.key_type(relation, key)
         if query is None:
-            values: sql.Composable = sql.SQL("SELECT {} FROM {} WHERE {}").format(
-                key_expression(key), quoted(table), sql.SQL("true") if where is None else raw(where)
-            )
+            values = select(relation, Whole(), where, key_expression(key))
             subject = f"--key {key.text}"
         else:
             values, subject = raw(query), "--values-query"
@@ -159,11 +143,44 @@ class PostgresSource:
             )
         return tuple(Bound(type_, text) for (text,) in rows if text is not None)
 
-    def count(self, table: TableRef, where: str | None, extent: Extent) -> int:
-        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
-            quoted(table), condition(where, extent)
+    def checksum(
+        self,
+        relation: Relation,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+    ) -> Checksum:
+        return read_checksum(
+            self._connection,
+            "source",
+            _rows(relation, extent, where, pairs),
+            sql.SQL("true"),
+            source_values(pairs),
         )
-        with translated("source"):
-            found = self._connection.execute(query).fetchone()
-        assert found is not None
-        return int(found[0])
+
+    def row_digests(
+        self,
+        relation: Relation,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+    ) -> Iterator[tuple[str, str]]:
+        return read_rows(
+            self._connection,
+            "source",
+            _rows(relation, extent, where, pairs),
+            sql.SQL("true"),
+            source_values(pairs),
+            key,
+            only,
+        )
+
+
+def _rows(
+    relation: Relation, extent: Extent, where: str | None, pairs: Sequence[ColumnPair]
+) -> sql.Composable:
+    """What a partition is read from, as one relation, whatever tables it consists of."""
+    columns = column_list(pair.source for pair in pairs)
+    return sql.SQL("({}) AS rows").format(select(relation, extent, where, columns))

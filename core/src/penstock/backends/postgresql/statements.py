@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
 from psycopg import sql
 
-from penstock.model import TableRef
+from penstock.backends.postgresql.query_text import without_end
+from penstock.model import ColumnPair, Query, Relation, TableRef
+
+BINARY = "postgresql-binary"
+TEXT = "postgresql-text"
+FORMATS = (BINARY, TEXT)
+
+
+def copy_format(name: str) -> sql.SQL:
+    """The option of COPY for a stream format."""
+    return sql.SQL("binary" if name == BINARY else "text")
 
 
 @cache
@@ -26,8 +37,26 @@ def quoted(ref: TableRef) -> sql.Identifier:
     return sql.Identifier(ref.schema, ref.name)
 
 
-def column_list(names: tuple[str, ...]) -> sql.Composed:
+def relation(read: Relation) -> sql.Composable:
+    """A table, or a query in parentheses with a name of its own."""
+    if isinstance(read, Query):
+        return sql.SQL("{} AS query").format(raw(without_end(read.text)))
+    return quoted(read)
+
+
+def column_list(names: Iterable[str]) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(name) for name in names)
+
+
+def selected(pairs: Iterable[ColumnPair]) -> sql.Composed:
+    """The select list of a stream: the source's columns, cast where the target differs."""
+    return sql.SQL(", ").join(
+        # The type's name is the server's own spelling of it.
+        sql.SQL("{}::{}").format(sql.Identifier(pair.source), sql.SQL(pair.cast))
+        if pair.cast
+        else sql.Identifier(pair.source)
+        for pair in pairs
+    )
 
 
 def type_name(tag: str) -> sql.Composable:

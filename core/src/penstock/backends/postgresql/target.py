@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from psycopg import sql
 
-from penstock.backends.postgresql.columns import read_columns, refusal
+from penstock.backends.base import Checksum, Fit, LoadRequest
+from penstock.backends.postgresql.checksums import (
+    read_checksum,
+    read_loaded,
+    read_rows,
+    target_values,
+    written_by,
+)
+from penstock.backends.postgresql.columns import read_columns
 from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.fitting import fit_columns
+from penstock.backends.postgresql.load_plan import plan_load
+from penstock.backends.postgresql.loadable import check_loadable
 from penstock.backends.postgresql.predicate import condition
+from penstock.backends.postgresql.recreate import defined_columns
+from penstock.backends.postgresql.state import identity
 from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.unique_keys import read_unique_keys
 from penstock.errors import PlanningError
-from penstock.model import Column, Extent, TableRef
+from penstock.model import (
+    Column,
+    ColumnPair,
+    CommitRecord,
+    Extent,
+    LoadPlan,
+    TableDefinition,
+    TableRef,
+)
 
 _PRIVILEGES = {"truncate": ["TRUNCATE"], "replace": ["DELETE", "SELECT"]}
 
@@ -30,21 +52,18 @@ class PostgresTarget:
         return read_columns(self._connection, table, "target")
 
     def identity(self, table: TableRef) -> str:
+        name = quoted(table).as_string(self._connection)
         with translated("target"):
-            found = self._connection.execute(
-                statement("state"), {"table": quoted(table).as_string(self._connection)}
-            ).fetchone()
-        assert found is not None
-        return str(found[0])
+            exists = self._connection.execute("SELECT to_regclass(%s)", [name]).fetchone()
+            if exists is None or exists[0] is None:
+                return ""
+        return identity(self._connection, table)
 
-    def refusals(
-        self, source: Sequence[Column], target: Sequence[Column]
-    ) -> list[tuple[str, str, str, str]]:
-        return [
-            (mine.name, mine.type, theirs.type, reason)
-            for mine, theirs in zip(source, target, strict=True)
-            if (reason := refusal(mine, theirs))
-        ]
+    def defined_columns(self, table: TableRef, definition: TableDefinition) -> tuple[Column, ...]:
+        return defined_columns(self._connection, table, definition)
+
+    def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+        return fit_columns(source, target)
 
     def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
         with planning("target", f"table {table}"):
@@ -58,15 +77,14 @@ class PostgresTarget:
                 },
             ).fetchone()
         assert found is not None
-        kind, owner, usage, missing, may_insert = found
+        _, owner, usage, missing, may_insert = found
         user = self._connection.info.user
         if read_only and read_only[0] == "on":
             raise PlanningError(
                 f"target: expected a server that can be written, found one that is read-only "
                 f"(a standby?) at {self._connection.info.host}:{self._connection.info.port}"
             )
-        if kind not in ("r", "p", "f"):
-            raise PlanningError(f"target: expected {table} to be a table, found kind {kind!r}")
+        check_loadable(self._connection, table, mode)
         name = quoted(table).as_string(self._connection)
         grants = [*missing, *([] if may_insert else ["INSERT"])]
         if not usage:
@@ -82,6 +100,9 @@ class PostgresTarget:
                 f'{mode} needs; expected GRANT {wanted} ON {name} TO "{user}"'
             )
 
+    def plan_load(self, request: LoadRequest) -> LoadPlan:
+        return plan_load(self._connection, request)
+
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(
             quoted(table), condition(where, extent)
@@ -89,11 +110,53 @@ class PostgresTarget:
         with planning("target", f"--mode replace: the partitions' condition on {table}"):
             self._connection.execute(query)
 
-    def count(self, table: TableRef, where: str | None, extent: Extent) -> int:
-        query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
-            quoted(table), condition(where, extent)
+    def checksum(
+        self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> Checksum:
+        return read_checksum(
+            self._connection,
+            "target",
+            quoted(table),
+            condition(where, extent),
+            target_values(pairs),
         )
-        with translated("target"):
-            found = self._connection.execute(query).fetchone()
-        assert found is not None
-        return int(found[0])
+
+    def checksums(
+        self,
+        table: TableRef,
+        where: str | None,
+        records: Sequence[CommitRecord],
+        pairs: Sequence[ColumnPair],
+        *,
+        others: bool,
+    ) -> Mapping[str, Checksum] | None:
+        return read_loaded(
+            self._connection, table, where, records, target_values(pairs), others=others
+        )
+
+    def unique_key(self, table: TableRef) -> tuple[str, ...]:
+        with planning("target", f"table {table}"):
+            keys = read_unique_keys(self._connection, table)
+        return next((key.names for key in keys if not key.obstacle and not key.may_repeat), ())
+
+    def row_digests(
+        self,
+        table: TableRef,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+        *,
+        loaded_by: Sequence[CommitRecord] = (),
+        other_than: Sequence[CommitRecord] = (),
+    ) -> Iterator[tuple[str, str]]:
+        return read_rows(
+            self._connection,
+            "target",
+            quoted(table),
+            sql.SQL(" AND ").join((condition(where, extent), *written_by(loaded_by, other_than))),
+            target_values(pairs),
+            key,
+            only,
+        )

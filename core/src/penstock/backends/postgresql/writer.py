@@ -12,12 +12,14 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.base import Block, Wait
+from penstock.backends.base import Block, Loaded, Wait
+from penstock.backends.postgresql.computing import compute
 from penstock.backends.postgresql.connection import Connection, abandon, connect
-from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.errors import load_lost, translated
 from penstock.backends.postgresql.predicate import condition
-from penstock.backends.postgresql.reader import BINARY, end_copy, start_copy
-from penstock.backends.postgresql.statements import column_list, quoted, statement
+from penstock.backends.postgresql.reader import end_copy, start_copy
+from penstock.backends.postgresql.staging import STAGE, Stage
+from penstock.backends.postgresql.statements import column_list, copy_format, quoted, statement
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model import Partition
 from penstock.spec import WorkerSpec
@@ -29,15 +31,18 @@ TAKE_ERROR_SECONDS = 5.0
 
 
 class PostgresWriter:
-    formats: tuple[str, ...] = (BINARY,)
-
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
+        self._stage: Stage | None = None
         self._record: dict[str, str | int] = {}
         schema = sql.Identifier(spec.control_schema)
         self._begin_record = statement("begin_record").format(schema=schema)
         self._complete_record = statement("complete_record").format(schema=schema)
+
+    def turn(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._stage = None
 
     @property
     def _open(self) -> Connection:
@@ -53,6 +58,7 @@ class PostgresWriter:
             "generation": self._spec.generation,
             "partition_id": partition.id,
             "attempt": attempt,
+            "volatile": self._spec.volatile,
         }
         name = f"penstock:{self._spec.run_id}:{partition.id}:{attempt}"
         if self._connection is None:
@@ -64,23 +70,31 @@ class PostgresWriter:
             with wait.answering("target"):
                 inserted = connection.execute(self._begin_record, self._record).rowcount
                 if not inserted:
-                    self._check_generation(connection)
+                    self._check_run(connection)
                     connection.execute("ROLLBACK")
                     return False
             if self._spec.mode == "replace":
-                connection.execute(
-                    statement("delete_partition").format(
-                        table=quoted(self._spec.target_table),
-                        condition=condition(self._spec.where, partition.extent),
-                    )
+                delete = statement("delete_partition").format(
+                    table=quoted(self._spec.target_table),
+                    condition=condition(self._spec.where, partition.extent),
                 )
+                compute(connection, delete, "target", wait)
+            copied_into = quoted(self._spec.target_table)
+            if self._spec.mode == "upsert":
+                with wait.answering("target"):
+                    if self._stage is None:
+                        self._stage = Stage(connection, self._spec)
+                    self._stage.create(connection)
+                copied_into = STAGE
             copy = statement("copy_in").format(
-                table=quoted(self._spec.target_table), columns=column_list(self._spec.columns)
+                table=copied_into,
+                columns=_columns(self._spec),
+                format=copy_format(self._spec.format),
             )
             start_copy(connection, copy, "target", wait, ExecStatus.COPY_IN)
         return True
 
-    def _check_generation(self, connection: Connection) -> None:
+    def _check_run(self, connection: Connection) -> None:
         found = connection.execute(
             sql.SQL("SELECT generation FROM {} WHERE run_id = %s").format(
                 sql.Identifier(self._spec.control_schema, "run")
@@ -92,6 +106,16 @@ class PostgresWriter:
                 f"target: run {self._spec.run_id} was started over by somebody else: expected "
                 f"generation {self._spec.generation}, found {found[0] if found else 'no such run'}"
             )
+
+        # A commit record of before the crash says nothing about the table.
+        if self._spec.volatile and not self._is_marked(connection):
+            raise load_lost(self._spec.run_id)
+
+    def _is_marked(self, connection: Connection) -> bool:
+        query = sql.SQL("SELECT FROM {} WHERE run_id = %s").format(
+            sql.Identifier(self._spec.control_schema, "volatile_run")
+        )
+        return connection.execute(query, [self._spec.run_id]).fetchone() is not None
 
     def _lock_partition(
         self, connection: Connection, partition: Partition, name: str, wait: Wait
@@ -109,7 +133,7 @@ class PostgresWriter:
         waited_since = time.monotonic()
         while True:
             with wait.answering("target"):
-                connection.execute("BEGIN")
+                connection.begin()
                 locked = connection.execute(
                     statement("lock_partition"), {**key, "application_name": name}
                 ).fetchone()
@@ -198,20 +222,28 @@ class PostgresWriter:
             raise psycopg.errors.error_from_result(result)
         raise TransientError("target: the server ended the stream", Diagnosis(side="target"))
 
-    def end(self, wait: Wait) -> int:
+    def end(self, wait: Wait) -> Loaded:
         connection = self._open
         with translated("target"):
             connection.pgconn.put_copy_end()
             while connection.pgconn.flush():
                 wait("target", connection.fileno(), True)
                 connection.pgconn.consume_input()
-            return end_copy(connection, "target", wait)
+            rows = end_copy(connection, "target", wait)
+            return self._stage.merge(connection, rows, wait) if self._stage else Loaded(rows)
 
-    def commit(self, rows: int, bytes: int, wait: Wait) -> None:
+    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
         connection = self._open
         with translated("target"), wait.answering("target"):
             completed = connection.execute(
-                self._complete_record, {**self._record, "rows": rows, "bytes": bytes}
+                self._complete_record,
+                {
+                    **self._record,
+                    "rows": loaded.rows,
+                    "bytes": bytes,
+                    "inserted": loaded.inserted,
+                    "updated": loaded.updated,
+                },
             ).rowcount
             if completed != 1:
                 raise PermanentError(
@@ -224,6 +256,13 @@ class PostgresWriter:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             abandon(connection)
+
+
+def _columns(spec: WorkerSpec) -> sql.Composable:
+    """In parentheses; a table without columns takes no such list."""
+    if not spec.pairs:
+        return sql.SQL("")
+    return sql.SQL("({})").format(column_list(pair.target for pair in spec.pairs))
 
 
 # An ErrorResponse is 'E', a length of 4 bytes, then its first field, 'S' for severity:

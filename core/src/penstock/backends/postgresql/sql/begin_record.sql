@@ -1,5 +1,6 @@
 -- The lock on the run's row keeps the run from being started over under this attempt; it is held
 -- until the attempt ends. Many attempts share it, and it does not hinder updates of the status.
+-- A volatile load whose mark a crash has taken is refused.
 INSERT INTO {schema}.commit_record (run_id, partition_id, attempt)
 SELECT r.run_id, %(partition_id)s, %(attempt)s
 FROM (
@@ -7,4 +8,6 @@ FROM (
     WHERE run_id = %(run_id)s AND generation = %(generation)s
     FOR KEY SHARE
 ) AS r
+WHERE NOT %(volatile)s
+    OR EXISTS (SELECT FROM {schema}.volatile_run AS v WHERE v.run_id = %(run_id)s)
 ON CONFLICT DO NOTHING

@@ -1,4 +1,6 @@
-SELECT partition_id, attempt, rows, bytes, started_at::text, committed_at::text
+SELECT
+    partition_id, attempt, rows, bytes, started_at::text, committed_at::text, inserted, updated,
+    coalesce(transaction::text, '')
 FROM {schema}.commit_record
 WHERE run_id = %s
 ORDER BY partition_id

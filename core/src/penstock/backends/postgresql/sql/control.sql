@@ -23,9 +23,27 @@ CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     attempt integer NOT NULL,
     rows bigint,
     bytes bigint,
+    -- In mode upsert: what was not there before, and what was there and differed.
+    inserted bigint,
+    updated bigint,
+    -- What loaded the rows; their xmin is its lower half.
+    transaction bigint,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     committed_at timestamptz,
     PRIMARY KEY (run_id, partition_id)
+);
+
+-- One row for each step after the last partition that is done, written in its transaction.
+CREATE TABLE IF NOT EXISTS {schema}.step_record (
+    run_id text NOT NULL,
+    step_id text NOT NULL,
+    done_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (run_id, step_id)
+);
+
+-- A crash of the server empties this table together with the unlogged ones that are being loaded.
+CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.volatile_run (
+    run_id text PRIMARY KEY
 );
 
 -- For each user who loads, where another one made the tables:

@@ -1,1 +1,1 @@
-COPY {table} ({columns}) FROM STDIN (FORMAT binary)
+COPY {table} {columns} FROM STDIN (FORMAT {format})

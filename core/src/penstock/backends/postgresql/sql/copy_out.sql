@@ -1,1 +1,1 @@
-COPY (SELECT {columns} FROM {table} WHERE {condition}) TO STDOUT (FORMAT binary)
+COPY ({rows}) TO STDOUT (FORMAT {format})

@@ -2,18 +2,15 @@ SELECT
     c.relkind::text,
     coalesce(am.amname, ''),
     current_setting('block_size')::int,
-    CASE
-        WHEN c.relkind = 'p' THEN (
-            SELECT coalesce(sum(pg_catalog.pg_table_size(leaf.relid)), 0)
-            FROM pg_catalog.pg_partition_tree(c.oid) AS leaf WHERE leaf.isleaf
-        )
-        WHEN c.relkind IN ('r', 'm', 't') THEN pg_catalog.pg_table_size(c.oid)
-        ELSE 0
-    END::bigint,
-    CASE WHEN c.relkind IN ('r', 'm', 't') THEN pg_catalog.pg_relation_size(c.oid) ELSE 0 END,
+    CASE WHEN c.relkind IN ('r', 'm') THEN pg_catalog.pg_table_size(c.oid) ELSE 0 END,
+    CASE WHEN c.relkind IN ('r', 'm') THEN pg_catalog.pg_relation_size(c.oid) ELSE 0 END,
     c.reltuples::float8,
     c.relpages,
     EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid),
+    EXISTS (
+        SELECT FROM pg_catalog.pg_stats AS s
+        WHERE s.schemaname = n.nspname AND s.tablename = c.relname
+    ),
     (
         SELECT a.attname
         FROM pg_catalog.pg_index AS x
@@ -21,5 +18,6 @@ SELECT
         WHERE x.indrelid = c.oid AND x.indisprimary AND a.atttypid = ANY (%(ranged)s::regtype[])
     )
 FROM pg_catalog.pg_class AS c
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_am AS am ON am.oid = c.relam
 WHERE c.oid = %(table)s::regclass

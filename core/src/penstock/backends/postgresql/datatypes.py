@@ -1,0 +1,156 @@
+"""What the catalog knows of a type, down to the types that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.statements import statement
+
+# The object id of a type that is still to be made: none of another server is equal to it.
+UNKNOWN = 0
+MULTIRANGES = 140000  # https://www.postgresql.org/docs/release/14.0/
+
+# Types of the system whose input functions do nothing but refuse.
+_REFUSING = {
+    "pg_node_tree_in", "pg_ndistinct_in", "pg_dependencies_in", "pg_mcv_list_in",
+    "brin_bloom_summary_in", "brin_minmax_multi_summary_in", "gtsvectorin", "gtrgm_in",
+    "gbtreekey2_in", "gbtreekey4_in", "gbtreekey8_in", "gbtreekey16_in", "gbtreekey32_in",
+    "gbtreekey_var_in", "ghstore_in", "ltree_gist_in", "_intbig_in",
+}  # fmt: skip
+# Their binary input refuses what their binary output makes of an empty vector.
+_ONE_WAY = {"pg_catalog.int2vector", "pg_catalog.oidvector"}
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A type of one server."""
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    """base, array, enum, composite, domain, range, multirange or pseudo"""
+    category: str
+    """As in pg_type: S for strings."""
+    sends: bool
+    """It has binary input and output of its own; what it is made of may still lack them."""
+    accepts: bool
+    """Its input function takes values."""
+    extension: str
+    """Empty where it belongs to none."""
+    written: str
+    """Without a modifier, such that this server finds it."""
+    nullable: bool
+    """False for a domain that is NOT NULL."""
+    typmod: int = -1
+    below: tuple[DataType, ...] = ()
+    """The element of an array or vector, the domain's base, the range's subtype, the composite's
+    attributes."""
+    labels: tuple[str, ...] = ()
+    """The labels of an enum, the names of a composite's attributes."""
+
+    @property
+    def identity(self) -> str:
+        """The same for the same type on two servers."""
+        if self.kind == "array":
+            return f"{self.below[0].identity}[]"
+        if self.extension:
+            return f"extension:{self.extension}.{self.name}"
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def names_objects(self) -> bool:
+        """Its binary form is the object id of something that its text names."""
+        return self.schema == "pg_catalog" and self.kind == "base" and self.name.startswith("reg")
+
+    @property
+    def bare(self) -> DataType:
+        """What is below the domains: the form in which values travel."""
+        inner = self
+        while inner.kind == "domain":
+            (inner,) = inner.below
+        return inner
+
+    @property
+    def binary(self) -> bool:
+        """Whether it has a binary form that means the same on another server, but for the
+        `embedded` object ids."""
+        bare = self.bare
+        if bare.kind == "pseudo" or not bare.sends:
+            return False
+        if bare.names_objects or bare.identity in _ONE_WAY:
+            return False
+        return all(part.binary for part in bare.below)
+
+    @property
+    def loadable(self) -> bool:
+        return self.bare.accepts and all(part.loadable for part in self.bare.below)
+
+    @property
+    def embedded(self) -> tuple[int, ...]:
+        """The object ids in the binary form, in their order."""
+        return tuple(self._embedded())
+
+    def _embedded(self) -> Iterator[int]:
+        bare = self.bare
+        for part in bare.below:
+            if bare.kind in ("array", "composite"):
+                yield part.oid
+            yield from part._embedded()
+
+    def parts(self) -> Iterator[DataType]:
+        """It and all that it is made of."""
+        yield self
+        for part in self.below:
+            yield from part.parts()
+
+
+def read_types(
+    connection: Connection, asked: Sequence[tuple[int, int]]
+) -> tuple[tuple[DataType, str], ...]:
+    """Types by object id and modifier, each with what people write for it.
+
+    Parameters:
+        asked: the modifier is -1 for none.
+    """
+    oids = [oid for oid, _ in asked]
+    known = connection.info.server_version >= MULTIRANGES
+    multirange = sql.SQL("r.rngmultitypid" if known else "NULL::oid")
+    query = statement("types").format(multirange=multirange)
+    rows = {row[0]: row[1:] for row in connection.execute(query, {"oids": oids})}
+
+    def made(oid: int, typmod: int) -> DataType:
+        (
+            schema, name, kind, category, sends, input_, extension, written, nullable,
+            domain_typmod, below, typmods, labels,
+        ) = rows[oid]  # fmt: skip
+        if kind == "array":
+            typmods, typmod = [typmod], -1
+        elif kind == "domain":
+            # The domain's modifier is that of its base.
+            typmods, typmod = [domain_typmod], -1
+        elif kind != "composite":
+            typmods = [-1] * len(below)
+        parts = tuple(made(*part) for part in zip(below, typmods, strict=True))
+        if kind == "array":
+            written = f"{parts[0].written}[]"
+        return DataType(
+            oid, schema, name, kind, category, sends,
+            kind != "pseudo" and input_ not in _REFUSING,
+            extension or "", written, nullable, typmod, parts, tuple(labels),
+        )  # fmt: skip
+
+    types = [made(oid, typmod) for oid, typmod in asked]
+    elements = [kind.below[0] if kind.kind == "array" else kind for kind in types]
+    texts = connection.execute(
+        statement("written_types"),
+        {"oids": [kind.oid for kind in elements], "typmods": [kind.typmod for kind in elements]},
+    ).fetchall()
+    return tuple(
+        (kind, f"{text}[]" if kind.kind == "array" else text)
+        for kind, (text,) in zip(types, texts, strict=True)
+    )

@@ -1,0 +1,45 @@
+"""The text of a query, as it may stand in parentheses."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+# Strings, quoted names, comments and dollar quotes may hold a semicolon that ends nothing:
+# https://www.postgresql.org/docs/current/sql-syntax-lexical.html
+_LEXEME = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*)
+    | (?P<comment>/\*)
+    | (?P<end>;)
+    | [eE]'(?:[^'\\]|\\.|'')*'
+    | '[^']*'
+    | "[^"]*"
+    | \$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$
+    | \w[\w$]*
+    | .""",
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+@cache
+def without_end(text: str) -> str:
+    """A query without the semicolon and the comments after its end."""
+    position = end = 0
+    while position < len(text):
+        found = _LEXEME.match(text, position)
+        assert found is not None
+        position = _after_comment(text, position) if found["comment"] else found.end()
+        if not (found["blank"] or found["comment"] or found["end"]):
+            end = position
+    return text[:end]
+
+
+def _after_comment(text: str, position: int) -> int:
+    """Comments nest."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(text, position):
+        depth += 1 if edge[0] == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    return len(text)

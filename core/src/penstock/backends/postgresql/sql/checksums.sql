@@ -1,0 +1,10 @@
+-- By the transaction that has written each row; all that are not asked for together.
+SELECT loader::text, count(*), coalesce(sum(digest), 0)::text
+FROM (
+    SELECT
+        CASE WHEN xmin = ANY ({transactions}::xid[]) THEN xmin END AS loader,
+        CASE WHEN {others} OR xmin = ANY ({transactions}::xid[]) THEN {digest} END AS digest
+    FROM {table}
+    WHERE {condition}
+) AS told
+GROUP BY loader

@@ -1,0 +1,21 @@
+-- Those that no index stands behind; the others are read with their indexes.
+SELECT coalesce(json_agg(json_build_object(
+    'name', k.conname,
+    'kind', k.contype::text,
+    'definition', pg_catalog.pg_get_constraintdef(k.oid),
+    'validated', k.convalidated,
+    'no_inherit', k.connoinherit,
+    'column', (
+        SELECT a.attname FROM pg_catalog.pg_attribute AS a
+        WHERE a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+    ),
+    'columns', (
+        SELECT pg_catalog.string_agg(pg_catalog.quote_ident(a.attname), ', ' ORDER BY u.position)
+        FROM pg_catalog.unnest(k.conkey) WITH ORDINALITY AS u (number, position)
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = u.number
+    ),
+    'references_itself', k.confrelid = k.conrelid,
+    'comment', pg_catalog.obj_description(k.oid, 'pg_constraint')
+) ORDER BY k.conname), '[]')
+FROM pg_catalog.pg_constraint AS k
+WHERE k.conrelid = {table} AND k.contype IN ('c', 'f', 'n')

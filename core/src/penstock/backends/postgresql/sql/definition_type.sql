@@ -1,0 +1,76 @@
+-- A type and what it is made of. "extension" where one brought it.
+SELECT json_build_object(
+    'oid', t.oid::bigint,
+    'array_oid', t.typarray::bigint,
+    'schema', n.nspname,
+    'name', t.typname,
+    'kind', t.typtype::text,
+    'element', CASE WHEN t.typelem <> 0 AND t.typcategory = 'A' THEN t.typelem::bigint END,
+    'relation', CASE WHEN r.relkind <> 'c' THEN r.oid::regclass::text END,
+    'extension', (
+        SELECT e.extname
+        FROM pg_catalog.pg_depend AS d
+        JOIN pg_catalog.pg_extension AS e ON e.oid = d.refobjid
+        WHERE d.classid = 'pg_catalog.pg_type'::regclass AND d.objid = t.oid
+            AND d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.deptype = 'e'
+    ),
+    'comment', pg_catalog.obj_description(t.oid, 'pg_type'),
+    'labels', (
+        SELECT json_agg(e.enumlabel ORDER BY e.enumsortorder)
+        FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid
+    ),
+    'base', CASE WHEN t.typtype = 'd'
+        THEN pg_catalog.format_type(t.typbasetype, t.typtypmod) END,
+    'base_oid', nullif(t.typbasetype, 0)::bigint,
+    'not_null', t.typnotnull,
+    'default', t.typdefault,
+    'collation', CASE WHEN t.typcollation <> base.typcollation
+        THEN pg_catalog.format('%I.%I', cn.nspname, co.collname) END,
+    'checks', (
+        SELECT json_agg(json_build_object(
+            'name', k.conname, 'definition', pg_catalog.pg_get_constraintdef(k.oid)
+        ) ORDER BY k.conname)
+        FROM pg_catalog.pg_constraint AS k WHERE k.contypid = t.oid AND k.contype = 'c'
+    ),
+    'attributes', (
+        SELECT json_agg(json_build_object(
+            'name', a.attname,
+            'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
+            'type_oid', a.atttypid::bigint,
+            'collation', CASE WHEN a.attcollation <> at.typcollation
+                THEN pg_catalog.format('%I.%I', acn.nspname, ac.collname) END
+        ) ORDER BY a.attnum)
+        FROM pg_catalog.pg_attribute AS a
+        JOIN pg_catalog.pg_type AS at ON at.oid = a.atttypid
+        LEFT JOIN pg_catalog.pg_collation AS ac ON ac.oid = a.attcollation
+        LEFT JOIN pg_catalog.pg_namespace AS acn ON acn.oid = ac.collnamespace
+        WHERE a.attrelid = r.oid AND r.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped
+    ),
+    'range', (
+        SELECT json_build_object(
+            'subtype', pg_catalog.format_type(g.rngsubtype, NULL),
+            'subtype_oid', g.rngsubtype::bigint,
+            'class', pg_catalog.format('%I.%I', ocn.nspname, oc.opcname),
+            'collation', CASE WHEN g.rngcollation <> st.typcollation
+                THEN pg_catalog.format('%I.%I', gcn.nspname, gc.collname) END,
+            'canonical', nullif(g.rngcanonical::oid, 0)::regproc::text,
+            'subdiff', nullif(g.rngsubdiff::oid, 0)::regproc::text,
+            'multirange', {multirange}
+        )
+        FROM pg_catalog.pg_range AS g
+        JOIN pg_catalog.pg_type AS st ON st.oid = g.rngsubtype
+        JOIN pg_catalog.pg_opclass AS oc ON oc.oid = g.rngsubopc
+        JOIN pg_catalog.pg_namespace AS ocn ON ocn.oid = oc.opcnamespace
+        LEFT JOIN pg_catalog.pg_collation AS gc ON gc.oid = g.rngcollation
+        LEFT JOIN pg_catalog.pg_namespace AS gcn ON gcn.oid = gc.collnamespace
+        WHERE g.rngtypid = t.oid
+    ),
+    'range_oid', {range_oid}
+)
+FROM pg_catalog.pg_type AS t
+JOIN pg_catalog.pg_namespace AS n ON n.oid = t.typnamespace
+LEFT JOIN pg_catalog.pg_class AS r ON r.oid = t.typrelid
+LEFT JOIN pg_catalog.pg_type AS base ON base.oid = t.typbasetype
+LEFT JOIN pg_catalog.pg_collation AS co ON co.oid = t.typcollation
+LEFT JOIN pg_catalog.pg_namespace AS cn ON cn.oid = co.collnamespace
+WHERE t.oid = {type}

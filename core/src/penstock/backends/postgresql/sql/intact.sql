@@ -1,0 +1,6 @@
+-- Whether the mark of a volatile load is there, or its table was set logged after the load.
+SELECT EXISTS (SELECT FROM {schema}.volatile_run WHERE run_id = %(run_id)s)
+    OR EXISTS (
+        SELECT FROM {schema}.step_record
+        WHERE run_id = %(run_id)s AND pg_catalog.starts_with(step_id, %(set_logged)s)
+    )

@@ -1,0 +1,1 @@
+INSERT INTO {schema}.volatile_run (run_id) VALUES (%s) ON CONFLICT DO NOTHING

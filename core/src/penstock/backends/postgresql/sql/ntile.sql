@@ -1,0 +1,26 @@
+-- Keys that begin a tile of about equally many rows, each with its share of the rows that are not
+-- NULL, and the share of NULLs. Equal keys are never told apart: a bound's share reaches from the
+-- first row that has it to the first row of the next one.
+WITH ranked AS (
+    SELECT
+        {key} AS value,
+        row_number() OVER sorted - 1 AS place,
+        rank() OVER sorted - 1 AS first_place,
+        count({key}) OVER () AS known,
+        count(*) OVER () AS total
+    FROM {rows}
+    WHERE {condition}
+    WINDOW sorted AS (ORDER BY {key} NULLS LAST)
+), bounds AS (
+    -- One row of each value: what its text is may differ between equal ones, such as 1.0 and 1.00.
+    SELECT DISTINCT ON (first_place) value, first_place, known, total
+    FROM ranked
+    WHERE place * {count} % known < {count} AND place < known
+    ORDER BY first_place, place
+)
+SELECT
+    value::text,
+    (lead(first_place, 1, known) OVER (ORDER BY first_place) - first_place) / known::float8,
+    (total - known) / total::float8
+FROM bounds
+ORDER BY first_place

@@ -1,0 +1,74 @@
+"""Both ends of a copy: found by their URLs, resolved, with the secrets known."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from penstock.backends.base import Backend, TargetCatalog, find_backend
+from penstock.control_link import ControlLink
+from penstock.spec import resolve_reference
+from penstock.supervisor import worker_environment
+from penstock.worker_process import Nursery
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Both ends of a copy, resolved. Carries secrets."""
+
+    source_url: str
+    target_url: str
+    source_backend: Backend
+    target_backend: Backend
+    source_reference: str
+    target_reference: str
+    secrets: tuple[str, ...]
+    """What no child's environment may hold."""
+
+    def __repr__(self) -> str:
+        return f"Connections({self.source_reference}, {self.target_reference})"
+
+    def nursery(self) -> Nursery:
+        """Starts workers for these ends."""
+        environment = worker_environment(
+            os.environ,
+            (*self.source_backend.environment, *self.target_backend.environment),
+            self.secrets,
+        )
+        return Nursery(environment, (self.source_reference, self.target_reference))
+
+    def link(self, target: TargetCatalog, control_schema: str) -> ControlLink:
+        """Keeps a connection to the target's control store."""
+        return ControlLink(
+            target, lambda: self.target_backend.target(self.target_url, control_schema)
+        )
+
+
+def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ...]]:
+    """The resolved URL, its backend, that one's ``module:attribute``, and the secrets in it.
+
+    Raises:
+        UsageError: the reference leads nowhere, or no backend has the URL's scheme.
+    """
+    written = resolve_reference(reference, os.environ, flag)
+    backend, name = find_backend(written, flag)
+    url = backend.resolve(written, os.environ, flag)
+    return url, backend, name, (written, url, *backend.secrets(url))
+
+
+def connect(source: str, target: str) -> Connections:
+    """
+    Raises:
+        UsageError: see `resolve`.
+    """
+    source_url, source_backend, source_name, source_secrets = resolve(source, "--source")
+    target_url, target_backend, target_name, target_secrets = resolve(target, "--target")
+    return Connections(
+        source_url,
+        target_url,
+        source_backend,
+        target_backend,
+        source_name,
+        target_name,
+        (*source_secrets, *target_secrets),
+    )

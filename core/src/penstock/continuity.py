@@ -1,0 +1,74 @@
+"""Whether a run that exists may go on: the same request, tables of the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.base import ControlStore, RunRow, SourceCatalog, TargetCatalog
+from penstock.errors import PlanningError, SpecMismatch
+from penstock.model import KeyRange
+from penstock.plan_builder import match_columns
+from penstock.spec import CopySpec
+
+
+def check_same_spec(spec: CopySpec, run: RunRow) -> None:
+    """A run id stands for one request.
+
+    Raises:
+        SpecMismatch: the run has other options.
+    """
+    differences = spec.differences(run.spec)
+    if differences:
+        raise SpecMismatch(
+            f"run {run.run_id} exists with other options:\n  " + "\n  ".join(differences)
+        )
+
+
+def check_same_shape(
+    spec: CopySpec,
+    run: RunRow,
+    source: SourceCatalog,
+    target: TargetCatalog,
+    formats: Sequence[str],
+) -> None:
+    """The plan was made for these columns; nothing of it holds for others.
+
+    Raises:
+        PlanningError: the source or the target has changed; says the differences.
+    """
+    columns = source.columns(spec.relation)
+    before = {column.name: column for column in run.plan.columns}
+    now = {column.name: column for column in columns}
+    lines = [f"column {name!r} is gone" for name in before if name not in now]
+    if spec.columns is None:
+        lines += [
+            f"column {c.name!r} is new" for c in columns if c.name not in before and not c.generated
+        ]
+    lines += [
+        f"column {name!r} was {before[name].type}, is {now[name].type}"
+        for name in before
+        if name in now and before[name].type != now[name].type
+    ]
+    keys = {p.extent.key.text for p in run.plan.partitions if isinstance(p.extent, KeyRange)}
+    lines += [
+        f"key {name!r} was never NULL, may be NULL"
+        for name in keys
+        if name in now and name in before and now[name].nullable and not before[name].nullable
+    ]
+    if lines:
+        raise PlanningError(
+            f"{spec.source_name} has changed since run {run.run_id} was planned; start a new run:"
+            + "".join(f"\n  {line}" for line in lines)
+        )
+    made_by_run = spec.mode == "recreate" or run.plan.load.table != spec.target_ref
+    if run.prepared_at is not None or not made_by_run:
+        theirs = target.columns(run.plan.load.table)
+        match_columns(spec, columns, theirs, source, target, formats)
+
+
+def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
+    """Ids of the partitions that are committed, and not lost in a crash of the target since."""
+    committed = {record.partition_id for record in control.committed(run.run_id)}
+    if committed and run.plan.load.volatile and not control.intact(run.run_id):
+        return set()
+    return committed

@@ -1,0 +1,299 @@
+"""One run while it is executed: what it has done, what its target has been told."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+from penstock.control_link import ControlLink
+from penstock.errors import (
+    LoadLost,
+    PenstockError,
+    PermanentError,
+    RunFailed,
+    RunFailedTransiently,
+)
+from penstock.events import (
+    Committed,
+    Event,
+    Finished,
+    PartitionFailure,
+    Planned,
+    Prepared,
+    Verified,
+)
+from penstock.model import Partition, PartitionPlan, Step
+from penstock.report import Report
+from penstock.source_view import SourceView
+from penstock.spec import CopySpec, WorkerSpec
+from penstock.supervisor import Supervisor, Work
+from penstock.verification import Verification, verify_run
+
+MOST_SHOWN = 10
+
+
+class RunState:
+    """
+    Parameters:
+        partitions: those that are to be copied, where they are not committed.
+        references: of the backends of source and target.
+        urls: of source and target; with secrets.
+        view: the run's view of the source.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: CopySpec,
+        run_id: str,
+        plan: PartitionPlan,
+        partitions: Sequence[Partition],
+        urls: tuple[str, str],
+        references: tuple[str, str],
+        link: ControlLink,
+        view: SourceView,
+    ) -> None:
+        self.spec = spec
+        self.run_id = run_id
+        self.plan = plan
+        self.partitions = partitions
+        self.view = view
+        self._urls = urls
+        self._references = references
+        self._link = link
+        self._report = Report(run_id)
+        self._failures: tuple[PartitionFailure, ...] = ()
+        self._error: PenstockError | None = None
+        self._mismatch: PenstockError | None = None
+        self._was_done = False
+        self._done: set[str] = set()
+        view.planned_by(plan)
+
+    def planned(self, degree: int, seconds: float) -> Planned:
+        """
+        Parameters:
+            seconds: what planning took.
+        """
+        plan = self.plan
+        self._look()
+        if self.spec.verify != "none":
+            run = self._link.call(lambda control: control.load_run(self.run_id))
+            self._was_done = run is not None and run.status == "done"
+        return Planned(
+            run_id=self.run_id,
+            strategy=plan.strategy,
+            reasons=(*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)),
+            partitions=len(plan.partitions),
+            committed=len(self._done),
+            rows=plan.rows,
+            bytes=plan.bytes,
+            fingerprint=plan.fingerprint,
+            degree=degree,
+            seconds=round(seconds, 3),
+        )
+
+    def prepare(self) -> Iterator[Event]:
+        """Do the steps before the first partition, where nobody has."""
+        done = self._link.call(lambda control: control.prepare(self.run_id, self.plan.load))
+        yield self._prepared(already=not done and not self.view.started_over)
+        if not self.is_intact():
+            yield from self.load_again(LoadLost("the target's server crashed while it was loaded"))
+        self._look()
+        # One that is done stays so, even if this execution is killed.
+        if not self._all_committed() or self.steps():
+            self.set_status("running")
+
+    def _prepared(self, *, already: bool) -> Prepared:
+        return Prepared(run_id=self.run_id, mode=self.spec.mode, already=already)
+
+    def is_intact(self) -> bool:
+        """False where a crash of the target has emptied the table that is being loaded."""
+        return not self.plan.load.volatile or self._link.call(
+            lambda control: control.intact(self.run_id)
+        )
+
+    def load_again(self, error: LoadLost) -> Iterator[Event]:
+        """Start over after a crash has emptied the target's table."""
+        yield self._link.call(lambda control: self.view.load_again(control, error.message))
+        yield self._prepared(already=False)
+
+    def replace_view(self) -> Iterator[Event]:
+        """Find another view of the source, after the snapshot was lost in mid-run.
+
+        Raises:
+            SnapshotLost, PlanningError: the run does not allow it.
+        """
+        self._look()
+        before = self.view.generation
+        yield from self._link.call(
+            lambda control: tuple(
+                self.view.replace_lost(control, anything_committed=bool(self._done))
+            )
+        )
+        if self.view.generation != before:
+            yield self._prepared(already=False)
+
+    def works(self) -> list[Work]:
+        """What is left to do of the partitions."""
+        self._look()
+        spec = self._worker_spec()
+        return [
+            Work(spec, partition, self.spec.attempts, self.spec.on_error == "stop")
+            for partition in self.partitions
+            if partition.id not in self._done
+        ]
+
+    def _worker_spec(self) -> WorkerSpec:
+        spec, plan = self.spec, self.plan
+        snapshot = self.view.snapshot
+        return WorkerSpec(
+            run_id=self.run_id,
+            generation=self.view.generation,
+            source=self._urls[0],
+            target=self._urls[1],
+            source_backend=self._references[0],
+            target_backend=self._references[1],
+            relation=spec.relation,
+            target_table=plan.load.table,
+            pairs=plan.pairs,
+            format=plan.format,
+            where=spec.where,
+            mode=spec.mode,
+            conflict_columns=plan.load.conflict_columns,
+            volatile=plan.load.volatile,
+            snapshot=snapshot.token if snapshot else None,
+            stall_timeout=spec.stall_timeout,
+            grace=spec.grace,
+            control_schema=spec.control_schema,
+        )
+
+    def add(self, event: Event) -> None:
+        """Take note of an event of this run."""
+        self._report.add(event)
+        if isinstance(event, Committed):
+            self._done.add(event.partition_id)
+
+    def take_failures(self, supervisor: Supervisor) -> None:
+        self._failures = tuple(
+            failure for (run_id, _), failure in supervisor.failures.items() if run_id == self.run_id
+        )
+
+    def failed(self, error: PenstockError) -> None:
+        """What ended the run, where it was no partition."""
+        self._error = error
+
+    def verify(self) -> Iterator[Event]:
+        """Compare both sides where that is asked for, before the steps after the last partition.
+
+        A difference fails the run at its end. A run that was done before is not verified again:
+        its source may have changed since.
+        """
+        complete = self._error is None and self._all_committed()
+        if self.spec.verify == "none" or self._was_done or not complete:
+            return
+        begun = time.monotonic()
+        run = self._link.call(lambda control: control.load_run(self.run_id))
+        assert run is not None
+        with closing(self.view.open()) as source, closing(self._link.reconnect()) as target:
+            found = verify_run(
+                self.spec, run, source, target, checksums=self.spec.verify == "checksums"
+            )
+        self._mismatch = None if found.ok else PermanentError(_differences(found))
+        yield Verified(
+            run_id=self.run_id,
+            ok=found.ok,
+            partitions=len(self.plan.partitions),
+            mismatches=len(found.wrong),
+            method=found.method,
+            seconds=round(time.monotonic() - begun, 3),
+        )
+
+    def steps(self) -> list[Step]:
+        """The steps after the last partition that are to be done now."""
+        after = self.plan.load.after
+        if not after or self._error is not None or not self._all_committed():
+            return []
+        if self._mismatch is not None and self.spec.mode == "swap":
+            return []  # the old table stays
+        done = self._link.call(lambda control: control.steps_done(self.run_id))
+        return [step for step in after if step.id not in done]
+
+    def conclude(self, degree: int) -> Finished:
+        """Store how the run stands, and tell it."""
+        self._look()
+        self._error = self._error or self._mismatch
+        if self._error is not None:
+            status = "failed"
+        elif self._all_committed():
+            status = "done"
+        elif all(partition.id in self._done for partition in self.partitions):
+            status = "partial"
+        else:
+            status = "failed"
+        self.set_status(status)
+        return self.finished(status, degree)
+
+    def finished(self, status: str, degree: int) -> Finished:
+        return self._report.finish(
+            status,
+            partitions=len(self.plan.partitions),
+            committed=len(self._done),
+            degree=degree,
+            snapshots=len(self.view.snapshots),
+            failures=self._failures,
+            error=self._error.as_json() if self._error else None,
+        )
+
+    def set_status(self, status: str) -> None:
+        failures = [
+            {
+                "partition_id": failure.partition_id,
+                "label": failure.label,
+                "attempts": failure.attempts,
+                "error": dict(failure.error),
+            }
+            for failure in self._failures
+        ]
+        if self._error is not None:
+            failures.append({"label": "the run", "error": self._error.as_json()})
+        self._link.call(lambda control: control.set_status(self.run_id, status, failures))
+
+    def raise_failure(self) -> None:
+        """
+        Raises:
+            RunFailed, RunFailedTransiently: with what the report says in one line.
+        """
+        if self._error is not None:
+            raise self._error
+        count = len(self._failures)
+        message = f"run {self.run_id}: {count} partition{'s' if count != 1 else ''} failed"
+        if all(failure.error.get("transient") for failure in self._failures):
+            raise RunFailedTransiently(message)
+        raise RunFailed(message)
+
+    def _look(self) -> None:
+        records = self._link.call(lambda control: control.committed(self.run_id))
+        self._done = {record.partition_id for record in records}
+
+    def _all_committed(self) -> bool:
+        return all(partition.id in self._done for partition in self.plan.partitions)
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and does not repeat."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def _differences(found: Verification) -> str:
+    shown = [
+        f"{check.partition_id or 'the whole'} ({check.label}): {check.note}"
+        for check in found.wrong[:MOST_SHOWN]
+    ]
+    more = len(found.wrong) - len(shown)
+    return (
+        f"run {found.run_id}: source and target differ by their {found.method}:\n  "
+        + "\n  ".join(shown)
+        + (f"\n  and {more:,} more" if more else "")
+    )

@@ -1,0 +1,30 @@
+"""What a database says of itself, in the words of pg_dump: an account that is not our own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from penstock_testkit import PostgresServer
+
+# Words that differ from one dump to the next.
+_NOISE = re.compile(r"^(--.*|\\(un)?restrict .*|SET .*|SELECT pg_catalog\.set_config.*|)$")
+
+
+def definitions(url: str, *tables: str) -> list[str]:
+    """Every definition but those of the control tables.
+
+    Parameters:
+        tables: only these, and what belongs to them.
+    """
+    chosen = [f"--table={table}" for table in tables]
+    dumped = subprocess.run(
+        [
+            str(PostgresServer().bin("pg_dump")),
+            *("--schema-only", "--exclude-schema=penstock", *chosen, url),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line for line in dumped.stdout.splitlines() if not _NOISE.match(line)]

@@ -1,0 +1,171 @@
+"""A crash of the target's server empties an unlogged table: the run starts over by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.conformance.definitions import definitions
+
+from penstock.backends.postgresql.ddl import beside
+from penstock.events import Opened, Warned
+from penstock_testkit import PostgresServer
+
+from .pair import PARTITIONS, ROWS, RUN_ID, Pair, ask, execute
+
+Servers = tuple[PostgresServer, PostgresServer]
+OLD = "INSERT INTO item VALUES (-1, 'old', NULL, now(), NULL, '')"
+INDEX = "CREATE INDEX item_at ON item (at)"
+MODES = {
+    "truncate": ("--mode", "truncate", "--unlogged", "--allow-ddl"),
+    "truncate, deferred": (
+        "--mode", "truncate", "--unlogged", "--indexes", "defer", "--allow-ddl",
+    ),
+    "recreate": ("--mode", "recreate", "--unlogged"),
+    "swap": ("--mode", "swap", "--unlogged"),
+}  # fmt: skip
+
+
+def crash(server: PostgresServer) -> None:
+    server.kill()
+    server.start()
+
+
+def stop_at_once(server: PostgresServer) -> None:
+    server.restart("immediate")
+
+
+@pytest.fixture
+def dressed(fragile: Pair) -> Pair:
+    execute(fragile.source, INDEX)
+    execute(fragile.target, INDEX, OLD)
+    return fragile
+
+
+def check_complete(pair: Pair, before: list[str]) -> None:
+    """As the source, logged, and with every index."""
+    pair.check_done()
+    assert definitions(pair.target) == before
+    assert ask(pair.target, "SELECT relpersistence::text FROM pg_class WHERE relname = 'item'") == (
+        "p"
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("strike", [crash, stop_at_once])
+def test_in_mid_load(
+    dressed: Pair, restartable: Servers, mode: str, strike: Callable[[PostgresServer], None]
+) -> None:
+    before = definitions(dressed.target)
+    gates = dressed.gates(3, 4)
+    run = dressed.copy(*MODES[mode])
+    for gate in gates:
+        gate.reached()
+    assert len(dressed.attempts()) == 2
+    strike(restartable[1])
+    for gate in gates:
+        gate.open()
+    run.ended(0, within=90)
+    (warned,) = run.of(Warned)
+    assert "started over" in warned.message
+    # What was committed before the crash was copied again.
+    assert len([event for event in run.of(Opened) if event.partition_id == "p0001"]) == 2
+    assert dressed.status().run.generation == 2
+    check_complete(dressed, before)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_while_nobody_runs(dressed: Pair, restartable: Servers, mode: str) -> None:
+    before = definitions(dressed.target)
+    gates = dressed.gates(3, 4)
+    run = dressed.copy(*MODES[mode])
+    for gate in gates:
+        gate.reached()
+    run.kill()
+    for gate in gates:
+        gate.open()
+    dressed.check_nothing_left()
+    assert len(dressed.attempts()) == 2
+    crash(restartable[1])
+    resumed = dressed.check_resumes()
+    assert len(resumed.opened()) == PARTITIONS
+    check_complete(dressed, before)
+
+
+# A stored plan holds the statement too, but its quotes are written with a backslash.
+SET_LOGGED = {
+    "truncate, deferred": b'"item" SET LOGGED',
+    "recreate": b'"item" SET LOGGED',
+    "swap": f'"{beside(RUN_ID, "item")}" SET LOGGED'.encode(),
+}
+
+
+@pytest.mark.parametrize("mode", SET_LOGGED)
+@pytest.mark.parametrize("killed", [False, True])
+def test_between_the_load_and_its_end(
+    dressed: Pair, restartable: Servers, mode: str, killed: bool
+) -> None:
+    """Every partition is committed, and the table is not logged yet."""
+    before = definitions(dressed.target)
+    gate = dressed.gate_at(SET_LOGGED[mode])
+    run = dressed.copy(*MODES[mode])
+    gate.reached()
+    assert len(dressed.attempts()) == PARTITIONS
+    if killed:
+        run.kill()
+    crash(restartable[1])
+    gate.open()
+    if killed:
+        assert len(dressed.check_resumes().opened()) == PARTITIONS
+    else:
+        run.ended(0, within=90)
+        assert len(run.opened()) == 2 * PARTITIONS
+    check_complete(dressed, before)
+
+
+def test_after_it_is_logged_nothing_is_lost(dressed: Pair, restartable: Servers) -> None:
+    """Only the indexes are missing: they are built, and no row is copied again."""
+    before = definitions(dressed.target)
+    gate = dressed.gate_at(b'CREATE INDEX "item_at" ON')
+    run = dressed.copy(*MODES["truncate, deferred"])
+    gate.reached()
+    run.kill()
+    gate.open()
+    dressed.check_nothing_left()
+    crash(restartable[1])
+    assert ask(dressed.target, "SELECT count(*) FROM item") == ROWS
+    resumed = dressed.check_resumes()
+    assert resumed.opened() == []
+    check_complete(dressed, before)
+
+
+def test_a_target_that_was_unlogged_before(dressed: Pair, restartable: Servers) -> None:
+    """In mode append too: a crash takes what this run has loaded, so it is loaded again."""
+    execute(dressed.target, "ALTER TABLE item SET UNLOGGED", "DELETE FROM item")
+    gates = dressed.gates(3, 4)
+    run = dressed.copy()
+    for gate in gates:
+        gate.reached()
+    crash(restartable[1])
+    for gate in gates:
+        gate.open()
+    run.ended(0, within=90)
+    assert dressed.status().run.generation == 2
+    dressed.check_done()
+
+
+def test_sequences_keep_their_values(dressed: Pair, restartable: Servers) -> None:
+    """They would go back to their start with an unlogged table, and give values twice."""
+    for url in (dressed.source, dressed.target):
+        execute(url, "ALTER TABLE item ADD number bigint GENERATED BY DEFAULT AS IDENTITY")
+    execute(dressed.target, "SELECT setval('item_number_seq', 4711)")
+    gates = dressed.gates(3, 4)
+    run = dressed.copy(*MODES["truncate"])
+    for gate in gates:
+        gate.reached()
+    crash(restartable[1])
+    for gate in gates:
+        gate.open()
+    run.ended(0, within=90)
+    dressed.check_done()
+    assert ask(dressed.target, "SELECT nextval('item_number_seq')") == 4712

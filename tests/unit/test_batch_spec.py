@@ -1,0 +1,76 @@
+"""What a batch asks for: patterns, sections, and what cannot be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.batch_spec import MAX_BATCH_ID, BatchSpec
+from penstock.errors import UsageError
+from penstock.model import Query, TableRef
+
+ENDS = {"source": "env:A", "target": "env:B"}
+
+
+def read(**options: Any) -> BatchSpec:
+    return BatchSpec.from_mapping({**ENDS, **options}, "plan.toml")
+
+
+def test_patterns_find_tables_and_all_get_the_same_options() -> None:
+    batch = read(tables=["public.*"], mode="truncate", degree=3, target_schema="dw")
+    specs = batch.specs([TableRef("public", "a"), TableRef("public", "b")])
+    assert [str(spec.relation) for spec in specs] == ["public.a", "public.b"]
+    assert [str(spec.target_ref) for spec in specs] == ["dw.a", "dw.b"]
+    assert {spec.mode for spec in specs} == {"truncate"}
+    assert batch.degree == 3
+
+
+def test_a_section_goes_before_the_patterns() -> None:
+    batch = read(
+        tables=["public.*"],
+        mode="truncate",
+        table=[{"table": "public.a", "mode": "append", "partitions": 7}],
+    )
+    named, other = batch.specs([TableRef("public", "a"), TableRef("public", "b")])
+    assert (str(named.relation), named.mode, named.partitions) == ("public.a", "append", 7)
+    assert (str(other.relation), other.mode, other.partitions) == ("public.b", "truncate", None)
+
+
+def test_a_section_may_read_a_query_into_a_table() -> None:
+    (spec,) = read(table=[{"query": "SELECT 1 AS a", "target-table": "dw.one"}]).named()
+    assert spec.relation == Query("SELECT 1 AS a")
+    assert spec.target_ref == TableRef("dw", "one")
+
+
+def test_patterns_may_be_one_text() -> None:
+    assert read(tables="public.*, sales.*").tables == ("public.*", "sales.*")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, ["expected tables", "--tables PATTERN", "[[table]]"]),
+        ({"tables": ["orders"]}, ["tables: expected patterns such as 'public.*'", "'orders'"]),
+        ({"tables": 7}, ["tables: expected patterns", "found 7"]),
+        ({"tables": ["a.*"], "colour": "red"}, ["unknown option 'colour'"]),
+        ({"tables": ["a.*"], "query": "SELECT 1"}, ["query belongs into a [[table]] section"]),
+        ({"table": "public.a"}, ["expected [[table]] sections", "found 'public.a'"]),
+        ({"table": [{"table": "a"}]}, ["--table", "expected SCHEMA.NAME", "found 'a'"]),
+        ({"table": [{"table": "a.b", "mode": "merge"}]}, ["--mode", "found 'merge'"]),
+        (
+            {"table": [{"table": "a.b"}, {"table": "a.c", "target-table": "a.b"}]},
+            ["two tables go into a.b"],
+        ),
+        ({"tables": ["a.*"], "on-table-error": "ask"}, ["--on-table-error", "found 'ask'"]),
+        ({"tables": ["a.*"], "run-id": "x" * (MAX_BATCH_ID + 1)}, ["--run-id", "found 28"]),
+        ({"tables": ["a.*"], "source": ""}, ["expected --source; found none"]),
+    ],
+)
+def test_refusals_say_what_was_expected_and_what_was_found(
+    options: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(**options)
+    for word in words:
+        assert word in refused.value.message
