@@ -27,8 +27,9 @@ if TYPE_CHECKING:
         TransientError,
         UsageError,
     )
-    from penstock.events import Event
+    from penstock.events import Event, Finished, from_line
     from penstock.model import CommitRecord, Partition, PartitionPlan
+    from penstock.narration import failure_text, narrate, report_text, together
     from penstock.spec import CopySpec
     from penstock.verification import Verification
 
@@ -37,6 +38,7 @@ __all__ = [
     "CommitRecord",
     "CopySpec",
     "Event",
+    "Finished",
     "Interrupted",
     "Partition",
     "PartitionPlan",
@@ -54,9 +56,14 @@ __all__ = [
     "control_ddl",
     "copy",
     "copy_all",
+    "failure_text",
+    "from_line",
+    "narrate",
     "plan",
+    "report_text",
     "resume",
     "status",
+    "together",
     "verify",
 ]
 
@@ -64,8 +71,9 @@ _HOMES = {
     "batch": ("copy_all",),
     "batch_spec": ("BatchSpec",),
     "engine": ("RunStatus", "control_ddl", "copy", "plan", "resume", "status", "verify"),
-    "events": ("Event",),
+    "events": ("Event", "Finished", "from_line"),
     "model": ("CommitRecord", "Partition", "PartitionPlan"),
+    "narration": ("failure_text", "narrate", "report_text", "together"),
     "spec": ("CopySpec",),
     "verification": ("Verification",),
 }

@@ -527,36 +527,30 @@ class JsonDisplay(_Lines):
         self._file.flush()
 
 
-class PlainDisplay(_Lines):
-    """Lines for a log: what happened when, and now and then how far it is.
+class Narrator:
+    """Tells what happened, and now and then how far it is, in lines for a log.
 
     Parameters:
         clock: seconds, monotonic.
     """
 
-    def __init__(
-        self, tally: Tally, file: TextIO, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(tally, file)
+    def __init__(self, tally: Tally, clock: Callable[[], float] = time.monotonic) -> None:
+        self.tally = tally
         self._clock = clock
         self._told = clock()
 
-    def show(self, event: Event) -> None:
+    def lines(self, event: Event) -> tuple[str, ...]:
+        """Take an event into account; what is to be said of it."""
         self.tally.add(event)
         if isinstance(event, Committed):
-            self._say(event, self._committed(event))
-            return
+            return (self._committed(event),)
         found = note(event, self.tally)
         if found is not None:
-            for line in found.lines:
-                self._say(event, line)
-        elif isinstance(event, Progress) and self._clock() - self._told >= _PROGRESS_EVERY:
+            return found.lines
+        if isinstance(event, Progress) and self._clock() - self._told >= _PROGRESS_EVERY:
             self._told = self._clock()
-            self._say(event, self._progress())
-
-    def _say(self, event: Event, text: str) -> None:
-        self._file.write(f"{event.at[11:19]}Z  {text}\n")
-        self._file.flush()
+            return (self._progress(),)
+        return ()
 
     def _committed(self, event: Committed) -> str:
         tally = self.tally
@@ -578,3 +572,22 @@ class PlainDisplay(_Lines):
             f"partitions, {number(tally.rows)} rows, {number(rows)} rows/s, "
             f"{megabytes(size)} MB/s" + (f", about {duration(left)} left" if left else "")
         )
+
+
+class PlainDisplay(_Lines):
+    """Lines with the time of day.
+
+    Parameters:
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, tally: Tally, file: TextIO, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(tally, file)
+        self._narrator = Narrator(tally, clock)
+
+    def show(self, event: Event) -> None:
+        for line in self._narrator.lines(event):
+            self._file.write(f"{event.at[11:19]}Z  {line}\n")
+            self._file.flush()
