@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import Event, Finished, from_line
-    from penstock.model import CommitRecord, Partition, PartitionPlan
+    from penstock.model import CommitRecord, Partition, PartitionPlan, TableRef
     from penstock.narration import failure_text, narrate, report_text, together
     from penstock.spec import CopySpec
     from penstock.verification import Verification
@@ -50,6 +50,7 @@ __all__ = [
     "RunStatus",
     "SnapshotLost",
     "SpecMismatch",
+    "TableRef",
     "TransientError",
     "UsageError",
     "Verification",
@@ -72,7 +73,7 @@ _HOMES = {
     "batch_spec": ("BatchSpec",),
     "engine": ("RunStatus", "control_ddl", "copy", "plan", "resume", "status", "verify"),
     "events": ("Event", "Finished", "from_line"),
-    "model": ("CommitRecord", "Partition", "PartitionPlan"),
+    "model": ("CommitRecord", "Partition", "PartitionPlan", "TableRef"),
     "narration": ("failure_text", "narrate", "report_text", "together"),
     "spec": ("CopySpec",),
     "verification": ("Verification",),

@@ -1,0 +1,113 @@
+"""What the operators share: connections, the core's events in the task's log, and being killed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any
+
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    BaseOperator,
+)
+
+from penstock import Event, Finished, Interrupted, PenstockError, failure_text, narrate
+from penstock_airflow.connections import connection_url
+
+
+def as_airflow(error: PenstockError, finished: Finished | None = None) -> AirflowException:
+    """The core's own words, as a failure that is retried if trying again may help."""
+    message = (failure_text(finished) if finished else "") or error.message
+    kind = AirflowException if error.transient else AirflowFailException
+    failure: AirflowException = kind(message)
+    return failure
+
+
+class PenstockOperator(BaseOperator):
+    """
+    Parameters:
+        source_conn_id, target_conn_id: Airflow connections. They are looked up in the task, by this
+            process alone.
+        control_schema: where the target keeps Penstock's tables.
+    """
+
+    ui_color = "#d5e8f0"
+
+    def __init__(
+        self,
+        *,
+        source_conn_id: str,
+        target_conn_id: str,
+        control_schema: str = "penstock",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source_conn_id = source_conn_id
+        self.target_conn_id = target_conn_id
+        self.control_schema = control_schema
+        self._copying = False
+        self._killed = False
+
+    def _ends(self) -> dict[str, str]:
+        """Source and target, as the core's functions want them. Holds secrets.
+
+        Raises:
+            AirflowFailException: a connection that Penstock cannot use.
+        """
+        try:
+            return {
+                "source": connection_url(self.source_conn_id),
+                "target": connection_url(self.target_conn_id),
+            }
+        except PenstockError as error:
+            raise as_airflow(error) from None
+
+    def _follow(self, events: Generator[Event, None, None], only: int = 0) -> Finished:
+        """Do what yields the events, and say in the log what is worth a line.
+
+        Parameters:
+            only: how many partitions were asked for, where not all of the plan's were.
+
+        Raises:
+            AirflowFailException: trying again cannot help. AirflowException: it may.
+        """
+        finished: Finished | None = None
+        self._copying = True
+        try:
+            with closing(events):
+                for event in narrate(events, self.log.info, only):
+                    if isinstance(event, Finished):
+                        finished = event
+        except Interrupted:
+            raise AirflowException(
+                "the task was told to end: what was not committed is rolled back"
+            ) from None
+        except PenstockError as error:
+            raise as_airflow(error, finished) from None
+        finally:
+            self._copying = False
+        self._check_not_killed()
+        assert finished is not None
+        return finished
+
+    def _check_not_killed(self) -> None:
+        """
+        Raises:
+            AirflowException: the task was told to end. Airflow would go on after `on_kill`, and
+                record a success.
+        """
+        if self._killed:
+            raise AirflowException("the task was told to end")
+
+    def on_kill(self) -> None:
+        """Cancel: the workers are ended, and the servers' statements with them.
+
+        Airflow calls this in the handler of SIGTERM, so what is raised here comes up where the task
+        is, as it does in the core's own command line.
+        """
+        self._killed = True
+        if self._copying and threading.current_thread() is threading.main_thread():
+            self._copying = False
+            raise Interrupted("the task was told to end")

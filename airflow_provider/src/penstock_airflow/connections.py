@@ -1,0 +1,79 @@
+"""From an Airflow connection to the URL that Penstock opens."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from airflow.providers.common.compat.sdk import BaseHook
+
+from penstock import UsageError
+
+POSTGRESQL = ("postgres", "postgresql")
+# What Airflow's own PostgreSQL hook keeps among the extras, and libpq does not know.
+NOT_FOR_LIBPQ = frozenset(
+    {"cursor", "client_encoding", "sqlalchemy_scheme", "sqlalchemy_query", "enable_log_db_messages"}
+)
+# Extras that stand for a token which some cloud's library has to fetch.
+TOKENS = ("iam", "azure_conn_id", "redshift")
+
+
+def connection_url(conn_id: str) -> str:
+    """The URL of a connection, with its secrets. Asks Airflow for the connection.
+
+    Raises:
+        UsageError: a connection of a kind, or with an extra, that Penstock cannot use.
+        AirflowNotFoundException: no such connection.
+    """
+    return url_of(BaseHook.get_connection(conn_id), conn_id)
+
+
+def url_of(connection: Any, conn_id: str) -> str:
+    """
+    Parameters:
+        connection: an Airflow `Connection`.
+
+    Raises:
+        UsageError: see `connection_url`.
+    """
+    kind = (connection.conn_type or "").lower()
+    if kind in POSTGRESQL:
+        return _libpq_url(connection, conn_id)
+    schemes = sorted({point.name for point in entry_points(group="penstock.backends")})
+    if kind not in schemes:
+        raise UsageError(
+            f"connection {conn_id!r}: expected the type postgres, or one of "
+            f"{', '.join(schemes)}; found {kind or 'none'!r}"
+        )
+    return str(connection.get_uri())
+
+
+def _libpq_url(connection: Any, conn_id: str) -> str:
+    extras = dict(connection.extra_dejson)
+    for name in TOKENS:
+        if extras.pop(name, None):
+            raise UsageError(
+                f"connection {conn_id!r}: expected a password, a passfile or a certificate; found "
+                f"the extra {name!r}, whose token Penstock cannot fetch"
+            )
+    parameters = {
+        name: str(value)
+        for name, value in extras.items()
+        if name not in NOT_FOR_LIBPQ and value not in (None, "")
+    }
+    user = quote(connection.login or "", safe="")
+    if connection.password:
+        user += f":{quote(connection.password, safe='')}"
+    host = connection.host or ""
+    if host.startswith("/"):  # the folder of a Unix socket
+        parameters.setdefault("host", host)
+        host = ""
+    elif ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    place = f"{host}:{connection.port}" if connection.port and host else host
+    if connection.port and not host:
+        parameters.setdefault("port", str(connection.port))
+    database = quote(connection.schema or "", safe="")
+    query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
+    return f"postgresql://{user}{'@' if user else ''}{place}/{database}{query}"

@@ -1,0 +1,75 @@
+"""A whole copy in one task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import penstock
+from penstock import PenstockError, report_text
+from penstock_airflow.assets import emit
+from penstock_airflow.base import PenstockOperator, as_airflow
+from penstock_airflow.identity import begins_again, run_id_of
+from penstock_airflow.options import check, make_spec, split
+from penstock_airflow.results import ending_of
+
+
+class CopyTableOperator(PenstockOperator):
+    """Plans, copies and ends a run in one task, with several streams: for many small tables.
+
+    A retry goes on with the run: it copies what is not committed.
+
+    Parameters:
+        recopy: whether the run is begun anew when this task is cleared; by default it is, but in
+            mode append, where the rows would be there twice.
+        outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
+        kwargs: the options of a copy, as `penstock.CopySpec` has them, `table`, `mode`, `degree`
+            and so on; the rest are those of every operator.
+
+    Raises:
+        UsageError: options that cannot be right; said when the DAG is parsed, templates apart.
+    """
+
+    template_fields: Sequence[str] = ("options", "source_conn_id", "target_conn_id")
+
+    def __init__(
+        self,
+        *,
+        source_conn_id: str,
+        target_conn_id: str,
+        recopy: bool | None = None,
+        outlet: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        options, rest = split(kwargs)
+        if outlet is not None:
+            rest["outlets"] = [*rest.get("outlets", ()), outlet]
+        super().__init__(
+            source_conn_id=source_conn_id,
+            target_conn_id=target_conn_id,
+            control_schema=options.get("control_schema", "penstock"),
+            **rest,
+        )
+        check(options)
+        self.options = options
+        self.recopy = recopy
+        self.outlet = outlet
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        ends = self._ends()
+        again = begins_again(self.recopy, self.options.get("mode", "append"))
+        try:
+            spec = make_spec(
+                ends["source"], ends["target"], self.options, run_id_of(context, again=again)
+            )
+        except PenstockError as error:
+            raise as_airflow(error) from None
+        finished = self._follow(penstock.copy(spec))
+        self.log.info("the run's report\n%s", report_text(finished, "clear this task"))
+        status = penstock.status(
+            finished.run_id, target=ends["target"], control_schema=self.control_schema
+        )
+        ending = ending_of(status)
+        if self.outlet is not None:
+            emit(context, self.outlet, ends["target"], status, ending)
+        return ending

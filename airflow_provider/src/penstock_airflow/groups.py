@@ -1,0 +1,142 @@
+"""Task groups: the operators, wired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow.providers.common.compat.sdk import TaskGroup
+
+from penstock import UsageError
+from penstock_airflow.assets import alias_of
+from penstock_airflow.copy_partition import AWAIT_SNAPSHOT, CopyPartitionOperator
+from penstock_airflow.hold import HoldSnapshotOperator, ReleaseSnapshotOperator
+from penstock_airflow.options import split
+from penstock_airflow.plan import PlanCopyOperator
+from penstock_airflow.prepare import PrepareCopyOperator
+from penstock_airflow.verify import VerifyCopyOperator
+
+DEGREE = 4
+# Arguments that are meant for the mapped tasks: the others take a moment.
+_OF_COPIES = ("execution_timeout", "pool", "pool_slots")
+_HOLDERS = ("triggerer", "worker")
+
+
+def copy_table(
+    *,
+    source_conn_id: str,
+    target_conn_id: str,
+    group_id: str | None = None,
+    degree: int = DEGREE,
+    partitions_per_task: int = 1,
+    recopy: bool | None = None,
+    snapshot_holder: str = "triggerer",
+    await_snapshot: float = AWAIT_SNAPSHOT,
+    outlet: Any = None,
+    **arguments: Any,
+) -> TaskGroup:
+    """A task group that copies one table: prepare, plan, one mapped task per partition, verify.
+
+    With `snapshot="shared"` two more tasks keep one snapshot of the source open for all of them, as
+    long as one needs it. That is the default, but for mode `replace` with a `where`: a closed range
+    of dates does not change while it is copied.
+
+    Parameters:
+        group_id: by default the name of the target's table.
+        degree: mapped tasks of this group that run at once, of one DAG run.
+        partitions_per_task: partitions that one mapped task copies, one after the other.
+        recopy: whether what is committed is copied again when its task is cleared. By default a
+            single partition is in modes replace and upsert, and a whole run in all but append.
+        snapshot_holder: `triggerer`, or `worker`, which takes a slot of its own for the whole copy.
+        await_snapshot: seconds that a copy waits for the snapshot's holder.
+        outlet: the `Asset` that gets an event for each run; by default an alias of the table.
+        arguments: the options of a copy, as `penstock.CopySpec` has them: `table`, `target_table`,
+            `mode`, `strategy`, `key`, `where` ...; and those of every operator: `retries`,
+            `retry_delay`, `queue` ... (`pool`, `pool_slots` and `execution_timeout` are for the
+            mapped tasks).
+
+    Raises:
+        UsageError: arguments that cannot be right.
+    """
+    options, of_tasks = split(arguments)
+    if snapshot_holder not in _HOLDERS:
+        raise UsageError(
+            f"snapshot_holder: expected one of {', '.join(_HOLDERS)}; found {snapshot_holder!r}"
+        )
+    if degree < 1:
+        raise UsageError(f"degree: expected at least 1 mapped task at once, found {degree!r}")
+    options.setdefault("snapshot", _default_snapshot(options))
+    target_table = options.get("target_table") or options.get("table")
+    if group_id is None:
+        group_id = str(target_table or "copy").replace(".", "_").replace('"', "")
+    of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
+    schema = options.get("control_schema", "penstock")
+    ends = {"source_conn_id": source_conn_id, "target_conn_id": target_conn_id}
+    with TaskGroup(group_id=group_id) as group:
+        prepare = PrepareCopyOperator(
+            task_id="prepare", **ends, recopy=recopy, **options, **of_tasks
+        )
+        run_id = prepare.output
+        plan = PlanCopyOperator(
+            task_id="plan",
+            target_conn_id=target_conn_id,
+            run_id=run_id,
+            partitions_per_task=partitions_per_task,
+            control_schema=schema,
+            **of_tasks,
+        )
+        copy = CopyPartitionOperator.partial(
+            task_id="copy",
+            map_index_template="{{ task.partition['label'] }}",
+            max_active_tis_per_dagrun=degree,
+            **ends,
+            control_schema=schema,
+            recopy=recopy,
+            await_snapshot=await_snapshot,
+            **of_tasks,
+            **of_copies,
+        ).expand(partition=plan.output)
+        verify = VerifyCopyOperator(
+            task_id="verify",
+            **ends,
+            run_id=run_id,
+            copied=copy.output,
+            degree=degree,
+            control_schema=schema,
+            await_snapshot=await_snapshot,
+            outlet=outlet if outlet is not None else alias_of(target_conn_id, str(target_table)),
+            **of_tasks,
+        )
+        copy >> verify
+        if options["snapshot"] == "shared":
+            HoldSnapshotOperator(
+                task_id="snapshot",
+                **ends,
+                run_id=run_id,
+                control_schema=schema,
+                deferrable=snapshot_holder == "triggerer",
+                **of_tasks,
+            )
+            release = ReleaseSnapshotOperator(
+                task_id="release",
+                target_conn_id=target_conn_id,
+                run_id=run_id,
+                control_schema=schema,
+                **of_tasks,
+            ).as_teardown()
+            [copy, verify] >> release
+    return group
+
+
+def _default_snapshot(options: Mapping[str, Any]) -> str:
+    return "none" if options.get("mode") == "replace" and options.get("where") else "shared"
+
+
+def copy_tables(tables: Iterable[Mapping[str, Any]], **common: Any) -> list[TaskGroup]:
+    """One group for each table.
+
+    Parameters:
+        tables: what `copy_table` takes, for each.
+        common: what it takes, for all; a table's own arguments come first.
+    """
+    return [copy_table(**{**common, **table}) for table in tables]

@@ -1,0 +1,111 @@
+"""The tasks around the run's snapshot: one that holds it, one that lets it go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from threading import Event as Flag
+from typing import Any
+
+from airflow.providers.common.compat.sdk import (
+    AirflowException,
+    AirflowFailException,
+    BaseOperator,
+)
+
+import penstock
+from penstock import PenstockError, narrate
+from penstock_airflow.base import PenstockOperator, as_airflow
+from penstock_airflow.connections import connection_url
+from penstock_airflow.trigger import HoldSnapshotTrigger
+
+
+class HoldSnapshotOperator(PenstockOperator):
+    """Holds the snapshot that all mapped tasks of a run read with.
+
+    It runs beside them, and ends as soon as nobody needs the snapshot any more: when the last
+    partition is committed, or `ReleaseSnapshotOperator` has run.
+
+    Parameters:
+        run_id: of `PrepareCopyOperator`.
+        deferrable: hold it in the triggerer, which takes no worker slot; otherwise in this task.
+    """
+
+    template_fields: Sequence[str] = ("run_id", "source_conn_id", "target_conn_id")
+
+    def __init__(self, *, run_id: Any, deferrable: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run_id = run_id
+        self.deferrable = deferrable
+        self._stop = Flag()
+
+    def execute(self, context: Any) -> None:
+        if self.deferrable:
+            self.defer(
+                trigger=HoldSnapshotTrigger(
+                    run_id=self.run_id,
+                    source_conn_id=self.source_conn_id,
+                    target_conn_id=self.target_conn_id,
+                    control_schema=self.control_schema,
+                ),
+                method_name="execute_complete",
+            )
+        events = penstock.hold(
+            self.run_id, **self._ends(), control_schema=self.control_schema, stop=self._stop
+        )
+        try:
+            with closing(events):
+                for _ in narrate(events, self.log.info):
+                    pass
+        except PenstockError as error:
+            raise as_airflow(error) from None
+        self._check_not_killed()
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> None:
+        """
+        Parameters:
+            event: what the trigger said at its end.
+
+        Raises:
+            AirflowFailException, AirflowException: the snapshot was lost, or could not be taken.
+        """
+        if event["status"] == "failed":
+            kind = AirflowException if event["transient"] else AirflowFailException
+            raise kind(event["message"])
+        self.log.info("%s", event["message"])
+
+    def on_kill(self) -> None:
+        super().on_kill()
+        self._stop.set()
+
+
+class ReleaseSnapshotOperator(BaseOperator):
+    """Says that nobody needs a run's snapshot any more. Runs however the copies ended.
+
+    Parameters:
+        run_id: of `PrepareCopyOperator`; nothing is done where that has made no run.
+    """
+
+    template_fields: Sequence[str] = ("run_id", "target_conn_id")
+    ui_color = "#d5e8f0"
+
+    def __init__(
+        self, *, target_conn_id: str, run_id: Any, control_schema: str = "penstock", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.target_conn_id = target_conn_id
+        self.run_id = run_id
+        self.control_schema = control_schema
+
+    def execute(self, context: Any) -> None:
+        if not self.run_id:
+            self.log.info("there is no run")
+            return
+        try:
+            penstock.release(
+                self.run_id,
+                target=connection_url(self.target_conn_id),
+                control_schema=self.control_schema,
+            )
+        except PenstockError as error:
+            raise as_airflow(error) from None

@@ -1,0 +1,83 @@
+"""Options of a copy as arguments of operators: told apart, and checked when a DAG is parsed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from penstock import CopySpec, UsageError
+
+# How the ends are reached, and what the run is called, is the operators' affair.
+_OURS = ("source", "target", "run_id")
+OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
+_FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+_TEMPLATE = re.compile(r"\{\{|\{%")
+# Stands for what a template will say, where the text has to read as a name.
+_SOMETHING = "templated"
+
+
+def split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of a copy, and the rest: arguments of the task."""
+    options = {name: value for name, value in arguments.items() if name in OPTIONS}
+    rest = {name: value for name, value in arguments.items() if name not in OPTIONS}
+    return options, rest
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Find what cannot be right whatever the templates say.
+
+    Raises:
+        UsageError: names the argument.
+    """
+    known: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, str) and not _TEMPLATE.search(value):
+            known[name] = value
+        elif isinstance(value, str) and name in ("mode", "strategy", "snapshot", "verify"):
+            return  # what goes with what depends on it
+        elif isinstance(value, str):
+            known[name] = _SOMETHING
+        elif value is None or isinstance(value, bool | int | float | list | tuple):
+            known[name] = value
+        else:
+            known[name] = _SOMETHING  # an XComArg, known at run time
+    make_spec("env:SOURCE", "env:TARGET", known)
+
+
+def make_spec(
+    source: str, target: str, options: Mapping[str, Any], run_id: str | None = None
+) -> CopySpec:
+    """
+    Parameters:
+        source, target: URLs, with their secrets.
+
+    Raises:
+        UsageError: names the argument.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in ("columns", "conflict_columns"):
+        if isinstance(given.get(name), tuple):
+            given[name] = list(given[name])
+    try:
+        spec = CopySpec.from_mapping({"source": source, "target": target, **given}, "copy")
+        spec.relation  # noqa: B018 - raises where it is neither a table nor a query, or both
+        spec.target_ref  # noqa: B018
+        if run_id is not None:
+            return CopySpec.from_mapping(
+                {"source": source, "target": target, "run_id": run_id, **given}, "copy"
+            )
+        return spec
+    except UsageError as error:
+        raise UsageError(in_words_of_python(error.message)) from None
+
+
+def in_words_of_python(message: str) -> str:
+    """The message with arguments in the place of the command line's flags."""
+
+    def name(found: re.Match[str]) -> str:
+        argument = found[1].replace("-", "_")
+        return argument if argument in OPTIONS else found[0]
+
+    return _FLAG.sub(name, message)

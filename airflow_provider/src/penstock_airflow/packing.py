@@ -1,0 +1,44 @@
+"""How the partitions of a plan are spread over mapped tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from penstock import Partition
+
+MAX_LABEL = 200
+"""Airflow keeps at most 250 characters of what the grid shows."""
+
+
+def pack(
+    run_id: str, mode: str, partitions: Sequence[Partition], *, per_task: int, most_tasks: int
+) -> list[dict[str, Any]]:
+    """What each mapped task is told: bounds are for people, the plan itself is in the target.
+
+    Parameters:
+        per_task: partitions in a mapped task, if there are not too many for that.
+        most_tasks: mapped tasks that Airflow accepts (`max_map_length`).
+    """
+    count = len(partitions)
+    tasks = max(1, min(-(-count // per_task), most_tasks)) if count else 0
+    bounds = [count * number // tasks for number in range(tasks + 1)] if tasks else []
+    return [
+        {
+            "run_id": run_id,
+            "mode": mode,
+            "partitions": [partition.id for partition in partitions[first:end]],
+            "label": _label(partitions[first:end]),
+        }
+        for first, end in pairwise(bounds)
+    ]
+
+
+def _label(partitions: Sequence[Partition]) -> str:
+    first, last = partitions[0], partitions[-1]
+    if len(partitions) == 1:
+        text = f"{first.id} {first.extent}"
+    else:
+        text = f"{first.id} to {last.id}: {first.extent} to {last.extent}"
+    return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"

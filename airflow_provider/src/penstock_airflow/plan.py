@@ -1,0 +1,72 @@
+"""The task that says what the mapped tasks are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.providers.common.compat.sdk import BaseOperator, conf
+
+import penstock
+from penstock import PenstockError, UsageError
+from penstock_airflow.base import as_airflow
+from penstock_airflow.connections import connection_url
+from penstock_airflow.packing import pack
+
+
+class PlanCopyOperator(BaseOperator):
+    """Spreads the partitions of a run over mapped tasks. Returns what `CopyPartitionOperator`
+    is expanded over.
+
+    A source that is empty has no mapped task: what is left to do, `VerifyCopyOperator` does.
+
+    Parameters:
+        run_id: of `PrepareCopyOperator`.
+        partitions_per_task: how many a mapped task copies, one after the other. There are more in
+            each where Airflow would not take so many mapped tasks (`[core] max_map_length`).
+    """
+
+    template_fields: Sequence[str] = ("run_id", "target_conn_id")
+    ui_color = "#d5e8f0"
+
+    def __init__(
+        self,
+        *,
+        target_conn_id: str,
+        run_id: Any,
+        partitions_per_task: int = 1,
+        control_schema: str = "penstock",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if partitions_per_task < 1:
+            raise UsageError(
+                f"partitions_per_task: expected at least 1, found {partitions_per_task}"
+            )
+        self.target_conn_id = target_conn_id
+        self.run_id = run_id
+        self.partitions_per_task = partitions_per_task
+        self.control_schema = control_schema
+
+    def execute(self, context: Any) -> list[dict[str, Any]]:
+        try:
+            run = penstock.status(
+                self.run_id,
+                target=connection_url(self.target_conn_id),
+                control_schema=self.control_schema,
+            ).run
+        except PenstockError as error:
+            raise as_airflow(error) from None
+        plan = run.plan
+        if len(plan.partitions) == 1 and plan.rows == 0:
+            self.log.info("run %s: the source is empty", run.run_id)
+            return []
+        packs = pack(
+            run.run_id,
+            run.spec["mode"],
+            plan.partitions,
+            per_task=self.partitions_per_task,
+            most_tasks=conf.getint("core", "max_map_length"),
+        )
+        self.log.info("%d partitions in %d mapped tasks", len(plan.partitions), len(packs))
+        return packs

@@ -1,0 +1,69 @@
+"""The task that begins a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import penstock
+from penstock import PenstockError
+from penstock_airflow.base import PenstockOperator, as_airflow
+from penstock_airflow.identity import begins_again, run_id_of
+from penstock_airflow.options import check, make_spec, split
+
+
+class PrepareCopyOperator(PenstockOperator):
+    """Checks both ends, plans, and stores the run in the target. Returns the run's id.
+
+    Nothing in the target's table is touched: the first partition that is copied does, once per run,
+    what the mode asks for (truncate, for instance). A retry finds the run that is there.
+
+    Parameters:
+        recopy: whether a run that was begun is begun anew when this task is cleared. By default it
+            is, but in mode append, where the rows would be there twice.
+        kwargs: the options of a copy, as `penstock.CopySpec` has them, `table`, `mode` and so on;
+            the rest are those of every operator.
+
+    Raises:
+        UsageError: options that cannot be right; said when the DAG is parsed, templates apart.
+    """
+
+    template_fields: Sequence[str] = ("options", "source_conn_id", "target_conn_id")
+
+    def __init__(
+        self,
+        *,
+        source_conn_id: str,
+        target_conn_id: str,
+        recopy: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options, rest = split(kwargs)
+        super().__init__(
+            source_conn_id=source_conn_id,
+            target_conn_id=target_conn_id,
+            control_schema=options.get("control_schema", "penstock"),
+            **rest,
+        )
+        check(options)
+        self.options = options
+        self.recopy = recopy
+
+    def execute(self, context: Any) -> str:
+        ends = self._ends()
+        again = begins_again(self.recopy, self.options.get("mode", "append"))
+        try:
+            spec = make_spec(
+                ends["source"], ends["target"], self.options, run_id_of(context, again=again)
+            )
+            run = penstock.create(spec).run
+        except PenstockError as error:
+            raise as_airflow(error) from None
+        plan = run.plan
+        self.log.info(
+            "run %s: %d partitions by %s", run.run_id, len(plan.partitions), plan.strategy
+        )
+        for reason in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
+            self.log.info("    %s", reason)
+        run_id: str = run.run_id
+        return run_id

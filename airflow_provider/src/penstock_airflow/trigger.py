@@ -1,0 +1,137 @@
+"""Holds a run's snapshot in the triggerer, where it takes no worker slot."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.providers.common.compat.connection import get_async_connection
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+import penstock
+from penstock import PenstockError, narrate
+from penstock_airflow.connections import url_of
+
+LOOK_EVERY = 0.25
+"""Seconds between two looks of the trigger at its thread."""
+END_WITHIN = 5.0
+"""Seconds that a thread is waited for when its trigger is taken away."""
+
+
+class Holding:
+    """Runs `penstock.hold` in a thread of its own: it waits for servers; a triggerer must not."""
+
+    def __init__(self, run_id: str, **arguments: Any) -> None:
+        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.error: PenstockError | None = None
+        self.begun = threading.Event()
+        """The snapshot is taken, or that failed."""
+        self._stop = threading.Event()
+        self._events = penstock.hold(run_id, stop=self._stop, **arguments)
+        self._thread = threading.Thread(target=self._run, name=f"penstock {run_id}", daemon=True)
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Let the snapshot go."""
+        self._stop.set()
+        self._thread.join(END_WITHIN)
+
+    def _run(self) -> None:
+        try:
+            for _ in narrate(self._events, self.lines.put):
+                self.begun.set()
+        except PenstockError as error:
+            self.error = error
+        finally:
+            self._events.close()
+            self.begun.set()
+
+
+class HoldSnapshotTrigger(BaseTrigger):
+    """Ends when nobody needs the snapshot of a run any more, or when it is lost for good.
+
+    Whatever ends the trigger lets the snapshot go. A triggerer that is started anew runs the
+    trigger anew: what the run makes of its lost snapshot is said by its `on_snapshot_lost`.
+
+    Parameters:
+        source_conn_id, target_conn_id: looked up in the triggerer; no secret is stored.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        source_conn_id: str,
+        target_conn_id: str,
+        control_schema: str = "penstock",
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.run_id = run_id
+        self.source_conn_id = source_conn_id
+        self.target_conn_id = target_conn_id
+        self.control_schema = control_schema
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            f"{type(self).__module__}.{type(self).__qualname__}",
+            {
+                "run_id": self.run_id,
+                "source_conn_id": self.source_conn_id,
+                "target_conn_id": self.target_conn_id,
+                "control_schema": self.control_schema,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        try:
+            urls = {
+                "source": url_of(
+                    await get_async_connection(self.source_conn_id), self.source_conn_id
+                ),
+                "target": url_of(
+                    await get_async_connection(self.target_conn_id), self.target_conn_id
+                ),
+            }
+        except PenstockError as error:
+            yield _failed(error)
+            return
+        holding = Holding(self.run_id, control_schema=self.control_schema, **urls)
+        if self.trigger_id is None:
+            # No triggerer: `dag.test()` runs this in its own process, and waits for an event before
+            # it goes on with the next task. The thread lives on beside those.
+            await asyncio.to_thread(holding.begun.wait)
+            self._say(holding)
+            yield self._ending(holding, "the snapshot is held by this process until the run ends")
+            return
+        try:
+            while not holding.ended:
+                self._say(holding)
+                await asyncio.sleep(LOOK_EVERY)
+            self._say(holding)
+        finally:
+            await asyncio.to_thread(holding.stop)
+        yield self._ending(holding, "the snapshot was held for as long as it was needed")
+
+    def _say(self, holding: Holding) -> None:
+        # Here, not in the thread: Airflow tells by the context whose log a line belongs to.
+        while not holding.lines.empty():
+            self.log.info(holding.lines.get())
+
+    def _ending(self, holding: Holding, message: str) -> TriggerEvent:
+        if holding.error is not None:
+            return _failed(holding.error)
+        return _event(status="released", message=message)
+
+
+def _failed(error: PenstockError) -> TriggerEvent:
+    return _event(status="failed", message=error.message, transient=error.transient)
+
+
+def _event(**payload: Any) -> TriggerEvent:
+    return TriggerEvent(payload)  # type: ignore[no-untyped-call]

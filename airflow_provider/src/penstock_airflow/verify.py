@@ -1,0 +1,84 @@
+"""The task that ends a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import penstock
+from penstock import Finished, report_text, together
+from penstock_airflow.assets import emit
+from penstock_airflow.base import PenstockOperator
+from penstock_airflow.connections import connection_url
+from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
+from penstock_airflow.results import ending_of, executions
+
+GO_ON = "clear the partitions that failed; what is committed is left alone"
+
+
+class VerifyCopyOperator(PenstockOperator):
+    """Proves that every partition is committed, ends the run, and writes its report to the log.
+
+    What the run was told to compare (`verify="counts"` or `"checksums"`) is compared here; then
+    come the steps after the last partition: indexes are built, a table is renamed. A partition that
+    is left, because somebody marked its task a success for instance, is copied here.
+
+    Returns the run's rows, bytes, seconds and rates.
+
+    Parameters:
+        run_id: of `PrepareCopyOperator`.
+        copied: what the mapped tasks returned, for the report.
+        degree: streams, and indexes built side by side.
+        outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
+    """
+
+    template_fields: Sequence[str] = ("run_id", "copied", "source_conn_id", "target_conn_id")
+
+    def __init__(
+        self,
+        *,
+        run_id: Any,
+        copied: Any = (),
+        degree: int = 1,
+        await_snapshot: float = AWAIT_SNAPSHOT,
+        outlet: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if outlet is not None:
+            kwargs["outlets"] = [*kwargs.get("outlets", ()), outlet]
+        # A copy that was not needed is skipped; that is no reason to skip the proof.
+        kwargs.setdefault("trigger_rule", "none_failed")
+        super().__init__(**kwargs)
+        self.run_id = run_id
+        self.copied = copied
+        self.degree = degree
+        self.await_snapshot = await_snapshot
+        self.outlet = outlet
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        finished = self._follow(
+            penstock.resume(
+                self.run_id,
+                **self._ends(),
+                control_schema=self.control_schema,
+                await_snapshot=self.await_snapshot,
+                degree=self.degree,
+            )
+        )
+        return self._conclude(context, finished, self._results())
+
+    def _results(self) -> Sequence[Mapping[str, Any]]:
+        # One by one, a mapped task's results are fetched in a request each.
+        return () if not self.copied else self.copied[:]
+
+    def _conclude(
+        self, context: Any, finished: Finished, results: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        target = connection_url(self.target_conn_id)
+        status = penstock.status(finished.run_id, target=target, control_schema=self.control_schema)
+        ending = ending_of(status)
+        report = together([*executions(results), finished], ending["seconds"], self.degree)
+        self.log.info("the run's report\n%s", report_text(report, GO_ON))
+        if self.outlet is not None:
+            emit(context, self.outlet, target, status, ending)
+        return ending
