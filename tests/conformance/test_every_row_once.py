@@ -205,6 +205,22 @@ def test_each_row_is_in_one_window(pair: Pair, type_: str, indexed: bool) -> Non
 
 
 @pytest.mark.parametrize("type_", TIMED)
+def test_windows_that_fit_are_found(pair: Pair, type_: str) -> None:
+    side = pair.source
+    kind = KINDS[type_]
+    create(pair, kind, "public.t", many(kind), nulls(kind))
+    side.run("ANALYZE t")
+    found = []
+    for partitions in (1, 5, 5_000):
+        plan = pair.plan(strategy="time", key="k", partitions=partitions)
+        assert_selects_each_once(side, "public.t", plan, None)
+        found.append(next(reason for reason in plan.reasons if "each of 1 " in reason))
+    assert found[0].endswith("each of 1 year")
+    assert found[2].endswith("each of 1 hour")
+    assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("type_", TIMED)
 def test_windows_copy_each_row_once(pair: Pair, type_: str) -> None:
     kind = KINDS[type_]
     infinite = f"SELECT v::{type_} FROM unnest('{{infinity, -infinity}}'::text[]) AS v"

@@ -91,10 +91,6 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"strategy": "ctid", "key": "id"}, ["--strategy ctid uses no key", "leave --key out"]),
     ({"strategy": "whole", "key": "id"}, ["--strategy whole uses no key", "leave --key out"]),
     (
-        {"strategy": "time", "key": "at"},
-        ["--strategy time", "expected --interval, such as '1 day'", "found none"],
-    ),
-    (
         {"strategy": "range", "key": "at", "interval": "1 day"},
         ["--interval goes with --strategy time, not range"],
     ),

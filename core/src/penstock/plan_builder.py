@@ -9,7 +9,7 @@ from penstock import planning
 from penstock.backends.base import LoadRequest, SourceCatalog, TableStatistics, TargetCatalog
 from penstock.errors import PlanningError
 from penstock.mapping import ColumnMapping, map_columns
-from penstock.model import Column, ColumnPair, Key, PartitionPlan
+from penstock.model import Bound, Column, ColumnPair, Key, PartitionPlan
 from penstock.planning import Choice, Cut
 from penstock.spec import CopySpec
 
@@ -189,13 +189,32 @@ def _cut(
             f"--strategy {choice.strategy} cuts by a column; it has {', '.join(sorted(columns))}"
         )
     if choice.strategy == "time":
-        assert spec.interval is not None
-        starts, origin = source.windows(
-            relation, key, spec.interval, spec.where, planning.MOST_PARTITIONS
-        )
+        starts, origin = _windows(spec, choice, source, key)
         nullable, indexed = source.key_facts(relation, key)
         return planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
     if choice.strategy == "ntile":
         known = source.ntile(relation, key, spec.where, choice.count)
         return planning.cut_range(known, choice.count)
     return planning.cut_range(source.key_statistics(relation, key, spec.where), choice.count)
+
+
+def _windows(
+    spec: CopySpec, choice: Choice, source: SourceCatalog, key: Key
+) -> tuple[tuple[Bound, ...], str]:
+    """Starts of windows, of the interval that was asked for or of one that fits, and their origin."""
+    most = planning.MOST_PARTITIONS
+    if spec.interval is not None:
+        return source.windows(spec.relation, key, spec.interval, spec.where, most)
+    widest, *narrower = planning.INTERVALS
+    starts, origin = source.windows(spec.relation, key, widest, spec.where, most)
+    chosen = widest
+    for interval in narrower:
+        # Without a first value there are no windows, however narrow.
+        if not starts or len(starts) >= choice.count:
+            break
+        try:
+            starts, origin = source.windows(spec.relation, key, interval, spec.where, most)
+        except PlanningError:
+            break  # too many
+        chosen = interval
+    return starts, f"{origin}, each of {chosen}"

@@ -42,6 +42,8 @@ SMALLEST_PARTITION_BYTES = 8 * MIB
 MOST_PARTITIONS = 10_000
 # One query reads them; to plan one of thousands of tables takes longer than to read them.
 MOST_TABLES_TOGETHER = 100
+# Of these the widest that gives as many windows as are aimed for, where none is asked for.
+INTERVALS = ("1 year", "1 month", "1 week", "1 day", "1 hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ def choose(spec: CopySpec, table: TableStatistics, degree: int) -> Choice:
         return _with_count(spec, table, degree, "ntile", spec.key, asked)
     if spec.strategy == "hash":
         return _choose_hash(spec, table, degree, asked)
+    if spec.strategy == "time" and spec.interval is None:
+        return _with_count(spec, table, degree, "time", spec.key, asked)
     return Choice(spec.strategy, (asked,), spec.key)
 
 

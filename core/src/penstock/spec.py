@@ -104,7 +104,9 @@ class CopySpec:
         metavar="SQL",
     )
     interval: str | None = option(
-        None, "the width of one time partition, such as '1 day' or '1 month'", metavar="INTERVAL"
+        None,
+        "the width of one time partition, such as '1 day' or '1 month'; by default one that fits",
+        metavar="INTERVAL",
     )
     partitions: int | None = option(None, "how many partitions to aim for", metavar="N")
     rows_per_partition: int | None = option(
@@ -268,8 +270,6 @@ class CopySpec:
             raise UsageError(f"--strategy {self.strategy}: expected --key, found none")
         if self.strategy in ("ctid", "whole", "children") and self.key is not None:
             raise UsageError(f"--strategy {self.strategy} uses no key: leave --key out")
-        if self.strategy == "time" and self.interval is None:
-            raise UsageError("--strategy time: expected --interval, such as '1 day'; found none")
         if self.interval is not None and self.strategy not in ("time", "auto"):
             raise UsageError(f"--interval goes with --strategy time, not {self.strategy}")
         if self.values_query is not None and self.strategy not in ("values", "auto"):

@@ -1,0 +1,41 @@
+"""A table by months, for a backfill over years.
+
+    airflow backfill create --dag-id backfill --from-date 1995-01-01 --to-date 1995-12-31 \\
+        --max-active-runs 2
+
+Every month is a run of the DAG. Its rows replace what the target has of that month, so a month that is
+backfilled again, with `--reprocess-behavior completed` for instance, is there once all the same.
+"""
+
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG
+
+from penstock_airflow import CopyTableOperator
+
+with DAG(
+    "backfill",
+    schedule="@monthly",
+    start_date=datetime(1992, 1, 1),
+    catchup=False,
+    max_active_runs=2,
+    tags=["penstock"],
+):
+    CopyTableOperator(
+        task_id="orders",
+        source_conn_id="pg_src",
+        target_conn_id="pg_dst",
+        table="public.orders",
+        mode="replace",
+        strategy="time",
+        key="o_orderdate",
+        interval="1 week",
+        where=(
+            "o_orderdate >= '{{ data_interval_start | ds }}' "
+            "AND o_orderdate < '{{ data_interval_end | ds }}'"
+        ),
+        snapshot="none",
+        degree=2,
+        retries=2,
+        retry_delay=timedelta(seconds=30),
+    )
