@@ -43,5 +43,5 @@ lock: ## write uv.lock anew after a change of dependencies
 
 .PHONY: clean
 clean: ## remove .venv and every cache
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-airflow2 .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

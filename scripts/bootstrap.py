@@ -1,6 +1,7 @@
 """Make the virtual environment of a checkout, with the standard library alone.
 
-Usage: ``bootstrap.py VENV [--lock]``. With ``--lock``, write ``uv.lock`` and install nothing.
+Usage: ``bootstrap.py VENV [--lock | --airflow2]``. With ``--lock``, write ``uv.lock`` and the
+requirements of Airflow 2, and install nothing. With ``--airflow2``, install those requirements.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+AIRFLOW_2 = Path("tests/airflow/airflow2-requirements.txt")
 
 
 def run(*argv: str | Path, env: dict[str, str] | None = None) -> None:
@@ -113,8 +115,8 @@ def without_registry(env: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in own}
 
 
-def install(uv: Path, venv: Path, env: dict[str, str]) -> None:
-    """Install what the lock names, from whichever registry is configured.
+def export(uv: Path, venv: Path, env: dict[str, str]) -> Path:
+    """What the lock names, as requirements; to be installed from whichever registry is configured.
 
     `uv sync` would do for one registry. Given another one it sets the lock aside and resolves
     anew; so the lock is exported, with its hashes, and those very files are installed.
@@ -131,10 +133,25 @@ def install(uv: Path, venv: Path, env: dict[str, str]) -> None:
             "bootstrap: uv.lock does not fit the pyproject files (uv's words are above); "
             "after a change of dependencies run: make lock"
         ) from error
+    return requirements
+
+
+def install(uv: Path, venv: Path, requirements: Path, env: dict[str, str]) -> None:
+    """Install requirements, each pinned, and nothing else."""
     python = venv / "bin/python"
     # Compiled once here: where Python may not write bytecode, every process would compile anew.
     options = ("--quiet", "--compile-bytecode", "--python", python)
     run(uv, "pip", "install", *options, "-r", requirements, env=env)
+
+
+def lock(uv: Path, env: dict[str, str]) -> None:
+    """Write uv.lock anew, and the requirements of the environment with Airflow 2."""
+    env = without_registry(env)
+    run(uv, "lock", "--no-config", env=env)
+    options = ("--quiet", "--no-config", "--universal", "--python-version", "3.11")
+    comments = ("--no-header", "--no-annotate")
+    given = AIRFLOW_2.with_suffix(".in")
+    run(uv, "pip", "compile", *options, *comments, given, "--output-file", AIRFLOW_2, env=env)
 
 
 def main() -> None:
@@ -144,10 +161,11 @@ def main() -> None:
     # The Python that made the environment is the one to use, whatever else uv might find or fetch.
     env |= {"UV_PYTHON": str(venv / "bin/python"), "UV_PYTHON_DOWNLOADS": "never"}
     if sys.argv[2:] == ["--lock"]:
-        run(uv, "lock", "--no-config", env=without_registry(env))
-    else:
-        print(f"Installing into {sys.argv[1]} ...", flush=True)
-        install(uv, venv, env)
+        lock(uv, env)
+        return
+    print(f"Installing into {sys.argv[1]} ...", flush=True)
+    requirements = AIRFLOW_2 if sys.argv[2:] == ["--airflow2"] else export(uv, venv, env)
+    install(uv, venv, requirements, env)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,298 @@
+"""One DAG run in a process of its own, by `dag.test()`, and what became of it.
+
+Airflow is not imported into the process of the tests: it is slow to import, has one configuration
+per process, and warns. What a run left behind is read from its SQLite file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from penstock_testkit.airflow import run_dag
+from penstock_testkit.airflow.environment import environment
+from penstock_testkit.airflow.migrated import airflow_version, sqlite_template
+
+UNMAPPED = -1
+
+
+class DagTestError(RuntimeError):
+    """A DAG could not be run at all; the message ends with what was printed."""
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """What became of one task instance."""
+
+    task_id: str
+    map_index: int
+    """-1 where the task is not mapped."""
+    state: str | None
+    """``success``, ``failed``, ``skipped``, ``upstream_failed``, ...; None: not begun."""
+    try_number: int
+    rendered_map_index: str | None
+    """The name of the mapped task instance in the grid."""
+    duration: float | None
+    """In seconds, of the last try."""
+    rendered_fields: dict[str, Any]
+    """The templated fields as they are shown in the web interface."""
+    xcoms: dict[str, Any]
+    """By key, as JSON."""
+    log: str = field(repr=False)
+    """What was printed and logged while it ran, of all its tries."""
+
+    @property
+    def value(self) -> Any:
+        """What `execute` returned, as JSON; None if nothing."""
+        return self.xcoms.get("return_value")
+
+
+@dataclass(frozen=True)
+class AssetEvent:
+    """An asset was updated."""
+
+    uri: str
+    task_id: str | None
+    map_index: int | None
+    extra: dict[str, Any]
+    partition_key: str | None
+
+
+@dataclass(frozen=True)
+class DagRunResult:
+    """What became of a DAG run."""
+
+    run_id: str
+    state: str
+    """``success`` or ``failed``."""
+    tasks: list[TaskRun]
+    """In the order of task id and map index."""
+    asset_events: list[AssetEvent]
+    output: str = field(repr=False)
+    """Everything that was printed and logged."""
+    database: Path = field(repr=False)
+    """The SQLite file with all of Airflow's tables."""
+
+    def task(self, task_id: str, map_index: int = UNMAPPED) -> TaskRun:
+        """One task instance.
+
+        Raises:
+            LookupError: there is none; the message lists what there is.
+        """
+        for task in self.tasks:
+            if (task.task_id, task.map_index) == (task_id, map_index):
+                return task
+        raise LookupError(f"no task instance {task_id}[{map_index}] in {self.states}")
+
+    def mapped(self, task_id: str) -> list[TaskRun]:
+        """All instances of a mapped task, by map index."""
+        return [task for task in self.tasks if task.task_id == task_id]
+
+    @property
+    def states(self) -> dict[str, str | None]:
+        """States by task id, of mapped ones with the index: ``copy[3]``."""
+        return {
+            task.task_id if task.map_index == UNMAPPED else f"{task.task_id}[{task.map_index}]": (
+                task.state
+            )
+            for task in self.tasks
+        }
+
+    def succeeded(self) -> Self:
+        """This result.
+
+        Raises:
+            AssertionError: the run's state is another; the message ends with all that was printed.
+        """
+        assert self.state == "success", f"{self.state}: {self.states}\n{self.output}"
+        return self
+
+
+class DagRunner:
+    """Runs DAGs one at a time, in one Airflow home with a metadata database of its own.
+
+    Parameters:
+        home: an empty folder.
+        python: the interpreter, which has Airflow 2.11 or 3.x; this one by default.
+        settings: of Airflow, by ``section.name``.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        python: Path | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.home = home
+        self.python = python or Path(sys.executable)
+        self.settings = dict(settings or {})
+        self.database = home / "airflow.db"
+        home.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(sqlite_template(self.python), self.database)
+
+    @property
+    def version(self) -> str:
+        """Airflow's, like ``2.11.2``."""
+        return airflow_version(self.python)
+
+    def run(
+        self,
+        file: Path,
+        dag_id: str,
+        *,
+        run_conf: Mapping[str, Any] | None = None,
+        logical_date: datetime | None = None,
+        connections: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float = 240,
+    ) -> DagRunResult:
+        """Run a DAG to its end.
+
+        Airflow reads every DAG file in the folder of `file`: keep that folder small.
+
+        Parameters:
+            run_conf: the run's conf.
+            logical_date: with a time zone; now by default.
+            connections: URLs by connection id.
+            env: more environment variables.
+            timeout: of the whole run, in seconds.
+
+        Raises:
+            DagTestError: the file cannot be imported, it has no such DAG, or the time is over.
+        """
+        answer = self.home / "answer.json"
+        answer.unlink(missing_ok=True)
+        request = {
+            "file": str(file),
+            "dag_id": dag_id,
+            "conf": run_conf,
+            "logical_date": None if logical_date is None else logical_date.isoformat(),
+        }
+        settings = {"database.sql_alchemy_conn": f"sqlite:///{self.database}", **self.settings}
+        command = [self.python, "-P", run_dag.__file__, json.dumps(request), answer]
+        code, output = _output_of(
+            [str(part) for part in command],
+            environment(self.home, file.parent, settings, connections or {}) | dict(env or {}),
+            timeout,
+        )
+        if not answer.exists():
+            why = f"not done after {timeout:g} s" if code is None else f"ended with {code}"
+            raise DagTestError(f"{file}: {dag_id}: {why}\n{output}")
+        return self._result(dag_id, output=output, **json.loads(answer.read_text()))
+
+    def _result(self, dag_id: str, *, run_id: str, state: str, output: str) -> DagRunResult:
+        with closing(sqlite3.connect(self.database)) as connection:
+            connection.row_factory = sqlite3.Row
+            tasks = list(_tasks(connection, dag_id, run_id, output))
+            events = list(_asset_events(connection, dag_id, run_id))
+        return DagRunResult(run_id, state, tasks, events, output, self.database)
+
+
+def _output_of(command: list[str], env: dict[str, str], timeout: float) -> tuple[int | None, str]:
+    """The exit code, None where the time was over, and what was printed."""
+    process = subprocess.Popen(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, process.communicate()[0]
+    finally:
+        # A test that is interrupted leaves no process behind.
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _tasks(
+    connection: sqlite3.Connection, dag_id: str, run_id: str, output: str
+) -> Iterator[TaskRun]:
+    fields = _by_task(connection, "rendered_task_instance_fields", dag_id, run_id)
+    xcoms = _by_task(connection, "xcom", dag_id, run_id)
+    logs = _logs(output)
+    found = connection.execute(
+        "SELECT task_id, map_index, state, try_number, rendered_map_index, duration"
+        " FROM task_instance WHERE (dag_id, run_id) = (?, ?) ORDER BY task_id, map_index",
+        (dag_id, run_id),
+    )
+    for row in found:
+        key = (row["task_id"], row["map_index"])
+        rendered = [_json(one["rendered_fields"]) for one in fields.get(key, [])]
+        yield TaskRun(
+            **row,
+            rendered_fields=rendered[0] if rendered else {},
+            xcoms={one["key"]: _json(one["value"]) for one in xcoms.get(key, [])},
+            log=logs.get(key, ""),
+        )
+
+
+def _by_task(
+    connection: sqlite3.Connection, table: str, dag_id: str, run_id: str
+) -> dict[tuple[str, int], list[sqlite3.Row]]:
+    """The rows of a table that has some for each task instance."""
+    rows: dict[tuple[str, int], list[sqlite3.Row]] = {}
+    query = f"SELECT * FROM {table} WHERE (dag_id, run_id) = (?, ?)"
+    for row in connection.execute(query, (dag_id, run_id)):
+        rows.setdefault((row["task_id"], row["map_index"]), []).append(row)
+    return rows
+
+
+def _asset_events(connection: sqlite3.Connection, dag_id: str, run_id: str) -> Iterator[AssetEvent]:
+    columns = {row["name"] for row in connection.execute("PRAGMA table_info(asset_event)")}
+    # Airflow 2 calls them datasets.
+    word = "asset" if columns else "dataset"
+    found = connection.execute(
+        f"SELECT e.*, a.uri FROM {word}_event AS e JOIN {word} AS a ON a.id = e.{word}_id"
+        " WHERE (source_dag_id, source_run_id) = (?, ?) ORDER BY e.id",
+        (dag_id, run_id),
+    )
+    for row in found:
+        yield AssetEvent(
+            uri=row["uri"],
+            task_id=row["source_task_id"],
+            map_index=row["source_map_index"],
+            extra=_json(row["extra"]),
+            partition_key=row["partition_key"] if "partition_key" in columns else None,
+        )
+
+
+def _json(stored: Any) -> Any:
+    """SQLite makes a number of what looks like one."""
+    return json.loads(stored) if isinstance(stored, str | bytes) else stored
+
+
+def _logs(output: str) -> dict[tuple[str, int], str]:
+    """What was printed between the lines with which `dag.test()` begins and ends a task."""
+    logs: dict[tuple[str, int], str] = {}
+    edge = re.compile(r"\[DAG TEST\] (starting|end task) task_id=(\S+) map_index=(-?\d+)")
+    key: tuple[str, int] | None = None
+    for line in output.splitlines(keepends=True):
+        found = edge.search(line)
+        if found and found[1] == "starting":
+            key = (found[2], int(found[3]))
+        elif found:
+            key = None
+        elif key is not None:
+            logs[key] = logs.get(key, "") + line
+    return logs

@@ -1,0 +1,80 @@
+"""Airflow for the tests of this folder, and two databases to copy between."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock_testkit.airflow import DagRunner, locked
+
+ROOT = Path(__file__).resolve().parents[2]
+AIRFLOW_2 = ROOT / ".venv-airflow2"
+LAST_PYTHON_OF_AIRFLOW_2 = (3, 12)
+
+DagFile = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def airflow_2() -> Path:
+    """The Python of an environment with Airflow 2.11, which is made if it is missing."""
+    if sys.version_info[:2] > LAST_PYTHON_OF_AIRFLOW_2:
+        pytest.skip(
+            f"Airflow 2.11 has no release for Python {sys.version_info[0]}.{sys.version_info[1]}"
+        )
+    python, ready = AIRFLOW_2 / "bin/python", AIRFLOW_2 / ".ready"
+    made_of = hashlib.sha256()
+    for path in (
+        "tests/airflow/airflow2-requirements.txt",
+        "core/pyproject.toml",
+        "airflow_provider/pyproject.toml",
+    ):
+        made_of.update((ROOT / path).read_bytes())
+    # pytest-xdist has a session of its own in each worker.
+    with locked(ROOT / ".venv/.airflow2-lock"):
+        if not ready.exists() or ready.read_text() != made_of.hexdigest():
+            ready.unlink(missing_ok=True)
+            made = subprocess.run(
+                [sys.executable, "scripts/bootstrap.py", AIRFLOW_2.name, "--airflow2"],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            if made.returncode:
+                pytest.skip(f"no environment with Airflow 2: {made.stdout.strip()[-2000:]}")
+            ready.write_text(made_of.hexdigest())
+    return python
+
+
+@pytest.fixture
+def dag_runner(tmp_path: Path) -> DagRunner:
+    """Runs DAGs in an Airflow home that is this test's alone, with `dag.test()`."""
+    return DagRunner(tmp_path / "airflow")
+
+
+@pytest.fixture(params=["3", "2"], ids=["airflow3", "airflow2"])
+def any_dag_runner(request: pytest.FixtureRequest, tmp_path: Path) -> DagRunner:
+    """As `dag_runner`, once with this environment's Airflow and once with Airflow 2.11."""
+    python = request.getfixturevalue("airflow_2") if request.param == "2" else None
+    return DagRunner(tmp_path / "airflow", python)
+
+
+@pytest.fixture
+def dag_file(tmp_path: Path) -> DagFile:
+    """Writes the text of a DAG file into a folder of its own; returns its path."""
+
+    def write(text: str) -> Path:
+        folder = tmp_path / "dags"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"dag_file_{len(list(folder.iterdir()))}.py"
+        path.write_text(text)
+        return path
+
+    return write
