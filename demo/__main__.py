@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from demo import proof, scene
+from demo import flow, proof, scene
 from demo.scene import Scene
 from demo.stage import Stage
 from penstock_testkit import PostgresServer
@@ -34,6 +34,7 @@ def main() -> int:
         fail_once(stage, set_up)
         before = fail_for_good(stage, set_up)
         go_on(stage, set_up, before)
+        flow.run(stage, set_up)
         prove(stage, set_up)
     summarise(stage, time.monotonic() - begun)
     return 0 if stage.good else 1

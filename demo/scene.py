@@ -14,16 +14,16 @@ TABLES = ("lineitem", "orders")
 
 # A sequence remembers: nextval is not rolled back with the transaction that called it.
 FAIL_ONCE = """\
-CREATE SEQUENCE demo_seen;
-CREATE FUNCTION demo_fail_once() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE SEQUENCE demo_seen_{table};
+CREATE FUNCTION demo_fail_once_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF nextval('demo_seen') = 1 THEN
+    IF nextval('demo_seen_{table}') = 1 THEN
         RAISE serialization_failure USING MESSAGE = 'not now: the demo refuses this order once';
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER demo_fail_once BEFORE INSERT ON lineitem FOR EACH ROW
-    WHEN (NEW.l_orderkey = {order}) EXECUTE FUNCTION demo_fail_once()"""
+CREATE TRIGGER demo_fail_once BEFORE INSERT ON {table} FOR EACH ROW
+    WHEN (NEW.{key} = {order}) EXECUTE FUNCTION demo_fail_once_{table}()"""
 
 REFUND = "UPDATE orders SET o_totalprice = -o_totalprice WHERE o_orderkey = {order}"
 ADD_RULE = "ALTER TABLE orders ADD CONSTRAINT no_refunds CHECK (o_totalprice >= 0)"
@@ -49,6 +49,10 @@ class Scene:
     def on_target(self, statement: str) -> None:
         _execute(self.target, statement)
 
+    def refuse_an_order_once(self) -> None:
+        """Set the trap of the first table on the second one too."""
+        self.on_target(FAIL_ONCE.format(table="orders", key="o_orderkey", order=self.refused_once))
+
 
 def start(server: PostgresServer) -> str:
     """Make the database `shop` on a server. Returns its URL."""
@@ -61,7 +65,7 @@ def build(source: str, target: str) -> Scene:
     rows = tpch.load(source, TABLES, SCALE, primary_keys=True)
     tpch.create(target, TABLES)
     refused_once, refund = _order_near(source, 0.35), _order_near(source, 0.45)
-    _execute(target, FAIL_ONCE.format(order=refused_once))
+    _execute(target, FAIL_ONCE.format(table="lineitem", key="l_orderkey", order=refused_once))
     _execute(source, REFUND.format(order=refund))
     _execute(target, ADD_RULE)
     return Scene(source, target, rows, refused_once, refund)

@@ -3,8 +3,8 @@
     airflow backfill create --dag-id backfill --from-date 1995-01-01 --to-date 1995-12-31 \\
         --max-active-runs 2
 
-Every month is a run of the DAG. Its rows replace what the target has of that month, so a month that is
-backfilled again, with `--reprocess-behavior completed` for instance, is there once all the same.
+Every month is a run of the DAG. Its rows replace what the target has of that month, so a month that
+is backfilled again, with `--reprocess-behavior completed` for instance, is there once all the same.
 """
 
 from datetime import datetime, timedelta

@@ -1,8 +1,9 @@
 """A full refresh that readers never see half of.
 
-The rows go into a new table beside the old one, by partitions that all read one snapshot of the source.
-`verify` compares both sides while the snapshot is still held, builds the indexes, and renames the new
-table into the place of the old one. If anything fails before that, the old table stays.
+The rows go into a new table beside the old one, by partitions that all read one snapshot of the
+source. `verify` compares both sides while the snapshot is still held, builds the indexes, and
+renames the new table into the place of the old one. If anything fails before that, the old table
+stays.
 """
 
 from datetime import datetime, timedelta

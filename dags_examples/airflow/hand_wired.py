@@ -1,7 +1,7 @@
 """The operators, wired by hand: the copies of each partition have a pool of their own.
 
-This is what `copy_table` does. Wired by hand, a task of yours can come between: here one that looks at
-the plan, and ends the DAG's run where it is larger than it should be.
+This is what `copy_table` does. Wired by hand, a task of yours can come between: here one that looks
+at the plan, and ends the DAG's run where it is larger than it should be.
 """
 
 from datetime import datetime

@@ -1,8 +1,8 @@
 """Every night, yesterday's orders replace what the target has of that day.
 
-Each window of an hour, or whatever `interval` says, is a mapped task of its own: it deletes the rows
-of its window in the target and loads them again, in one transaction. Run again, for one window or for
-the whole day, the target is the same.
+Each range of the key is a mapped task of its own: it deletes what the target has of that day and
+range, and loads it again, in one transaction. Run again, for one range or for the whole day, the
+target is the same.
 """
 
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ with DAG(
         table="public.orders",
         mode="replace",
         strategy="range",
-        key="o_orderdate",
+        key="o_orderkey",
         where=(
             "o_orderdate >= '{{ data_interval_start | ds }}' "
             "AND o_orderdate < '{{ data_interval_end | ds }}'"

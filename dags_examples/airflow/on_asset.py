@@ -1,7 +1,7 @@
 """A copy that begins when somebody says that the source is ready, and says itself when it is done.
 
-`source_is_ready` stands for whatever fills the source. `report` stands for whatever reads the target:
-its asset event carries the rows, the partitions and the id of the run.
+`source_is_ready` stands for whatever fills the source. `report` stands for whatever reads the
+target: its asset event carries the rows, the partitions and the id of the run.
 """
 
 from datetime import datetime

@@ -201,7 +201,7 @@ def _cut(
 def _windows(
     spec: CopySpec, choice: Choice, source: SourceCatalog, key: Key
 ) -> tuple[tuple[Bound, ...], str]:
-    """Starts of windows, of the interval that was asked for or of one that fits, and their origin."""
+    """Starts of windows, as wide as asked for or as fits, and their origin."""
     most = planning.MOST_PARTITIONS
     if spec.interval is not None:
         return source.windows(spec.relation, key, spec.interval, spec.where, most)
