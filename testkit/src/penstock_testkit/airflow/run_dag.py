@@ -20,12 +20,7 @@ def main() -> None:
     file = Path(request["file"])
     # Imported by its name, so that a trigger which it defines can be found by its class path.
     sys.path.insert(0, str(file.parent))
-    module = importlib.import_module(file.stem)
-    dags: dict[str, Any] = {
-        value.dag_id: value
-        for value in vars(module).values()
-        if type(value).__name__ == "DAG" and hasattr(value, "dag_id")
-    }
+    dags = dags_of(file.stem)
     if request["dag_id"] not in dags:
         raise SystemExit(f"{file}: found no DAG {request['dag_id']!r}, found {sorted(dags)}")
     dag = dags[request["dag_id"]]
@@ -39,6 +34,21 @@ def main() -> None:
         options[name] = datetime.fromisoformat(request["logical_date"])
     run = dag.test(**options)
     answer.write_text(json.dumps({"run_id": run.run_id, "state": str(run.state)}))
+
+
+def dags_of(module: str) -> dict[str, Any]:
+    """The DAGs of a module, those too that no variable holds."""
+    try:
+        from airflow.sdk.definitions._internal.contextmanager import (  # noqa: PLC0415
+            DagContext,
+        )
+    except ImportError:
+        from airflow.models.dag import DagContext  # type: ignore[no-redef]  # noqa: PLC0415
+    DagContext.current_autoregister_module_name = module
+    held = vars(importlib.import_module(module)).values()
+    found = [value for value in held if type(value).__name__ == "DAG"]
+    found += [dag for dag, _ in DagContext.autoregistered_dags]
+    return {dag.dag_id: dag for dag in found}
 
 
 if __name__ == "__main__":
