@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.display import Narrator, Tally, error_lines
-from penstock.events import Event, Failed, Finished, Retrying
+from penstock.events import Event, Failed, Finished, Planned, Retrying
 from penstock.tables import make_console, print_report
 
 SLOWEST = 10
@@ -35,6 +35,8 @@ def narrate(
         if isinstance(event, Failed):
             failed[event.run_id, event.partition_id] = lines
             lines = ()
+        elif isinstance(event, Planned) and only:
+            lines = lines[:1]  # the reasons were told where the run was planned
         elif isinstance(event, Retrying):
             lines = (*failed.pop((event.run_id, event.partition_id), ()), *lines)
         for line in lines:
