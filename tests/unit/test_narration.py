@@ -1,0 +1,135 @@
+"""What orchestrators show: lines of an execution, and one report of many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock import failure_text, narrate, report_text, together
+from penstock.events import (
+    Committed,
+    Event,
+    Failed,
+    Finished,
+    Opened,
+    PartitionFailure,
+    PartitionTiming,
+    Planned,
+    Retrying,
+)
+
+RUN = "orders-1"
+MOVED: Mapping[str, Any] = {
+    "rows": 10,
+    "bytes": 1_000,
+    "seconds": 2.0,
+    "wait_source": 0.5,
+    "wait_target": 1.0,
+}
+LOST = {"error": "TransientError", "message": "the connection was lost", "transient": True}
+BAD = {"error": "PermanentError", "message": "a bad row", "transient": False, "sqlstate": "22P02"}
+
+
+def planned() -> Planned:
+    return Planned(
+        run_id=RUN,
+        strategy="ctid",
+        reasons=("because of this",),
+        partitions=2,
+        committed=0,
+        rows=20,
+        bytes=2_000,
+        fingerprint="f",
+        degree=1,
+        seconds=0.1,
+    )
+
+
+def of_attempt(attempt: int) -> Mapping[str, Any]:
+    return {"run_id": RUN, "partition_id": "p0001", "attempt": attempt, "pid": 1}
+
+
+def finished(**values: Any) -> Finished:
+    made = Finished(
+        run_id=RUN,
+        status="partial",
+        partitions=2,
+        committed=1,
+        attempts=1,
+        rows=10,
+        bytes=1_000,
+        seconds=2.5,
+        wait_source=0.5,
+        wait_target=1.0,
+        busy=2.0,
+        degree=1,
+        snapshots=1,
+        timings=(PartitionTiming(partition_id="p0001", label="blocks [0, 1)", attempt=1, **MOVED),),
+    )
+    return replace(made, **values)
+
+
+def lines(*events: Event, only: int = 0) -> list[str]:
+    said: list[str] = []
+    assert tuple(narrate(events, said.append, only)) == events
+    return said
+
+
+def test_a_failure_that_is_retried_is_told_with_the_retry() -> None:
+    said = lines(
+        planned(),
+        Opened(**of_attempt(1), label="blocks [0, 1)"),
+        Failed(**of_attempt(1), error=LOST),
+        Retrying(run_id=RUN, partition_id="p0001", attempt=2, delay=1.0),
+        Opened(**of_attempt(2), label="blocks [0, 1)"),
+        Committed(**of_attempt(2), **MOVED),
+    )
+    assert said[1] == "    because of this"
+    assert [line.split(":")[0].strip() for line in said[2:]] == [
+        "failed",
+        "the connection was lost",
+        "retrying",
+        "committed",
+    ]
+
+
+def test_the_last_failure_is_for_who_raises_it() -> None:
+    said = lines(planned(), Opened(**of_attempt(1), label=""), Failed(**of_attempt(1), error=BAD))
+    assert not [line for line in said if "bad row" in line]
+
+
+def test_reasons_are_told_where_the_plan_is_made() -> None:
+    assert len(lines(planned(), only=1)) == 1
+    assert len(lines(planned())) == 2
+
+
+def test_the_text_of_a_failure_names_the_partition_once() -> None:
+    failure = PartitionFailure(partition_id="p0002", label="blocks [1, 2)", attempts=1, error=BAD)
+    text = failure_text(finished(status="failed", failures=(failure,)))
+    assert text.startswith("partition p0002 (blocks [1, 2)): [22P02]")
+    assert text.count("a bad row") == 1
+    assert failure_text(finished(error=LOST)) == "the connection was lost"
+    assert failure_text(finished()) == ""
+
+
+def test_executions_are_summed_and_the_last_one_says_how_the_run_stands() -> None:
+    slow = PartitionTiming(partition_id="p0002", label="", attempt=3, **{**MOVED, "seconds": 9.0})
+    last = finished(status="done", committed=2, attempts=0, rows=0, bytes=0, timings=())
+    whole = together(
+        [finished(), finished(attempts=3, timings=(slow,)), last], seconds=7.0, degree=2
+    )
+    assert (whole.status, whole.committed, whole.degree, whole.seconds) == ("done", 2, 2, 7.0)
+    assert (whole.attempts, whole.rows, whole.bytes) == (4, 20, 2_000)
+    assert (whole.wait_source, whole.wait_target, whole.busy) == (1.5, 3.0, 6.0)
+    assert [timing.partition_id for timing in whole.timings] == ["p0002", "p0001"]
+    assert whole.inserted is None
+    upsert = together([finished(inserted=3, updated=2), finished()], seconds=1.0, degree=1)
+    assert (upsert.inserted, upsert.updated) == (3, 2)
+
+
+def test_a_report_says_how_to_go_on_only_where_the_run_is_not_done() -> None:
+    text = report_text(finished(), "clear what failed")
+    assert "1 of 2 committed" in text
+    assert "clear what failed" in text
+    assert "clear what failed" not in report_text(finished(status="done", committed=2), "clear")
