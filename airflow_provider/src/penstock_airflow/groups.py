@@ -66,6 +66,7 @@ def copy_table(
     if degree < 1:
         raise UsageError(f"degree: expected at least 1 mapped task at once, found {degree!r}")
     options.setdefault("snapshot", _default_snapshot(options))
+    options["degree"] = degree  # planning makes some partitions for each stream
     target_table = options.get("target_table") or options.get("table")
     if group_id is None:
         group_id = str(target_table or "copy").replace(".", "_").replace('"', "")
@@ -92,6 +93,7 @@ def copy_table(
             **ends,
             control_schema=schema,
             recopy=recopy,
+            attempts=options.get("attempts", 1),
             await_snapshot=await_snapshot,
             **of_tasks,
             **of_copies,
