@@ -1,4 +1,4 @@
-"""Run one command and everything that it leaves behind, and end all of that when the parent is gone.
+"""Run one command, adopt what it leaves behind, and end all of that when the parent is gone.
 
 Usage: ``python -I -S family.py PARENT_PID COMMAND...``, with a pipe as stdin that the parent keeps
 open. The command's process id is written to stdout; what it prints goes to stderr. When the pipe

@@ -181,7 +181,7 @@ class Run:
             try:
                 task = self.task(task_id, map_index)
             except RestError as error:
-                if error.status != 404:  # noqa: PLR2004
+                if error.status != 404:
                     raise
                 return None
             return task if task.state in states and task.try_number >= try_number else None
@@ -236,9 +236,7 @@ class Run:
         answer = self.rest.get(path, map_index=map_index, full_content="true")
         return "\n".join(map(_line, answer["content"]))
 
-    def xcom(
-        self, task_id: str, map_index: int = UNMAPPED, *, key: str = "return_value"
-    ) -> Any:
+    def xcom(self, task_id: str, map_index: int = UNMAPPED, *, key: str = "return_value") -> Any:
         """A value that a task instance pushed.
 
         Raises:
@@ -256,9 +254,7 @@ class Run:
     def asset_events(self) -> list[dict[str, Any]]:
         """The asset events that this run's tasks emitted."""
         events = self.rest.get("/assets/events", source_dag_id=self.dag_id, limit=100)
-        return [
-            event for event in events["asset_events"] if event["source_run_id"] == self.run_id
-        ]
+        return [event for event in events["asset_events"] if event["source_run_id"] == self.run_id]
 
     def _path(self, task_id: str, map_index: int) -> str:
         mapped = "" if map_index == UNMAPPED else f"/{map_index}"
@@ -285,8 +281,15 @@ def until(ask: Callable[[], T | None], timeout: float, otherwise: Callable[[], s
 
 
 def _task_instance(raw: dict[str, Any]) -> TaskInstance:
-    names = ("task_id", "map_index", "state", "try_number", "pid", "rendered_map_index")
-    return TaskInstance(*(raw.get(name) for name in names), raw=raw)
+    return TaskInstance(
+        task_id=raw["task_id"],
+        map_index=raw["map_index"],
+        state=raw["state"],
+        try_number=raw["try_number"],
+        pid=raw["pid"],
+        rendered_map_index=raw.get("rendered_map_index"),
+        raw=raw,
+    )
 
 
 def _line(entry: Any) -> str:

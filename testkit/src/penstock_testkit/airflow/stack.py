@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -68,7 +67,7 @@ class Component:
 
     @property
     def running(self) -> bool:
-        return self._process is not None and self._process.is_running()
+        return self._process.is_running() if self._process is not None else False
 
     def start(self) -> None:
         """Start it. Running, do nothing."""
@@ -93,9 +92,8 @@ class Component:
         """Ask it to end with SIGTERM, and end what is left of it with SIGKILL."""
         if self.running:
             self.process.terminate()
-            deadline = time.monotonic() + timeout
-            while self.running and time.monotonic() < deadline:
-                time.sleep(0.05)
+            with contextlib.suppress(psutil.TimeoutExpired):
+                self.process.wait(timeout)
         self.close()
 
     def kill(self) -> None:
@@ -104,9 +102,8 @@ class Component:
 
     def kill_alone(self) -> None:
         """End its own process with SIGKILL; its children live on if they want to."""
-        self.process.send_signal(signal.SIGKILL)
-        while self.running:
-            time.sleep(0.01)
+        self.process.kill()
+        self.process.wait(30)
 
     def close(self) -> None:
         """End all that was ever started, at once."""
@@ -208,7 +205,11 @@ class AirflowStack:
 
         until(there, timeout, lambda: f"no DAG {dag_id}\n{self.log_tails('dag-processor')}")
         if unpause:
-            self.rest.call("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": False})
+            self.unpause(dag_id)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a DAG's runs run; one whose file defines several has to be told for each."""
+        self.rest.call("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": False})
 
     def trigger(
         self,
@@ -235,6 +236,43 @@ class AirflowStack:
         answer = self.rest.get(f"/dags/{quote(dag_id)}/dagRuns", order_by="run_after", limit=100)
         return [Run(self.rest, dag_id, run["dag_run_id"]) for run in answer["dag_runs"]]
 
+    def backfill(
+        self,
+        dag_id: str,
+        first: str,
+        last: str,
+        *,
+        reprocess: Literal["none", "completed", "failed"] = "none",
+        max_active_runs: int = 2,
+    ) -> list[Run]:
+        """Create runs with ``airflow backfill create``. Returns those of the dates, by date.
+
+        Parameters:
+            first: like ``2026-01-31``.
+            last: the same, included.
+            reprocess: what to do where there is a run already.
+
+        Raises:
+            ServerError: the command failed; the message is what it said.
+            TimeoutError: an earlier one of the DAG is not over.
+        """
+
+        def alone() -> bool | None:
+            found = self.rest.get("/backfills", dag_id=dag_id)["backfills"]
+            return None if any(one["completed_at"] is None for one in found) else True
+
+        # The scheduler sees only every 30 seconds that one is over.
+        until(alone, 180, lambda: f"an earlier backfill of {dag_id} is not over")
+        dates = ["--from-date", first, "--to-date", last]
+        how = ["--reprocess-behavior", reprocess, "--max-active-runs", str(max_active_runs)]
+        done = self.cli("backfill", "create", "--dag-id", dag_id, *dates, *how)
+        if done.returncode:
+            raise ServerError(f"airflow backfill create: {done.returncode}\n{done.stderr}")
+        query = {"logical_date_gte": f"{first}T00:00:00Z", "logical_date_lte": f"{last}T23:59:59Z"}
+        path = f"/dags/{quote(dag_id)}/dagRuns"
+        answer = self.rest.get(path, order_by="logical_date", limit=100, **query)
+        return [Run(self.rest, dag_id, run["dag_run_id"]) for run in answer["dag_runs"]]
+
     def set_connection(self, conn_id: str, url: str) -> None:
         """Store a connection, in place of one of the same id."""
         parts = urlsplit(url)
@@ -252,7 +290,7 @@ class AirflowStack:
         try:
             self.rest.call("PATCH", f"/connections/{quote(conn_id)}", body)
         except RestError as error:
-            if error.status != 404:  # noqa: PLR2004
+            if error.status != 404:
                 raise
             self.rest.call("POST", "/connections", body)
 
@@ -366,6 +404,9 @@ class AirflowStack:
             "scheduler.scheduler_heartbeat_sec": 1,
             "scheduler.task_instance_heartbeat_timeout": 30,
             "triggerer.job_heartbeat_sec": 1,
+            "triggerer.triggerer_health_check_threshold": 10,
+            # How soon a task learns that it was marked, and how soon its end is noticed.
+            "workers.min_heartbeat_interval": 1,
             **self._given,
         }
 
@@ -374,8 +415,8 @@ class AirflowStack:
 
         def make(path: Path) -> None:
             migrate(PYTHON, self.home, settings)
-            dump = [self.metadata.bin("pg_dump"), "--dbname", self.metadata.url, "--file", path]
-            subprocess.run(dump, check=True)
+            dump = [str(self.metadata.bin("pg_dump")), "--dbname", self.metadata.url]
+            subprocess.run([*dump, "--file", str(path)], check=True)
 
         schema = kept(f"airflow-{airflow_version(PYTHON)}-postgresql.sql", make)
         options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
