@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from penstock_testkit.airflow import DagRunner, locked
+from penstock_testkit.airflow import AirflowStack, DagRunner, locked
 
 ROOT = Path(__file__).resolve().parents[2]
 AIRFLOW_2 = ROOT / ".venv-airflow2"
@@ -78,3 +78,17 @@ def dag_file(tmp_path: Path) -> DagFile:
         return path
 
     return write
+
+
+@pytest.fixture(scope="module")
+def local_stack() -> Iterator[AirflowStack]:
+    """A real Airflow with LocalExecutor, for the tests of one file."""
+    with AirflowStack("LocalExecutor") as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def celery_stack() -> Iterator[AirflowStack]:
+    """A real Airflow with CeleryExecutor and two workers, for the tests of one file."""
+    with AirflowStack("CeleryExecutor") as stack:
+        yield stack

