@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import Asset, AssetAlias
 
 from penstock import RunStatus, TableRef
-
-POSTGRESQL_PORT = 5432
+from penstock_airflow.places import place_of
 
 
 def alias_of(target_conn_id: str, target_table: str) -> AssetAlias:
@@ -26,13 +25,10 @@ def asset_of(target: str, status: RunStatus) -> Asset:
     Parameters:
         target: a URL; of it only host, port and database are told.
     """
-    parts = urlsplit(target)
+    place = place_of(target)
     table = TableRef.parse(status.run.spec["target_table"], "target_table")
-    path = "/".join(
-        quote(part, safe="") for part in (parts.path.strip("/"), table.schema, table.name)
-    )
-    place = f"{parts.hostname or 'localhost'}:{parts.port or POSTGRESQL_PORT}"
-    return Asset(uri=f"postgres://{place}/{path}")
+    path = "/".join(quote(part, safe="") for part in (place.database, table.schema, table.name))
+    return Asset(uri=f"{place.namespace}/{path}")
 
 
 def emit(

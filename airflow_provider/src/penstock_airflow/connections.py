@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import entry_points
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -13,10 +14,23 @@ from penstock import UsageError
 POSTGRESQL = ("postgres", "postgresql")
 # What Airflow's own PostgreSQL hook keeps among the extras, and libpq does not know.
 NOT_FOR_LIBPQ = frozenset(
-    {"cursor", "client_encoding", "sqlalchemy_scheme", "sqlalchemy_query", "enable_log_db_messages"}
+    {
+        "aws_conn_id",
+        "azure_oauth_scope",
+        "client_encoding",
+        "cluster-identifier",
+        "cursor",
+        "enable_log_db_messages",
+        "sqlalchemy_query",
+        "sqlalchemy_scheme",
+        "workgroup-name",
+    }
 )
 # Extras that stand for a token which some cloud's library has to fetch.
-TOKENS = ("iam", "azure_conn_id", "redshift")
+TOKENS = ("iam", "azure_conn_id", "redshift", "redshift-serverless")
+# Hosts that mean the same in a URL as they do alone; an IPv6 address goes into brackets there.
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 
 
 def connection_url(conn_id: str) -> str:
@@ -66,14 +80,14 @@ def _libpq_url(connection: Any, conn_id: str) -> str:
     if connection.password:
         user += f":{quote(connection.password, safe='')}"
     host = connection.host or ""
-    if host.startswith("/"):  # the folder of a Unix socket
-        parameters.setdefault("host", host)
-        host = ""
-    elif ":" in host and not host.startswith("["):
-        host = f"[{host}]"
-    place = f"{host}:{connection.port}" if connection.port and host else host
-    if connection.port and not host:
-        parameters.setdefault("port", str(connection.port))
+    port = str(connection.port or "")
+    place = ""
+    if _NAME.fullmatch(host) or _IPV6.fullmatch(host):
+        place = f"[{host}]" if ":" in host else host
+        place += f":{port}" if port else ""
+    else:  # the folder of a Unix socket; several hosts, all with this port; none
+        given = {"host": host.removeprefix("[").removesuffix("]"), "port": port}
+        parameters = {**{name: value for name, value in given.items() if value}, **parameters}
     database = quote(connection.schema or "", safe="")
     query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
     return f"postgresql://{user}{'@' if user else ''}{place}/{database}{query}"

@@ -8,13 +8,16 @@ from typing import Any
 import penstock
 from penstock_airflow.base import PenstockOperator
 from penstock_airflow.identity import clearings, recopies_partition
+from penstock_airflow.lineage import TellsLineage, Told
+from penstock_airflow.links import ReportLink
 from penstock_airflow.results import result_of
 
 AWAIT_SNAPSHOT = 180.0
 """Seconds. A triggerer that is started anew takes a minute until its triggers run again."""
+LABEL = "{{ task.partition['label'] }}"
 
 
-class CopyPartitionOperator(PenstockOperator):
+class CopyPartitionOperator(TellsLineage, PenstockOperator):
     """Copies some partitions of a run, each in a transaction of its own. Returns what it did.
 
     What is committed is left alone: a retry after that ends at once. `partial(...)` and
@@ -31,6 +34,7 @@ class CopyPartitionOperator(PenstockOperator):
 
     # Not `partition`: Airflow would render templates in data of the source.
     template_fields: Sequence[str] = ("source_conn_id", "target_conn_id")
+    operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,
@@ -42,13 +46,24 @@ class CopyPartitionOperator(PenstockOperator):
         await_snapshot: float = AWAIT_SNAPSHOT,
         **kwargs: Any,
     ) -> None:
-        kwargs.setdefault("map_index_template", "{{ task.partition['label'] }}")
         super().__init__(**kwargs)
         self.partition = partition
         self.recopy = recopy
         self.degree = degree
         self.attempts = attempts
         self.await_snapshot = await_snapshot
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """As every operator's; the grid shows partitions by their names.
+
+        Airflow reads that template from what is given here, never from the operator.
+        """
+        kwargs.setdefault("map_index_template", LABEL)
+        return super().partial(**kwargs)
+
+    def _told(self) -> Told:
+        return Told(self.partition["run_id"], self.partition["partitions"])
 
     def execute(self, context: Any) -> dict[str, Any]:
         partition = self.partition

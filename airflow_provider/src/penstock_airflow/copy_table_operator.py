@@ -10,11 +10,12 @@ from penstock import PenstockError, report_text
 from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.identity import begins_again, run_id_of
+from penstock_airflow.lineage import TellsLineage, Told
 from penstock_airflow.options import check, make_spec, split
 from penstock_airflow.results import ending_of
 
 
-class CopyTableOperator(PenstockOperator):
+class CopyTableOperator(TellsLineage, PenstockOperator):
     """Plans, copies and ends a run in one task, with several streams: for many small tables.
 
     A retry goes on with the run: it copies what is not committed.
@@ -54,14 +55,17 @@ class CopyTableOperator(PenstockOperator):
         self.options = options
         self.recopy = recopy
         self.outlet = outlet
+        self._run_id: str | None = None
+
+    def _told(self) -> Told:
+        return Told(self._run_id, options=self.options)
 
     def execute(self, context: Any) -> dict[str, Any]:
         ends = self._ends()
         again = begins_again(self.recopy, self.options.get("mode", "append"))
+        self._run_id = run_id_of(context, again=again)
         try:
-            spec = make_spec(
-                ends["source"], ends["target"], self.options, run_id_of(context, again=again)
-            )
+            spec = make_spec(ends["source"], ends["target"], self.options, self._run_id)
         except PenstockError as error:
             raise as_airflow(error) from None
         finished = self._follow(penstock.copy(spec))

@@ -88,7 +88,6 @@ def copy_table(
         )
         copy = CopyPartitionOperator.partial(
             task_id="copy",
-            map_index_template="{{ task.partition['label'] }}",
             max_active_tis_per_dagrun=degree,
             **ends,
             control_schema=schema,

@@ -14,8 +14,7 @@ _OURS = ("source", "target", "run_id")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
 _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _TEMPLATE = re.compile(r"\{\{|\{%")
-# Stands for what a template will say, where the text has to read as a name.
-_SOMETHING = "templated"
+_KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
 
 
 def split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -33,17 +32,27 @@ def check(options: Mapping[str, Any]) -> None:
     """
     known: dict[str, Any] = {}
     for name, value in options.items():
-        if isinstance(value, str) and not _TEMPLATE.search(value):
+        if not _is_open(value):
             known[name] = value
-        elif isinstance(value, str) and name in ("mode", "strategy", "snapshot", "verify"):
-            return  # what goes with what depends on it
-        elif isinstance(value, str):
-            known[name] = _SOMETHING
-        elif value is None or isinstance(value, bool | int | float | list | tuple):
-            known[name] = value
+        elif _KINDS[name] in ("str", "bool") and name != "control_schema":
+            return  # one of a few: what goes with what depends on it
         else:
-            known[name] = _SOMETHING  # an XComArg, known at run time
+            known[name] = _stand_in(name)
     make_spec("env:SOURCE", "env:TARGET", known)
+
+
+def _is_open(value: Any) -> bool:
+    """Whether it is known at run time only: a template, or what another task returns."""
+    if isinstance(value, str):
+        return _TEMPLATE.search(value) is not None
+    return hasattr(value, "resolve")
+
+
+def _stand_in(name: str) -> str:
+    """A value that the option could have."""
+    if _KINDS[name].startswith(("int", "float")):
+        return "1"
+    return "some.table" if name in ("table", "target_table") else "something"
 
 
 def make_spec(

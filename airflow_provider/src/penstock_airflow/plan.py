@@ -39,9 +39,11 @@ class PlanCopyOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if partitions_per_task < 1:
+        # Callers are seldom type-checked.
+        if not isinstance(partitions_per_task, int) or partitions_per_task < 1:  # type: ignore[redundant-expr]
             raise UsageError(
-                f"partitions_per_task: expected at least 1, found {partitions_per_task}"
+                "partitions_per_task: expected a whole number, at least 1; found "
+                f"{partitions_per_task!r}"
             )
         self.target_conn_id = target_conn_id
         self.run_id = run_id

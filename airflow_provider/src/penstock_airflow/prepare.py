@@ -9,6 +9,7 @@ import penstock
 from penstock import PenstockError
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.identity import begins_again, run_id_of
+from penstock_airflow.links import ReportLink
 from penstock_airflow.options import check, make_spec, split
 
 
@@ -29,6 +30,7 @@ class PrepareCopyOperator(PenstockOperator):
     """
 
     template_fields: Sequence[str] = ("options", "source_conn_id", "target_conn_id")
+    operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+_NAME = "Penstock"
+_PACKAGE = "penstock_airflow"
+_OPERATORS = ("prepare", "plan", "copy_partition", "verify", "copy_table_operator", "hold")
+
 
 def get_provider_info() -> dict[str, Any]:
-    """The entry point of the group ``apache_airflow_provider``."""
+    """The entry point of the group ``apache_airflow_provider``.
+
+    Imports nothing of Airflow: every command of Airflow's asks.
+    """
     return {
         "package-name": "airflow-provider-penstock",
-        "name": "Penstock",
+        "name": _NAME,
         "description": "Copies big tables: one mapped task per partition, each retried alone.",
+        "integrations": [{"integration-name": _NAME, "tags": ["software"]}],
+        "operators": [
+            {
+                "integration-name": _NAME,
+                "python-modules": [f"{_PACKAGE}.{module}" for module in _OPERATORS],
+            }
+        ],
+        "triggers": [
+            {"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.trigger"]},
+        ],
+        "extra-links": [f"{_PACKAGE}.links.ReportLink", f"{_PACKAGE}.links.PartitionsLink"],
     }

@@ -11,12 +11,14 @@ from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator
 from penstock_airflow.connections import connection_url
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
+from penstock_airflow.lineage import TellsLineage, Told
+from penstock_airflow.links import PartitionsLink
 from penstock_airflow.results import ending_of, executions
 
 GO_ON = "clear the partitions that failed; what is committed is left alone"
 
 
-class VerifyCopyOperator(PenstockOperator):
+class VerifyCopyOperator(TellsLineage, PenstockOperator):
     """Proves that every partition is committed, ends the run, and writes its report to the log.
 
     What the run was told to compare (`verify="counts"` or `"checksums"`) is compared here; then
@@ -33,6 +35,7 @@ class VerifyCopyOperator(PenstockOperator):
     """
 
     template_fields: Sequence[str] = ("run_id", "copied", "source_conn_id", "target_conn_id")
+    operator_extra_links = (PartitionsLink(),)
 
     def __init__(
         self,
@@ -54,6 +57,9 @@ class VerifyCopyOperator(PenstockOperator):
         self.degree = degree
         self.await_snapshot = await_snapshot
         self.outlet = outlet
+
+    def _told(self) -> Told:
+        return Told(self.run_id)
 
     def execute(self, context: Any) -> dict[str, Any]:
         finished = self._follow(

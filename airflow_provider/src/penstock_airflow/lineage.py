@@ -1,0 +1,187 @@
+"""What OpenLineage is told: the tables that a task reads and writes, their columns, its rows.
+
+It is asked for only where Airflow's OpenLineage provider is installed and switched on, and costs a
+look into the target's control tables. Nothing here fails a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import penstock
+from penstock import PenstockError, RunStatus, TableRef
+from penstock_airflow.connections import connection_url
+from penstock_airflow.places import Place, place_of
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.openlineage.facet import (
+        SchemaDatasetFacet,
+        SchemaDatasetFacetFields,
+    )
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an operator knows of its copy."""
+
+    run_id: str | None
+    """None while there is no run."""
+    partitions: Collection[str] | None = None
+    """Ids of those that the task copies; None: all."""
+    options: Mapping[str, Any] | None = None
+    """Of the copy, for as long as there is no run."""
+
+
+class TellsLineage:
+    """For operators: the methods that the OpenLineage provider looks for."""
+
+    source_conn_id: str
+    target_conn_id: str
+    control_schema: str
+    log: Any
+
+    def _told(self) -> Told:
+        raise NotImplementedError
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
+        return self._lineage(counted=False)
+
+    def get_openlineage_facets_on_complete(self, ti: Any) -> OperatorLineage[Any, Any] | None:
+        return self._lineage(counted=True)
+
+    def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage[Any, Any] | None:
+        # Without this method a failure would be told as on_complete tells a success.
+        return self._lineage(counted=False)
+
+    def _lineage(self, *, counted: bool) -> OperatorLineage[Any, Any] | None:
+        try:
+            told = self._told()
+            source = connection_url(self.source_conn_id)
+            target = connection_url(self.target_conn_id)
+            status = self._status(told.run_id, target)
+            spec = told.options if status is None else status.run.spec
+            if spec is None:
+                return None
+            records = told.partitions if counted else ()
+            return lineage_of(place_of(source), place_of(target), spec, status, records)
+        except PenstockError as error:
+            self.log.warning("no lineage: %s", error.message)
+        except Exception as error:
+            # By its name alone: what an unknown error says may hold a part of a URL.
+            self.log.warning("no lineage: %s", type(error).__name__)
+        return None
+
+    def _status(self, run_id: str | None, target: str) -> RunStatus | None:
+        if run_id is None:
+            return None
+        try:
+            return penstock.status(run_id, target=target, control_schema=self.control_schema)
+        except PenstockError as error:
+            self.log.warning("lineage without columns and rows: %s", error.message)
+            return None
+
+
+def lineage_of(
+    source: Place,
+    target: Place,
+    spec: Mapping[str, Any],
+    status: RunStatus | None,
+    partitions: Collection[str] | None,
+) -> OperatorLineage[Any, Any]:
+    """
+    Parameters:
+        spec: the options of the copy.
+        status: the run's; None where there is none yet.
+        partitions: ids of those whose rows are counted; None: all; empty: no count is told.
+
+    Raises:
+        ImportError: the OpenLineage provider is not installed.
+        UsageError: a table's name that cannot be read.
+    """
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - an extra
+        InputDataset,
+        OutputDataset,
+        SQLJobFacet,
+    )
+    from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415
+
+    table, query = spec.get("table"), spec.get("query")
+    read, written = _schemas(status)
+    written_table = spec.get("target_table") or table
+    outputs = []
+    if written_table:
+        output = OutputDataset(
+            namespace=target.namespace,
+            name=_dataset(target, written_table, "target_table"),
+            facets={"schema": written} if written else {},
+            outputFacets=_statistics(status, partitions),
+        )
+        outputs.append(output)
+    inputs = []
+    if table:
+        inputs.append(
+            InputDataset(
+                namespace=source.namespace,
+                name=_dataset(source, table, "table"),
+                facets={"schema": read} if read else {},
+            )
+        )
+    # Which tables a query reads is not known here: whoever gets the event can take it apart.
+    job = {"sql": SQLJobFacet(query=query)} if query else {}
+    return OperatorLineage(inputs=inputs, outputs=outputs, job_facets=job)
+
+
+def _dataset(place: Place, table: str, option: str) -> str:
+    ref = TableRef.parse(table, option)
+    return f"{place.database}.{ref.schema}.{ref.name}"
+
+
+def _schemas(
+    status: RunStatus | None,
+) -> tuple[SchemaDatasetFacet | None, SchemaDatasetFacet | None]:
+    """The columns as they are read, and as they are written."""
+    if status is None:
+        return None, None
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415
+        SchemaDatasetFacet,
+        SchemaDatasetFacetFields,
+    )
+
+    def facet(columns: list[SchemaDatasetFacetFields]) -> SchemaDatasetFacet:
+        return SchemaDatasetFacet(fields=columns)
+
+    plan = status.run.plan
+    types = {column.name: column.type for column in plan.columns}
+    return (
+        facet([SchemaDatasetFacetFields(name=name, type=kind) for name, kind in types.items()]),
+        facet(
+            [
+                SchemaDatasetFacetFields(name=pair.target, type=pair.cast or types[pair.source])
+                for pair in plan.pairs
+            ]
+        ),
+    )
+
+
+def _statistics(status: RunStatus | None, partitions: Collection[str] | None) -> dict[str, Any]:
+    if status is None or (partitions is not None and not partitions):
+        return {}
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415
+        OutputStatisticsOutputDatasetFacet,
+    )
+
+    records = [
+        record
+        for record in status.committed
+        if partitions is None or record.partition_id in partitions
+    ]
+    # An upsert reads rows that are the same already, and writes those that differ.
+    rows = sum(
+        record.rows if record.inserted is None else record.inserted + (record.updated or 0)
+        for record in records
+    )
+    size = sum(record.bytes for record in records)
+    return {"outputStatistics": OutputStatisticsOutputDatasetFacet(rowCount=rows, size=size)}
