@@ -1,4 +1,4 @@
-"""Airflow in the process of these tests: imported by the first of them that runs, without a server."""
+"""Airflow in the process of these tests, without a server: the first that runs imports it."""
 
 from __future__ import annotations
 

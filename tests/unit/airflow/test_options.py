@@ -11,7 +11,7 @@ import penstock_airflow
 from penstock import CopySpec, UsageError
 from penstock_airflow.options import OPTIONS, check, make_spec, split
 
-ENDS = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
+ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "copy: expected table; found none"),
