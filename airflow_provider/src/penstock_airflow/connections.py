@@ -54,11 +54,11 @@ def url_of(connection: Any, conn_id: str) -> str:
     kind = (connection.conn_type or "").lower()
     if kind in POSTGRESQL:
         return _libpq_url(connection, conn_id)
-    schemes = sorted({point.name for point in entry_points(group="penstock.backends")})
+    schemes = {point.name for point in entry_points(group="penstock.backends")}
     if kind not in schemes:
         raise UsageError(
-            f"connection {conn_id!r}: expected the type postgres, or one of "
-            f"{', '.join(schemes)}; found {kind or 'none'!r}"
+            f"connection {conn_id!r}: expected one of the types "
+            f"{', '.join(sorted(schemes.union(POSTGRESQL)))}; found {kind or 'none'!r}"
         )
     return str(connection.get_uri())
 

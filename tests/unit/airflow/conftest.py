@@ -1,0 +1,35 @@
+"""Airflow in the process of these tests, without a server: the first that runs imports it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An Airflow with nobody's settings, whose modules are imported while warnings are let pass.
+
+    Test modules must not import it themselves: every process of the test run collects all modules.
+    """
+    assert "airflow" not in sys.modules, "a test module imports Airflow when it is collected"
+    home: Path = tmp_path_factory.mktemp("airflow")
+    (home / "airflow.cfg").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("AIRFLOW", "_AIRFLOW"))]:
+            patch.delenv(name)
+        patch.setenv("AIRFLOW_HOME", str(home))
+        patch.setenv("AIRFLOW__CORE__LOAD_EXAMPLES", "False")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import_module("penstock_airflow.groups")
+            import_module("penstock_airflow.copy_table_operator")
+            import_module("airflow.providers.openlineage.extractors")
+            import_module("airflow.providers.common.compat.openlineage.facet")
+        yield home

@@ -1,0 +1,209 @@
+"""An Airflow connection becomes the URL that libpq reads as Airflow's own hook would connect."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg import conninfo
+
+from penstock import CopySpec, UsageError
+from penstock.spec import redact
+from penstock_airflow.places import place_of
+
+SECRET = "pa55:w@rd/?#%&="
+
+
+def connection(**fields: Any) -> Any:
+    sdk = import_module("airflow.providers.common.compat.sdk")
+    extra = fields.pop("extra", None)
+    return sdk.Connection(
+        **{"conn_id": "pg", "conn_type": "postgres", **fields},
+        extra=None if extra is None else json.dumps(extra),
+    )
+
+
+def url_of(**fields: Any) -> str:
+    url: str = import_module("penstock_airflow.connections").url_of(connection(**fields), "pg")
+    return url
+
+
+def parameters(url: str) -> dict[str, Any]:
+    return dict(conninfo.conninfo_to_dict(url))
+
+
+CASES: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({}, {}),
+    (
+        {"host": "h.example", "port": 5433, "login": "me", "password": SECRET, "schema": "db"},
+        {"host": "h.example", "port": "5433", "user": "me", "password": SECRET, "dbname": "db"},
+    ),
+    (
+        {"host": "h", "login": "dömain\\me @:/", "schema": "my db/ü?"},
+        {"host": "h", "user": "dömain\\me @:/", "dbname": "my db/ü?"},
+    ),
+    ({"host": "h", "password": SECRET}, {"host": "h", "password": SECRET}),
+    ({"host": "::1", "port": 5433}, {"host": "::1", "port": "5433"}),
+    ({"host": "[fe80::a]"}, {"host": "fe80::a"}),
+    ({"host": "fe80::1%eth0", "login": "me"}, {"host": "fe80::1%eth0", "user": "me"}),
+    ({"host": "10.0.0.1"}, {"host": "10.0.0.1"}),
+    ({"host": "my_host"}, {"host": "my_host"}),
+    (
+        {"host": "/run/my sockets", "port": 5433, "schema": "db"},
+        {"host": "/run/my sockets", "port": "5433", "dbname": "db"},
+    ),
+    ({"schema": "db", "port": 5433}, {"dbname": "db", "port": "5433"}),
+    ({"host": "a,b", "login": "me"}, {"host": "a,b", "user": "me"}),
+    ({"host": "a,b", "port": 5433}, {"host": "a,b", "port": "5433"}),
+    ({"host": "a,::1,/run", "port": 5433}, {"host": "a,::1,/run", "port": "5433"}),
+    ({"extra": {"service": "orders"}}, {"service": "orders"}),
+    (
+        {
+            "host": "h",
+            "extra": {
+                "sslmode": "verify-full",
+                "sslrootcert": "/etc/ssl/my ca.pem",
+                "sslcert": "/c&d.pem",
+                "sslkey": "/k=e.pem",
+                "connect_timeout": 5,
+                "keepalives_idle": 60,
+                "options": "-c search_path=a,b -c work_mem=64MB",
+                "application_name": "mine",
+                "target_session_attrs": "read-write",
+                "channel_binding": "require",
+                "gssencmode": "disable",
+                "passfile": "/home/me/.pgpass",
+                "hostaddr": "10.1.1.1",
+            },
+        },
+        {
+            "host": "h",
+            "sslmode": "verify-full",
+            "sslrootcert": "/etc/ssl/my ca.pem",
+            "sslcert": "/c&d.pem",
+            "sslkey": "/k=e.pem",
+            "connect_timeout": "5",
+            "keepalives_idle": "60",
+            "options": "-c search_path=a,b -c work_mem=64MB",
+            "application_name": "mine",
+            "target_session_attrs": "read-write",
+            "channel_binding": "require",
+            "gssencmode": "disable",
+            "passfile": "/home/me/.pgpass",
+            "hostaddr": "10.1.1.1",
+        },
+    ),
+    (
+        {
+            "host": "h",
+            "extra": {
+                "cursor": "dictcursor",
+                "iam": False,
+                "redshift": False,
+                "aws_conn_id": "aws",
+                "client_encoding": "utf8",
+                "sqlalchemy_scheme": "postgresql+psycopg",
+                "sqlalchemy_query": {"a": "b"},
+                "enable_log_db_messages": True,
+                "sslmode": "",
+                "connect_timeout": None,
+            },
+        },
+        {"host": "h"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), CASES)
+def test_libpq_reads_what_the_connection_says(
+    fields: dict[str, Any], expected: dict[str, str]
+) -> None:
+    assert parameters(url_of(**fields)) == expected
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
+
+
+@given(
+    login=st.none() | TEXT,
+    password=st.none() | TEXT,
+    schema=st.none() | TEXT,
+    host=st.none()
+    | st.from_regex(r"[a-z][a-z0-9._-]{0,20}", fullmatch=True)
+    | st.ip_addresses().map(str)
+    | TEXT.map(lambda text: f"/run/{text}").filter(lambda path: "," not in path),
+    port=st.none() | st.integers(1, 65535),
+)
+def test_nothing_is_lost_whatever_the_characters(**fields: Any) -> None:
+    names = {"login": "user", "schema": "dbname"}
+    expected = {names.get(name, name): str(v) for name, v in fields.items() if v is not None}
+    assert parameters(url_of(**fields)) == expected
+
+
+@pytest.mark.parametrize("kind", ["postgres", "postgresql", "Postgres"])
+def test_both_names_of_the_type_will_do(kind: str) -> None:
+    assert url_of(conn_type=kind, host="h") == "postgresql://h/"
+
+
+@pytest.mark.parametrize("kind", ["mysql", "http", "redshift", ""])
+def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
+    assert raised.value.message == (
+        f"connection 'pg': expected one of the types postgres, postgresql; found {kind or 'none'!r}"
+    )
+    assert "pa55" not in repr(raised.value)
+
+
+@pytest.mark.parametrize("name", ["iam", "azure_conn_id", "redshift", "redshift-serverless"])
+def test_a_token_that_has_to_be_fetched_is_refused(name: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        url_of(host="h", password=SECRET, extra={name: "yes" if "conn" in name else True})
+    assert f"found the extra {name!r}" in raised.value.message
+    assert "pa55" not in repr(raised.value)
+
+
+def test_a_connection_that_is_not_there_is_named() -> None:
+    connections = import_module("penstock_airflow.connections")
+    with pytest.raises(Exception, match="nobody_made_it"):
+        connections.connection_url("nobody_made_it")
+
+
+def test_no_password_is_shown_of_what_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = url_of(
+        host="a,b", login="me", password=SECRET, schema="db", extra={"sslpassword": SECRET}
+    )
+    assert "pa55" in url
+    spec = CopySpec(source=url, target=url, table="a.b")
+    for shown in (redact(url), repr(spec), str(spec.stored()), repr(place_of(url))):
+        assert "pa55" not in shown
+
+
+PLACES = [
+    ({"host": "DB.example", "port": 5433, "schema": "d"}, "postgres://db.example:5433", "d"),
+    ({"host": "h", "schema": "my db", "password": SECRET}, "postgres://h:5432", "my db"),
+    ({"host": "::1", "schema": "d"}, "postgres://[::1]:5432", "d"),
+    ({"host": "/run/pg", "port": 5433, "schema": "d"}, "postgres://localhost:5433", "d"),
+    ({"host": "a,b", "port": 5433, "schema": "d"}, "postgres://a:5433", "d"),
+    ({"login": "me", "password": SECRET}, "postgres://localhost:5432", "me"),
+    ({"extra": {"hostaddr": "10.0.0.1", "dbname": "d"}}, "postgres://10.0.0.1:5432", "d"),
+    ({"extra": {"service": "orders"}}, "postgres://orders:5432", "orders"),
+]
+
+
+@pytest.mark.parametrize(("fields", "namespace", "database"), PLACES)
+def test_where_a_connection_leads_is_told_without_its_secrets(
+    fields: dict[str, Any], namespace: str, database: str
+) -> None:
+    place = place_of(url_of(**fields))
+    assert (place.namespace, place.database) == (namespace, database)
+
+
+def test_hosts_of_a_url_with_ports_of_their_own() -> None:
+    assert place_of("postgresql://me:x@[::1]:5433,b:5434/d").namespace == "postgres://[::1]:5433"
+    assert place_of("postgresql://me:x@b:5434,c/d").namespace == "postgres://b:5434"
+    assert place_of("other://me:x@b/d").namespace == "other://b"

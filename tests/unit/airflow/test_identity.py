@@ -1,0 +1,111 @@
+"""A task's run has a name that the core takes: the same for every retry, a new one when cleared."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import CopySpec
+from penstock.spec import check_run_id
+from penstock_airflow.identity import begins_again, clearings, recopies_partition, run_id_of
+
+IDS = st.text(min_size=1, max_size=250)
+
+
+def context(
+    dag_id: str = "nightly",
+    run_id: str = "scheduled__2026-01-01T00:00:00+00:00",
+    task_id: str = "orders.prepare",
+    **ti: Any,
+) -> Any:
+    """As it is in a first try with three retries, where nothing else is said."""
+    fields = {"map_index": -1, "try_number": 1, "max_tries": 3, **ti}
+    task = SimpleNamespace(retries=fields.pop("retries", 3))
+    instance = SimpleNamespace(dag_id=dag_id, task_id=task_id, task=task, **fields)
+    return {"ti": instance, "dag_run": SimpleNamespace(run_id=run_id)}
+
+
+@given(IDS, IDS, IDS, st.integers(-1, 1024), st.integers(0, 10**6), st.booleans())
+def test_the_core_takes_the_name_whatever_the_ids(
+    dag_id: str, run_id: str, task_id: str, map_index: int, tries: int, again: bool
+) -> None:
+    name = run_id_of(
+        context(dag_id, run_id, task_id, map_index=map_index, max_tries=3 + tries), again=again
+    )
+    check_run_id(name)
+    CopySpec(source="env:S", target="env:T", table="a.b", run_id=name)
+
+
+def test_a_name_says_whose_run_it_is() -> None:
+    assert run_id_of(context(), again=True).startswith("orders-")
+    assert run_id_of(context(task_id="copy_orders"), again=True).startswith("copy_orders-")
+    assert run_id_of(context(task_id="ü.prepare"), again=True).startswith("run-")
+
+
+def test_a_retry_goes_on_with_the_same_run() -> None:
+    names = {run_id_of(context(try_number=number), again=True) for number in (1, 2, 3, 4)}
+    assert len(names) == 1
+
+
+def test_a_cleared_task_begins_a_new_run_which_its_retries_go_on_with() -> None:
+    first = run_id_of(context(try_number=2), again=True)
+    # Cleared after its second try: Airflow raises max_tries to the tries so far plus the retries.
+    cleared = [
+        run_id_of(context(try_number=number, max_tries=5), again=True) for number in (3, 4, 5)
+    ]
+    cleared_again = run_id_of(context(try_number=4, max_tries=6), again=True)
+    assert len({first, *cleared, cleared_again}) == 3
+    assert len(set(cleared)) == 1
+
+
+def test_a_run_that_must_not_be_done_twice_stays_when_its_task_is_cleared() -> None:
+    assert run_id_of(context(), again=False) == run_id_of(context(max_tries=9), again=False)
+
+
+def test_runs_of_other_tasks_are_others() -> None:
+    contexts = [
+        context(),
+        context(dag_id="hourly"),
+        context(run_id="manual__2026-01-01T00:00:00+00:00"),
+        context(task_id="orders.other"),
+        context(map_index=0),
+        context(map_index=1),
+        # Where one id ends and the next begins counts.
+        context(dag_id="nightly2", run_id="x"),
+        context(dag_id="nightly", run_id="2x"),
+    ]
+    names = {run_id_of(each, again=True) for each in contexts}
+    assert len(names) == len(contexts)
+
+
+@pytest.mark.parametrize("retries", [0, None, 3])
+def test_nobody_cleared_a_task_that_was_only_retried(retries: int | None) -> None:
+    ti = context(retries=retries, max_tries=retries or 0, try_number=(retries or 0) + 1)["ti"]
+    assert clearings(ti) == 0
+
+
+def test_fewer_retries_than_before_are_no_clearing_and_no_error() -> None:
+    assert clearings(context(retries=5, max_tries=3)["ti"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "run_again", "partition_again"),
+    [
+        ("append", False, False),
+        ("truncate", True, False),
+        ("replace", True, True),
+        ("upsert", True, True),
+        ("recreate", True, False),
+        ("swap", True, False),
+    ],
+)
+def test_what_is_done_again_when_cleared(mode: str, run_again: bool, partition_again: bool) -> None:
+    assert begins_again(None, mode) is run_again
+    assert recopies_partition(None, mode) is partition_again
+    for told in (True, False):
+        assert begins_again(told, mode) is told
+        assert recopies_partition(told, mode) is told

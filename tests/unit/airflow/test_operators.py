@@ -1,0 +1,199 @@
+"""Operators as a DAG file has them: mapped, serialized, linked."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+import penstock_airflow
+from penstock_airflow.provider_info import get_provider_info
+
+ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
+RUN = "manual__2026-01-01T00:00:00+00:00"
+PAGES = "/dags/copies/runs/manual__2026-01-01T00%3A00%3A00%2B00%3A00/tasks"
+PARTITION = {"run_id": "r", "mode": "append", "partitions": ["p0"], "label": "p0 k < 5"}
+
+
+@pytest.fixture
+def dag() -> Any:
+    """Two tables, one after the other, and one that is wired by hand."""
+    sdk = import_module("airflow.providers.common.compat.sdk")
+    with sdk.DAG("copies", schedule=None) as dag:
+        first = penstock_airflow.copy_table(group_id="a", table="s.a", **ENDS)
+        second = penstock_airflow.copy_table(group_id="b", table="s.b", **ENDS)
+        first >> second
+        prepare = penstock_airflow.PrepareCopyOperator(task_id="prepare", table="s.c", **ENDS)
+        plan = penstock_airflow.PlanCopyOperator(
+            task_id="plan", target_conn_id="pg_dst", run_id=prepare.output
+        )
+        copy = penstock_airflow.CopyPartitionOperator.partial(
+            task_id="copy", retries=2, **ENDS
+        ).expand(partition=plan.output)
+        verify = penstock_airflow.VerifyCopyOperator(
+            task_id="verify", run_id=prepare.output, copied=copy.output, **ENDS
+        )
+        verify >> first
+    return dag
+
+
+def serialized(dag: Any) -> Any:
+    module = import_module("airflow.serialization.serialized_objects")
+    written = json.loads(json.dumps(module.DagSerialization.to_dict(dag)))
+    return module.DagSerialization.from_dict(written)
+
+
+def link(name: str, task: Any, map_index: int = -1) -> str:
+    key = SimpleNamespace(dag_id="copies", run_id=RUN, task_id=task.task_id, map_index=map_index)
+    made: str = getattr(import_module("penstock_airflow.links"), name)().get_link(task, ti_key=key)
+    return made
+
+
+@pytest.mark.parametrize("task_id", ["copy", "a.copy"])
+def test_mapped_tasks_have_the_name_of_their_partition_in_the_grid(dag: Any, task_id: str) -> None:
+    template = "{{ task.partition['label'] }}"
+    mapped = dag.get_task(task_id)
+    assert mapped.map_index_template == template
+    task = mapped.unmap({"partition": PARTITION})
+    assert dag.get_template_env().from_string(template).render(task=task) == "p0 k < 5"
+    assert serialized(dag).get_task(task_id).map_index_template == template
+
+
+def test_a_template_of_ones_own_is_kept(dag: Any) -> None:
+    own = penstock_airflow.CopyPartitionOperator.partial(
+        task_id="own", map_index_template="{{ ti.map_index }}", **ENDS
+    ).expand(partition=[PARTITION])
+    assert own.map_index_template == "{{ ti.map_index }}"
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["parsed", "serialized"])
+@pytest.mark.parametrize(
+    ("task_id", "name", "page"),
+    [
+        ("prepare", "ReportLink", f"{PAGES}/verify"),
+        ("copy", "ReportLink", f"{PAGES}/verify"),
+        ("verify", "PartitionsLink", f"{PAGES}/copy/mapped"),
+        ("a.prepare", "ReportLink", f"{PAGES}/a.verify"),
+        ("a.copy", "ReportLink", f"{PAGES}/a.verify"),
+        ("b.copy", "ReportLink", f"{PAGES}/b.verify"),
+        ("b.verify", "PartitionsLink", f"{PAGES}/b.copy/mapped"),
+    ],
+)
+def test_links_lead_to_the_nearest_table_of_the_dag(
+    dag: Any, task_id: str, name: str, page: str, written: bool
+) -> None:
+    task = (serialized(dag) if written else dag).get_task(task_id)
+    assert link(name, task) == page
+    assert link(name, task, map_index=3) == page
+
+
+def test_a_mapped_task_has_its_link_when_it_runs(dag: Any) -> None:
+    task = dag.get_task("a.copy").unmap({"partition": PARTITION})
+    (report,) = task.operator_extra_links
+    assert link(type(report).__name__, task, map_index=3) == f"{PAGES}/a.verify"
+
+
+def test_links_survive_serialization(dag: Any) -> None:
+    tasks = serialized(dag).task_dict
+    names = {task_id: task.extra_links for task_id, task in tasks.items() if task.extra_links}
+    report, partitions = ["Run report"], ["Partitions"]
+    assert names == {
+        **dict.fromkeys(["prepare", "copy", "a.prepare", "a.copy", "b.prepare", "b.copy"], report),
+        **dict.fromkeys(["verify", "a.verify", "b.verify"], partitions),
+    }
+
+
+def test_there_is_no_link_where_there_is_nothing_to_lead_to() -> None:
+    sdk = import_module("airflow.providers.common.compat.sdk")
+    with sdk.DAG("copies", schedule=None):
+        prepare = penstock_airflow.PrepareCopyOperator(task_id="prepare", table="s.c", **ENDS)
+        verify = penstock_airflow.VerifyCopyOperator(task_id="verify", run_id="r", **ENDS)
+    assert link("ReportLink", prepare) == ""
+    assert link("PartitionsLink", verify) == ""
+
+
+def test_links_begin_with_the_url_that_airflow_is_told(
+    dag: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://flow.example/team/")
+    assert link("ReportLink", dag.get_task("copy")) == f"https://flow.example/team{PAGES}/verify"
+
+
+def test_ids_are_quoted_in_links(dag: Any) -> None:
+    links = import_module("penstock_airflow.links")
+    assert links.task_url("a/b", "r?1#2", "ü") == "/dags/a%2Fb/runs/r%3F1%232/tasks/%C3%BC"
+
+
+def test_a_trigger_is_stored_by_its_connections_names_alone() -> None:
+    trigger = penstock_airflow.HoldSnapshotTrigger("orders-1", "pg_src", "pg_dst", "control")
+    path, arguments = json.loads(json.dumps(trigger.serialize()))
+    assert arguments == {
+        "run_id": "orders-1",
+        "source_conn_id": "pg_src",
+        "target_conn_id": "pg_dst",
+        "control_schema": "control",
+    }
+    module, _, name = path.rpartition(".")
+    kind = getattr(import_module(module), name)
+    assert kind is penstock_airflow.HoldSnapshotTrigger
+    assert kind(**arguments).serialize() == trigger.serialize()
+    assert set(arguments) == set(inspect.signature(kind).parameters)
+
+
+def test_no_url_is_stored_with_a_dag(dag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PG_SRC", "PG_DST"):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name}", "postgres://me:pa55word@secret-host/db")
+    module = import_module("airflow.serialization.serialized_objects")
+    written = json.dumps(module.DagSerialization.to_dict(dag))
+    assert "pg_src" in written
+    assert "pa55word" not in written
+    assert "secret-host" not in written
+
+
+def test_airflows_own_schema_takes_what_it_is_told() -> None:
+    import airflow  # noqa: PLC0415
+
+    path = Path(airflow.__file__).parent / "provider_info.schema.json"
+    schema = json.loads(path.read_text())
+    info = get_provider_info()
+    Draft7Validator(schema).validate(info)
+    # The schema lets unknown keys pass: none of ours is misspelt.
+    assert set(info) <= set(schema["properties"])
+    (point,) = entry_points(group="apache_airflow_provider").select(
+        value="penstock_airflow.provider_info:get_provider_info"
+    )
+    assert point.load()() == info
+
+
+def test_airflow_is_told_of_every_operator_trigger_and_link() -> None:
+    info = get_provider_info()
+    told = {
+        module
+        for kind in ("operators", "triggers")
+        for integration in info[kind]
+        for module in integration["python-modules"]
+    }
+    classes = [getattr(penstock_airflow, name) for name in penstock_airflow.__all__]
+    assert told == {kind.__module__ for kind in classes if inspect.isclass(kind)}
+    links = import_module("penstock_airflow.links")
+    base = import_module("airflow.providers.common.compat.sdk").BaseOperatorLink
+    made = {
+        f"{kind.__module__}.{name}"
+        for name, kind in vars(links).items()
+        if inspect.isclass(kind) and issubclass(kind, base) and kind is not base
+    }
+    assert set(info["extra-links"]) == made
+
+
+def test_the_public_names_are_all_there() -> None:
+    for name in penstock_airflow.__all__:
+        assert getattr(penstock_airflow, name).__name__ == name
+    with pytest.raises(AttributeError, match="CopyTabelOperator"):
+        _ = penstock_airflow.CopyTabelOperator

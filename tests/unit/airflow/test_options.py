@@ -1,0 +1,190 @@
+"""Options of a copy are checked when a DAG is parsed, in the words of Python."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import penstock_airflow
+from penstock import CopySpec, UsageError
+from penstock_airflow.options import OPTIONS, check, make_spec, split
+
+ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "copy: expected table; found none"),
+    ({"query": "SELECT 1", "table": "a.b"}, "table, query: expected one of them, found both"),
+    ({"query": "SELECT 1"}, "query: expected target_table, the table to write; found none"),
+    ({"table": "orders"}, "table: expected SCHEMA.NAME"),
+    ({"table": "a.b", "target_table": "c"}, "target_table: expected SCHEMA.NAME"),
+    ({"table": "a.b", "mode": "merge"}, "mode: expected one of append, truncate"),
+    ({"table": "a.b", "mode": "replace"}, "mode replace: expected key, the column"),
+    (
+        {"table": "a.b", "mode": "replace", "key": "k", "strategy": "ctid"},
+        "mode replace deletes by key, and strategy ctid has none",
+    ),
+    ({"table": "a.b", "strategy": "time"}, "strategy time: expected key, found none"),
+    ({"table": "a.b", "strategy": "whole", "key": "k"}, "strategy whole uses no key"),
+    ({"table": "a.b", "strategy": "quick"}, "strategy: expected one of auto, ctid"),
+    ({"table": "a.b", "interval": "1 day"}, "interval: expected key, found none"),
+    (
+        {"table": "a.b", "interval": "1 day", "key": "k", "strategy": "hash"},
+        "interval goes with strategy time, not hash",
+    ),
+    (
+        {"table": "a.b", "values_query": "SELECT 1", "key": "k", "strategy": "hash"},
+        "values_query goes with strategy values, not hash",
+    ),
+    (
+        {"table": "a.b", "partitions": 3, "rows_per_partition": 5},
+        "partitions and rows_per_partition contradict each other",
+    ),
+    ({"table": "a.b", "partitions": 0}, "partitions: expected 1 or more, found 0"),
+    ({"table": "a.b", "partitions": "many"}, "partitions: expected a whole number, found 'many'"),
+    ({"table": "a.b", "bytes_per_partition": "big"}, "bytes_per_partition: expected a size"),
+    ({"table": "a.b", "stall_timeout": "soon"}, "stall_timeout: expected a duration"),
+    ({"table": "a.b", "attempts": 0}, "attempts: expected 1 or more, found 0"),
+    ({"table": "a.b", "unlogged": "yes"}, "unlogged: expected true or false, found 'yes'"),
+    ({"table": "a.b", "unlogged": True}, "unlogged: expected mode truncate, recreate, swap"),
+    (
+        {"table": "a.b", "unlogged": True, "mode": "truncate"},
+        "unlogged with mode truncate: alters the target's table; expected allow_ddl",
+    ),
+    (
+        {"table": "a.b", "indexes": "defer"},
+        "indexes defer with mode append: alters the target's table; expected allow_ddl",
+    ),
+    ({"table": "a.b", "indexes": "drop"}, "indexes: expected one of keep, defer"),
+    ({"table": "a.b", "partitioning": True}, "partitioning goes with mode recreate, not append"),
+    (
+        {"table": "a.b", "conflict_columns": ["k"]},
+        "conflict_columns goes with mode upsert, not append",
+    ),
+    ({"table": "a.b", "columns": []}, "columns: expected one or more names"),
+    ({"table": "a.b", "columns": ["k", "k"]}, "columns: expected each name once, found 'k' twice"),
+    ({"table": "a.b", "columns": [1]}, "columns: expected names separated by commas, found [1]"),
+    ({"table": "a.b", "snapshot": "mine"}, "snapshot: expected one of shared, none"),
+    (
+        {"table": "a.b", "on_snapshot_lost": "restart"},
+        "on_snapshot_lost restart: expected mode truncate",
+    ),
+    ({"table": "a.b", "on_error": "cry"}, "on_error: expected one of stop, continue"),
+    ({"table": "a.b", "verify": "all"}, "verify: expected one of none, counts, checksums"),
+    ({"table": "a.b", "map": "guess"}, "map: expected one of name, position"),
+    ({"table": "a.b", "where": " "}, "where: expected a condition, found an empty text"),
+    ({"table": "a.b", "where": {"day": 1}}, "where: expected a text, found {'day': 1}"),
+    ({"table": "a.b", "control_schema": ""}, "control_schema: expected a name"),
+    ({"query": "SELECT 1", "target_table": "a.b", "strategy": "ctid"}, "strategy ctid reads"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG, ids=[message for _, message in WRONG])
+@pytest.mark.parametrize("operator", ["CopyTableOperator", "PrepareCopyOperator"])
+def test_wrong_options_are_named_as_arguments_when_a_dag_is_parsed(
+    operator: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        getattr(penstock_airflow, operator)(task_id="copy", **ENDS, **options)
+    assert message in raised.value.message
+    assert "--" not in raised.value.message
+
+
+TEMPLATED: list[dict[str, Any]] = [
+    {"table": "{{ params.schema }}.orders"},
+    {"table": "a.b", "target_table": "{{ params.target }}"},
+    {"query": "{{ params.query }}", "target_table": "a.b"},
+    {"table": "a.b", "mode": "{{ params.mode }}"},
+    {"table": "a.b", "mode": "{{ params.mode }}", "conflict_columns": ["k"]},
+    {"table": "a.b", "mode": "replace", "key": "{% if true %}k{% endif %}"},
+    {"table": "a.b", "strategy": "{{ params.strategy }}", "key": "k"},
+    {"table": "a.b", "where": "day = '{{ ds }}'"},
+    {"table": "a.b", "columns": "{{ params.columns }}"},
+    {"table": "a.b", "columns": ["{{ params.column }}", "b"]},
+    {"table": "a.b", "partitions": "{{ params.partitions }}"},
+    {"table": "a.b", "degree": "{{ params.degree }}"},
+    {"table": "a.b", "bytes_per_partition": "{{ params.size }}"},
+    {"table": "a.b", "stall_timeout": "{{ params.stall }}"},
+    {"table": "a.b", "map": "{{ params.map }}"},
+    {"table": "a.b", "indexes": "{{ params.indexes }}"},
+    {"table": "a.b", "on_error": "{{ params.on_error }}"},
+    {"table": "a.b", "unlogged": "{{ params.unlogged }}"},
+    {"table": "a.b", "key": "k", "strategy": "time", "interval": "{{ params.interval }}"},
+    {"table": "a.b", "control_schema": "{{ params.control }}"},
+]
+
+
+@pytest.mark.parametrize("options", TEMPLATED, ids=str)
+def test_what_a_template_will_say_is_not_guessed(options: dict[str, Any]) -> None:
+    operator = penstock_airflow.CopyTableOperator(task_id="copy", **ENDS, **options)
+    assert operator.options == options
+    assert "options" in operator.template_fields
+
+
+def test_what_is_known_beside_a_template_is_checked() -> None:
+    with pytest.raises(UsageError, match="mode replace: expected key"):
+        check({"table": "{{ params.table }}", "mode": "replace"})
+    with pytest.raises(UsageError, match="table, query: expected one of them, found both"):
+        check({"table": "a.b", "query": "{{ params.query }}"})
+
+
+def test_what_another_task_returns_is_not_guessed() -> None:
+    first = penstock_airflow.CopyTableOperator(task_id="first", **ENDS, table="a.b")
+    for name in ("where", "mode", "partitions", "columns", "unlogged", "target_table"):
+        check({"table": "a.b", name: first.output})
+
+
+def test_an_unknown_argument_is_refused_by_its_name() -> None:
+    for operator in (penstock_airflow.CopyTableOperator, penstock_airflow.PrepareCopyOperator):
+        with pytest.raises(TypeError, match="tabel"):
+            operator(task_id="copy", **ENDS, table="a.b", tabel="a.c")
+    with pytest.raises(TypeError, match="tabel"):
+        penstock_airflow.CopyPartitionOperator.partial(task_id="copy", **ENDS, tabel="a.c")
+
+
+def test_every_option_but_the_ends_and_the_name_of_the_run_is_an_argument() -> None:
+    options, rest = split({"table": "a.b", "retries": 3, "run_id": "mine", "source": "env:S"})
+    assert options == {"table": "a.b"}
+    assert rest == {"retries": 3, "run_id": "mine", "source": "env:S"}
+    assert {*OPTIONS, "source", "target", "run_id"} == set(CopySpec.__dataclass_fields__)
+
+
+def test_a_spec_has_what_was_asked_for() -> None:
+    spec = make_spec(
+        "postgresql://a/b",
+        "postgresql://c/d",
+        {"table": "a.b", "columns": ("k", "v"), "degree": "3", "where": None},
+        "orders-1",
+    )
+    assert (spec.run_id, spec.columns, spec.degree, spec.where) == (
+        "orders-1",
+        ("k", "v"),
+        3,
+        None,
+    )
+
+
+@pytest.mark.parametrize("given", [0, -1, "2", 1.5, None])
+def test_partitions_per_task_is_a_whole_number(given: Any) -> None:
+    found = re.escape(f"partitions_per_task: expected a whole number, at least 1; found {given!r}")
+    with pytest.raises(UsageError, match=found):
+        penstock_airflow.PlanCopyOperator(
+            task_id="plan", target_conn_id="pg_dst", run_id="r", partitions_per_task=given
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"degree": 0}, "degree: expected at least 1"),
+        ({"snapshot_holder": "nobody"}, "snapshot_holder: expected one of triggerer, worker"),
+        ({"mode": "replace"}, "mode replace: expected key"),
+        ({"partitions_per_task": 0}, "partitions_per_task: expected a whole number"),
+    ],
+)
+def test_a_group_refuses_what_its_operators_refuse(arguments: dict[str, Any], message: str) -> None:
+    from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
+
+    with DAG("copies", schedule=None), pytest.raises(UsageError, match=message):
+        penstock_airflow.copy_table(**ENDS, table="a.b", **arguments)

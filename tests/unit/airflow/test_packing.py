@@ -1,0 +1,62 @@
+"""Partitions are spread over mapped tasks: each once, in order, in no more than Airflow takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import Partition
+from penstock.model import Bound, Key, KeyRange, KeyValues
+from penstock_airflow.packing import MAX_LABEL, pack
+
+LONGEST_IN_THE_GRID = 250
+
+
+def partitions(count: int) -> list[Partition]:
+    def extent(number: int) -> KeyRange:
+        return KeyRange(Key("k"), Bound("int", str(number)), Bound("int", str(number + 1)))
+
+    return [Partition(f"p{number}", extent(number)) for number in range(count)]
+
+
+def packed(count: int, per_task: int, most_tasks: int) -> list[dict[str, Any]]:
+    return pack("r", "append", partitions(count), per_task=per_task, most_tasks=most_tasks)
+
+
+@given(st.integers(0, 3000), st.integers(1, 100), st.integers(1, 1100))
+def test_every_partition_once_and_in_order(count: int, per_task: int, most_tasks: int) -> None:
+    packs = packed(count, per_task, most_tasks)
+    ids = [name for one in packs for name in one["partitions"]]
+    assert ids == [f"p{number}" for number in range(count)]
+    assert len(packs) <= most_tasks
+    sizes = [len(one["partitions"]) for one in packs]
+    assert all(sizes)
+    assert not sizes or max(sizes) - min(sizes) <= 1
+    if -(-count // per_task) <= most_tasks:
+        assert all(size <= per_task for size in sizes)
+        assert len(packs) == -(-count // per_task)
+    else:
+        assert len(packs) == most_tasks
+
+
+def test_each_entry_says_all_that_its_task_needs() -> None:
+    assert packed(3, 2, 10) == [
+        {"run_id": "r", "mode": "append", "partitions": ["p0"], "label": "p0 k [0, 1)"},
+        {
+            "run_id": "r",
+            "mode": "append",
+            "partitions": ["p1", "p2"],
+            "label": "p1 to p2: k [1, 2) to k [2, 3)",
+        },
+    ]
+
+
+@given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=60), st.integers(1, 2))
+def test_a_label_fits_into_the_grid(values: list[str], count: int) -> None:
+    extent = KeyValues(Key("country"), tuple(Bound("text", value) for value in values))
+    both = [Partition(f"p{number}", extent) for number in range(count)]
+    (one,) = pack("r", "append", both, per_task=2, most_tasks=10)
+    assert one["label"].startswith("p0 ")
+    assert len(one["label"]) <= MAX_LABEL < LONGEST_IN_THE_GRID

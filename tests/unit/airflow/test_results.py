@@ -1,0 +1,112 @@
+"""What mapped tasks return, and the one report that becomes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock import Finished, together
+from penstock.events import PartitionTiming
+from penstock.model import CommitRecord
+from penstock_airflow.results import ending_of, executions, result_of
+
+
+def finished(partition: str, rows: int = 100, seconds: float = 2.0, **fields: Any) -> Finished:
+    timing = PartitionTiming(
+        partition_id=partition,
+        label=f"k = {partition}",
+        attempt=1,
+        rows=rows,
+        bytes=rows * 10,
+        seconds=seconds,
+        wait_source=0.5,
+        wait_target=0.25,
+    )
+    values: dict[str, Any] = {
+        "run_id": "r",
+        "status": "partial",
+        "partitions": 3,
+        "committed": 1,
+        "attempts": 1,
+        "rows": rows,
+        "bytes": rows * 10,
+        "seconds": seconds,
+        "wait_source": 0.5,
+        "wait_target": 0.25,
+        "busy": seconds,
+        "degree": 1,
+        "snapshots": 1,
+        "timings": (timing,),
+    }
+    return Finished(**values | fields)
+
+
+def test_a_result_survives_the_way_through_an_xcom() -> None:
+    first = finished("p0")
+    result = json.loads(json.dumps(result_of(first, ["p0"], tries=1)))
+    assert executions([result]) == [first]
+    assert result["partitions"] == ["p0"]
+    assert (result["rows_per_second"], result["bytes_per_second"]) == (50.0, 500.0)
+
+
+def test_tries_that_ended_without_a_commit_count_as_attempts() -> None:
+    assert result_of(finished("p0"), ["p0"], tries=3)["attempts"] == 3
+    # A task that was cleared counts from there; what is committed already takes no attempt.
+    assert result_of(finished("p0", attempts=0), ["p0"], tries=1)["attempts"] == 0
+    assert result_of(finished("p0"), ["p0"], tries=0)["attempts"] == 1
+
+
+def test_nothing_is_divided_by_no_time() -> None:
+    assert result_of(finished("p0", seconds=0.0), ["p0"], tries=1)["rows_per_second"] == 100_000.0
+
+
+def test_the_report_has_what_all_tasks_did_and_how_the_run_stands() -> None:
+    results = [
+        result_of(finished("p0", seconds=2.0), ["p0"], tries=1),
+        result_of(finished("p1", rows=50, seconds=9.0), ["p1"], tries=2),
+    ]
+    last = finished("-", rows=0, seconds=0.1, status="done", committed=3, attempts=0)
+    last = replace(last, timings=())
+    report = together([*executions(results), last], seconds=11.5, degree=4)
+    assert (report.status, report.committed, report.degree) == ("done", 3, 4)
+    assert (report.rows, report.bytes, report.attempts) == (150, 1500, 3)
+    assert report.seconds == pytest.approx(11.5)
+    assert [timing.partition_id for timing in report.timings] == ["p1", "p0"]
+
+
+def record(rows: int, begun: str, ended: str) -> CommitRecord:
+    return CommitRecord(f"p{begun}", 1, rows, rows * 10, begun, ended)
+
+
+def status_of(*records: CommitRecord) -> Any:
+    plan = SimpleNamespace(partitions=[None] * 3)
+    run = SimpleNamespace(run_id="r", status="done", plan=plan)
+    return SimpleNamespace(run=run, committed=records)
+
+
+def test_an_ending_is_what_the_commit_records_say() -> None:
+    day = "2026-01-01T00:00"
+    assert ending_of(
+        status_of(
+            record(10, f"{day}:05+00:00", f"{day}:09+00:00"),
+            record(30, f"{day}:01+00:00", f"{day}:06+00:00"),
+        )
+    ) == {
+        "run_id": "r",
+        "status": "done",
+        "partitions": 3,
+        "rows": 40,
+        "bytes": 400,
+        "seconds": 8.0,
+        "rows_per_second": 5.0,
+        "bytes_per_second": 50.0,
+    }
+
+
+def test_an_ending_of_nothing() -> None:
+    ending = ending_of(status_of())
+    assert (ending["rows"], ending["seconds"], ending["rows_per_second"]) == (0, 0.0, 0.0)
