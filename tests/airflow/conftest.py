@@ -35,7 +35,7 @@ def airflow_2() -> Path:
     ):
         made_of.update((ROOT / path).read_bytes())
     # pytest-xdist has a session of its own in each worker.
-    with locked(ROOT / ".venv/.airflow2-lock"):
+    with locked(Path(sys.prefix) / ".airflow2-lock"):
         if not ready.exists() or ready.read_text() != made_of.hexdigest():
             ready.unlink(missing_ok=True)
             made = subprocess.run(

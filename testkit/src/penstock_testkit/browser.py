@@ -1,0 +1,139 @@
+"""A picture of a web page, taken by headless Chromium."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+from websockets.sync.client import connect
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = (
+    "--headless=new",
+    "--remote-debugging-port=0",
+    # Chromium's own sandbox refuses root, and the page is ours.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--no-first-run",
+)
+
+
+class BrowserError(RuntimeError):
+    """There is no browser, or the page did not come to be."""
+
+
+def chromium() -> str:
+    """The path of Chromium.
+
+    Raises:
+        BrowserError: it is not installed.
+    """
+    for program in PROGRAMS:
+        if found := shutil.which(program):
+            return found
+    raise BrowserError(
+        f"found none of {', '.join(PROGRAMS)} on PATH; "
+        "on Debian and Ubuntu: apt-get install chromium fonts-dejavu-core"
+    )
+
+
+def picture(
+    url: str,
+    *,
+    size: tuple[int, int] = (1600, 900),
+    words: Sequence[str] = (),
+    local_storage: Mapping[str, Any] | None = None,
+    timeout: float = 60,
+) -> bytes:
+    """A PNG of a page, taken when it has stopped changing.
+
+    Parameters:
+        size: width and height, in pixels.
+        words: texts that must be there.
+        local_storage: what the page finds in its storage, as JSON, by key.
+        timeout: in seconds.
+
+    Raises:
+        BrowserError: there is no Chromium, or not all of `words` were there in time.
+    """
+    with _page(timeout) as ask:
+        ask("Page.enable")
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        ask("Emulation.setDeviceMetricsOverride", **metrics)
+        lines = (
+            f"localStorage.setItem({json.dumps(key)}, {json.dumps(json.dumps(value))});"
+            for key, value in (local_storage or {}).items()
+        )
+        ask("Page.addScriptToEvaluateOnNewDocument", source="".join(lines))
+        ask("Page.navigate", url=url)
+        deadline = time.monotonic() + timeout
+        before = b""
+        while time.monotonic() < deadline:
+            time.sleep(1)
+            found = ask("Runtime.evaluate", expression="document.body.innerText")
+            text = str(found["result"].get("value", ""))
+            missing = [word for word in words if word not in text]
+            shot = base64.b64decode(ask("Page.captureScreenshot", format="png")["data"])
+            if not missing and shot == before:
+                return shot
+            before = shot
+    raise BrowserError(f"{url}: after {timeout:g} s {missing or 'it still changes'}, found {text}")
+
+
+@contextmanager
+def _page(timeout: float) -> Iterator[Callable[..., dict[str, Any]]]:
+    """An empty page; gives what sends a command of the DevTools protocol and returns its result."""
+    with tempfile.TemporaryDirectory(prefix="penstock-chromium-") as profile:
+        browser = subprocess.Popen(
+            [chromium(), *OPTIONS, f"--user-data-dir={profile}", "about:blank"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            port = _port_of(Path(profile) / "DevToolsActivePort", timeout)
+            request = Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
+            with urlopen(request, timeout=timeout) as answer:
+                page = json.load(answer)["webSocketDebuggerUrl"]
+            with connect(page, max_size=None) as link:
+                numbers = itertools.count()
+
+                def ask(method: str, **parameters: Any) -> dict[str, Any]:
+                    number = next(numbers)
+                    link.send(json.dumps({"id": number, "method": method, "params": parameters}))
+                    while True:
+                        # Events come in between.
+                        told = json.loads(link.recv(timeout))
+                        if told.get("id") == number:
+                            break
+                    if "error" in told:
+                        raise BrowserError(f"{method}: {told['error']}")
+                    result: dict[str, Any] = told["result"]
+                    return result
+
+                yield ask
+        finally:
+            browser.terminate()
+            browser.wait(30)
+
+
+def _port_of(file: Path, timeout: float) -> int:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if file.exists() and (lines := file.read_text().splitlines()):
+            return int(lines[0])
+        time.sleep(0.1)
+    raise BrowserError(f"Chromium did not start in {timeout:g} s")
