@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.batch import copy_all
     from penstock.batch_spec import BatchSpec
-    from penstock.engine import RunStatus, control_ddl, copy, plan, resume, status, verify
+    from penstock.engine import RunStatus, control_ddl, copy, create, plan, resume, status, verify
     from penstock.errors import (
         Interrupted,
+        NoHolder,
         PenstockError,
         PermanentError,
         PlanningError,
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
         RunFailedTransiently,
         SnapshotLost,
         SpecMismatch,
+        Superseded,
         TransientError,
         UsageError,
     )
     from penstock.events import Event, Finished, from_line
+    from penstock.holding import hold, release
     from penstock.model import CommitRecord, Partition, PartitionPlan, TableRef
     from penstock.narration import failure_text, narrate, report_text, together
     from penstock.spec import CopySpec
@@ -40,6 +43,7 @@ __all__ = [
     "Event",
     "Finished",
     "Interrupted",
+    "NoHolder",
     "Partition",
     "PartitionPlan",
     "PenstockError",
@@ -50,6 +54,7 @@ __all__ = [
     "RunStatus",
     "SnapshotLost",
     "SpecMismatch",
+    "Superseded",
     "TableRef",
     "TransientError",
     "UsageError",
@@ -57,10 +62,13 @@ __all__ = [
     "control_ddl",
     "copy",
     "copy_all",
+    "create",
     "failure_text",
     "from_line",
+    "hold",
     "narrate",
     "plan",
+    "release",
     "report_text",
     "resume",
     "status",
@@ -71,8 +79,9 @@ __all__ = [
 _HOMES = {
     "batch": ("copy_all",),
     "batch_spec": ("BatchSpec",),
-    "engine": ("RunStatus", "control_ddl", "copy", "plan", "resume", "status", "verify"),
+    "engine": ("RunStatus", "control_ddl", "copy", "create", "plan", "resume", "status", "verify"),
     "events": ("Event", "Finished", "from_line"),
+    "holding": ("hold", "release"),
     "model": ("CommitRecord", "Partition", "PartitionPlan", "TableRef"),
     "narration": ("failure_text", "narrate", "report_text", "together"),
     "spec": ("CopySpec",),

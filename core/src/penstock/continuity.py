@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 from penstock.backends.base import ControlStore, RunRow, SourceCatalog, TargetCatalog
-from penstock.errors import PlanningError, SpecMismatch
+from penstock.errors import PlanningError, SpecMismatch, UsageError
 from penstock.model import KeyRange
 from penstock.plan_builder import match_columns
 from penstock.spec import CopySpec
+
+
+def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
+    """
+    Raises:
+        UsageError: no such run.
+    """
+    run = target.control.load_run(run_id)
+    if run is None:
+        raise not_there(run_id, control_schema)
+    return run
+
+
+def not_there(run_id: str, control_schema: str) -> UsageError:
+    return UsageError(f"run {run_id!r} is not in the target (control schema {control_schema!r})")
+
+
+def stored_spec(
+    run: RunRow,
+    source: str,
+    target: str,
+    control_schema: str,
+    caller: str,
+    overrides: Mapping[str, Any],
+) -> CopySpec:
+    """The spec of a run, with its connections and with options that say how to run.
+
+    Parameters:
+        caller: what was called, for errors.
+
+    Raises:
+        UsageError: an option says what to copy, or is none.
+    """
+    allowed = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
+    unknown = set(overrides) - (allowed - {"source", "target", "run_id"})
+    if unknown:
+        raise UsageError(f"{caller}: {', '.join(sorted(unknown))} cannot change on {caller}")
+    spec = CopySpec.from_stored(run.spec, source, target)
+    return replace(spec, **overrides, control_schema=control_schema)
 
 
 def check_same_spec(spec: CopySpec, run: RunRow) -> None:

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay
+from tenacity import Retrying, retry_if_exception, stop_after_delay
 
 from penstock.backends.base import ControlStore, TargetCatalog
-from penstock.errors import PenstockError, TransientError
+from penstock.errors import NoHolder, PenstockError, Superseded, TransientError
 from penstock.supervisor import BACKOFF
 
 T = TypeVar("T")
@@ -39,9 +39,10 @@ class ControlLink:
         """
         Raises:
             TransientError: the server stays away.
+            Superseded, NoHolder: at once.
         """
         for attempt in Retrying(
-            retry=retry_if_exception_type(TransientError),
+            retry=retry_if_exception(_is_of_the_connection),
             wait=BACKOFF,
             stop=stop_after_delay(RECONNECT_SECONDS),
             reraise=True,
@@ -75,3 +76,7 @@ class ControlLink:
     def close(self) -> None:
         if self._reconnected is not None:
             self._reconnected.close()
+
+
+def _is_of_the_connection(error: BaseException) -> bool:
+    return isinstance(error, TransientError) and not isinstance(error, NoHolder | Superseded)

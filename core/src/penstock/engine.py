@@ -1,4 +1,4 @@
-"""`plan`, `copy`, `resume`, `verify`, `status`: what the command line and integrations call."""
+"""`plan`, `create`, `copy`, `resume`, `verify`, `status`: what everything else calls."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from penstock.awaited_view import make_view
 from penstock.backends.base import (
     RunningAttempt,
     RunRow,
@@ -17,12 +18,19 @@ from penstock.backends.base import (
     only_scheme,
 )
 from penstock.connections import Connections, connect, resolve
-from penstock.continuity import check_same_shape, check_same_spec, committed_partitions
+from penstock.continuity import (
+    check_same_shape,
+    check_same_spec,
+    committed_partitions,
+    load_run,
+    stored_spec,
+)
 from penstock.errors import SpecMismatch, UsageError
 from penstock.events import Event
 from penstock.execution import Execution
 from penstock.model import CommitRecord, Partition, PartitionPlan
 from penstock.plan_builder import build_plan
+from penstock.recopying import Recopying
 from penstock.run_state import RunState, new_run_id
 from penstock.source_view import SourceView
 from penstock.spec import CopySpec, check_run_id, resolve_reference
@@ -124,6 +132,36 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             view.close()
 
 
+def create(spec: CopySpec) -> RunStatus:
+    """Plan a copy and store it as a run; copies nothing, and holds no snapshot.
+
+    A run of that id which was made from the same options is returned as it is.
+
+    Raises:
+        UsageError, PlanningError: before anything is changed.
+        SpecMismatch: the run id exists with other options.
+        TransientError: a server cannot be reached.
+    """
+    ends = connect(spec.source, spec.target)
+    with closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target:
+        run_id = spec.run_id or new_run_id()
+        run = target.control.load_run(run_id)
+        if run is None:
+            view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
+            with closing(view.open()) as source:
+                view.look(source)
+                # Of the source as it is now: a plan covers every row of a later snapshot as well.
+                made = build_plan(
+                    spec, streams(spec.degree), run_id, source, target, ends.source_backend.formats
+                )
+            target.control.create()
+            target.control.create_run(run_id, spec.stored(), made, view.state, None)
+            run = load_run(target, run_id, spec.control_schema)
+        # Also where somebody else has just created it.
+        check_same_spec(spec, run)
+        return _status(target, run)
+
+
 def resume(
     run_id: str,
     *,
@@ -131,6 +169,9 @@ def resume(
     target: str,
     only: Sequence[str] = (),
     control_schema: str = "penstock",
+    await_snapshot: float | None = None,
+    recopy: str | None = None,
+    finish: bool = True,
     **overrides: Any,
 ) -> Generator[Event, None, None]:
     """Copy what a run has not committed yet; yields events, the last of which is `Finished`.
@@ -138,27 +179,48 @@ def resume(
     Parameters:
         source, target: the connections; the control tables keep none.
         only: ids of partitions; all that are not committed by default.
+        await_snapshot: read with the snapshot that `hold` holds, and wait for it for so many
+            seconds, also where it is lost in mid-run; by default one is taken where there is none.
+        recopy: names a request to copy the partitions of `only` again where they are committed.
+            Each is copied again once, however often the request is repeated.
+        finish: compare both sides and do the steps after the last partition once all are
+            committed; False leaves that to another `resume`.
         overrides: options that say how to run (`degree`, `attempts`, `on_error`,
             `stall_timeout`, `grace`, `on_snapshot_lost`, `snapshot_warn_after`).
 
     Raises:
-        UsageError: no such run, partition or option.
+        UsageError: no such run, partition or option; or the run's partitions cannot be copied
+            again.
         PlanningError: the source's or target's shape has changed since; says the difference.
         SnapshotLost: the run's snapshot is gone and `on_snapshot_lost` does not allow to go on.
+        TransientError: nobody has come to hold the snapshot that was to be awaited.
+        PermanentError: rows of a partition that is to be copied again were changed since.
         RunFailed, RunFailedTransiently: after `Finished`.
     """
     check_run_id(run_id)
-    allowed = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
-    unknown = set(overrides) - (allowed - {"source", "target", "run_id"})
-    if unknown:
-        raise UsageError(f"resume: {', '.join(sorted(unknown))} cannot change on resume")
+    if recopy is not None and not (recopy and only):
+        raise UsageError(
+            "resume: recopy: expected the name of a request, and partitions in only; found "
+            + (f"{recopy!r} without partitions" if recopy else "an empty name")
+        )
+    if await_snapshot is not None and await_snapshot < 0:
+        raise UsageError(f"resume: await_snapshot: expected 0 or more, found {await_snapshot:g}")
     ends = connect(source, target)
     with closing(ends.target_backend.target(ends.target_url, control_schema)) as catalog:
-        run = _load(catalog, run_id, control_schema)
-        spec = CopySpec.from_stored(run.spec, source, target)
-        spec = replace(spec, **overrides, control_schema=control_schema)
+        run = load_run(catalog, run_id, control_schema)
+        spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         asked = [run.plan.partition(partition_id) for partition_id in only]
-        yield from _go_on(spec, run, asked or run.plan.partitions, ends, catalog)
+        partitions = asked or run.plan.partitions
+        yield from _go_on(
+            spec,
+            run,
+            partitions,
+            ends,
+            catalog,
+            await_snapshot=await_snapshot,
+            request=recopy,
+            finish=finish,
+        )
 
 
 def verify(
@@ -188,7 +250,7 @@ def verify(
         closing(ends.source_backend.source(ends.source_url)) as source_catalog,
         closing(ends.target_backend.target(ends.target_url, control_schema)) as target_catalog,
     ):
-        run = _load(target_catalog, run_id, control_schema)
+        run = load_run(target_catalog, run_id, control_schema)
         spec = CopySpec.from_stored(run.spec, source, target)
         return verify_run(
             spec, run, source_catalog, target_catalog, checksums=checksum, show_rows=show_rows
@@ -204,11 +266,7 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
     check_run_id(run_id)
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        run = _load(catalog, run_id, control_schema)
-        control = catalog.control
-        return RunStatus(
-            run, control.committed(run_id), control.running(run_id), control.steps_done(run_id)
-        )
+        return _status(catalog, load_run(catalog, run_id, control_schema))
 
 
 def control_ddl(target: str | None = None, control_schema: str = "penstock") -> str:
@@ -217,11 +275,11 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
     return find_backend(url, "--target")[0].control_ddl(control_schema)
 
 
-def _load(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
-    run = target.control.load_run(run_id)
-    if run is None:
-        raise UsageError(f"run {run_id!r} is not in the target (control schema {control_schema!r})")
-    return run
+def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
+    control, run_id = target.control, run.run_id
+    return RunStatus(
+        run, control.committed(run_id), control.running(run_id), control.steps_done(run_id)
+    )
 
 
 def _go_on(
@@ -230,21 +288,33 @@ def _go_on(
     partitions: Sequence[Partition],
     ends: Connections,
     target: TargetCatalog,
+    *,
+    await_snapshot: float | None = None,
+    request: str | None = None,
+    finish: bool = True,
 ) -> Generator[Event, None, None]:
-    """Copy those of the partitions that are not committed yet."""
+    """Copy those of the partitions that are not committed yet, or that are asked for again."""
     begun = time.monotonic()
-    committed = committed_partitions(run, target.control)
-    pending = [partition for partition in partitions if partition.id not in committed]
-    view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, run)
+    control = target.control
+    committed = committed_partitions(run, control)
+    recopying = Recopying(spec, run, partitions, committed, control, request)
+    pending = [p for p in partitions if p.id not in committed or p.id in recopying.wanted]
+    complete = len(committed) == len(run.plan.partitions) and not recopying.wanted
+    view = make_view(spec, run, ends.source_url, ends.source_backend, await_snapshot)
     # It costs a third of a second of CPU: a task that finds its partition done needs none.
     nursery = ends.nursery() if pending else None
     try:
         if pending:
-            with closing(ends.source_backend.source(ends.source_url)) as source:
+            with closing(view.open()) as source:
                 check_same_shape(spec, run, source, target, ends.source_backend.formats)
-                yield from view.recover(source, target.control, anything_committed=bool(committed))
+                recopying.forget_all()
+                yield from view.recover(source, control, anything_committed=bool(recopying.kept))
+            recopying.forget()
+        elif complete and finish and spec.verify != "none" and run.status != "done":
+            with closing(view.open()) as source:
+                yield from view.compare_with(source, control)
         yield from _execute(
-            spec, run.run_id, run.plan, partitions, ends, target, view, nursery, begun
+            spec, run.run_id, run.plan, partitions, ends, target, view, nursery, begun, finish
         )
     finally:
         if nursery is not None:
@@ -262,6 +332,7 @@ def _execute(
     view: SourceView,
     nursery: Nursery | None,
     begun: float,
+    finish: bool = True,
 ) -> Generator[Event, None, None]:
     with closing(ends.link(target, spec.control_schema)) as link:
         state = RunState(
@@ -273,6 +344,7 @@ def _execute(
             references=(ends.source_reference, ends.target_reference),
             link=link,
             view=view,
+            finish=finish,
         )
         execution = Execution(state, degree=streams(spec.degree), nursery=nursery, link=link)
         yield from execution.run(seconds=time.monotonic() - begun)

@@ -12,6 +12,8 @@
     |   |-- StallError      no bytes moved for too long
     |   |-- TooManyConnections
     |   |-- WorkerLost      a worker ended without saying how
+    |   |-- NoHolder        nobody holds the snapshot that was waited for
+    |   |-- Superseded      somebody else has changed the run at this moment
     |   `-- RunFailedTransiently
     `-- Interrupted         cancelled by a signal (exit 130)
 
@@ -118,6 +120,14 @@ class TooManyConnections(TransientError):
 
 class WorkerLost(TransientError):
     """A worker ended, or fell silent, without a terminal event for its attempt."""
+
+
+class NoHolder(TransientError):
+    """Nobody came to hold the run's snapshot in the time that was given."""
+
+
+class Superseded(TransientError):
+    """Somebody else has replaced the run's snapshot, or started it over, at this moment."""
 
 
 class RunFailedTransiently(TransientError):

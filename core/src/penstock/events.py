@@ -126,11 +126,11 @@ class Prepared(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChanged(Event):
-    """The run's view of the source was taken, adopted, lost or replaced by a newer one."""
+    """The run's view of the source was taken, adopted, lost, replaced by a newer one, or let go."""
 
     name: ClassVar[str] = "snapshot"
     state: str
-    """``taken``, ``adopted``, ``lost``, ``renewed``."""
+    """``taken``, ``adopted``, ``lost``, ``renewed``, ``released``."""
     taken_at: str
     message: str
 

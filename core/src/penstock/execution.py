@@ -98,7 +98,9 @@ class Execution:
                 for event in supervisor.run(works):
                     state.add(event)
                     yield event
-                return
+                if not (supervisor.failures and state.is_superseded()):
+                    return
+                yield from state.replace_view()
             except SnapshotLost as error:
                 yield state.view.lost(error.message)
                 yield from state.replace_view()
@@ -112,6 +114,8 @@ class Execution:
 
     def _finish(self) -> Iterator[Event]:
         state = self._state
+        if not state.finishes:
+            return
         if not state.is_intact():
             yield from state.load_again(LoadLost("a crash of the target has emptied the table"))
             yield from self._copy()

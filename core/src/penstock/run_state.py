@@ -41,6 +41,7 @@ class RunState:
         references: of the backends of source and target.
         urls: of source and target; with secrets.
         view: the run's view of the source.
+        finish: compare both sides and do the steps after the last partition.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class RunState:
         references: tuple[str, str],
         link: ControlLink,
         view: SourceView,
+        finish: bool = True,
     ) -> None:
         self.spec = spec
         self.run_id = run_id
@@ -67,6 +69,7 @@ class RunState:
         self._failures: tuple[PartitionFailure, ...] = ()
         self._error: PenstockError | None = None
         self._mismatch: PenstockError | None = None
+        self._finish = finish
         self._was_done = False
         self._done: set[str] = set()
         view.planned_by(plan)
@@ -126,14 +129,22 @@ class RunState:
             SnapshotLost, PlanningError: the run does not allow it.
         """
         self._look()
-        before = self.view.generation
+        before, self.view.started_over = self.view.started_over, False
         yield from self._link.call(
             lambda control: tuple(
                 self.view.replace_lost(control, anything_committed=bool(self._done))
             )
         )
-        if self.view.generation != before:
+        if self.view.started_over:
             yield self._prepared(already=False)
+        self.view.started_over = self.view.started_over or before
+
+    def is_superseded(self) -> bool:
+        """Whether the snapshot's holder has begun a new generation, which fails our attempts."""
+        if not self.view.awaits:
+            return False
+        outlook = self._link.call(lambda control: control.outlook(self.run_id))
+        return outlook is not None and outlook.generation != self.view.generation
 
     def works(self) -> list[Work]:
         """What is left to do of the partitions."""
@@ -201,6 +212,7 @@ class RunState:
                 self.spec, run, source, target, checksums=self.spec.verify == "checksums"
             )
         self._mismatch = None if found.ok else PermanentError(_differences(found))
+        self._link.call(lambda control: control.release(self.run_id))  # read for the last time
         yield Verified(
             run_id=self.run_id,
             ok=found.ok,
@@ -220,13 +232,18 @@ class RunState:
         done = self._link.call(lambda control: control.steps_done(self.run_id))
         return [step for step in after if step.id not in done]
 
+    def _left_to_others(self) -> bool:
+        """Whether something is to be done after the last partition that is not ours to do."""
+        compared = self.spec.verify == "none" or self._was_done
+        return not self._finish and (not compared or bool(self.steps()))
+
     def conclude(self, degree: int) -> Finished:
         """Store how the run stands, and tell it."""
         self._look()
         self._error = self._error or self._mismatch
         if self._error is not None:
             status = "failed"
-        elif self._all_committed():
+        elif self._all_committed() and not self._left_to_others():
             status = "done"
         elif all(partition.id in self._done for partition in self.partitions):
             status = "partial"
@@ -234,6 +251,11 @@ class RunState:
             status = "failed"
         self.set_status(status)
         return self.finished(status, degree)
+
+    @property
+    def finishes(self) -> bool:
+        """Whether both sides are compared, and the last steps done, by this execution."""
+        return self._finish
 
     def finished(self, status: str, degree: int) -> Finished:
         return self._report.finish(

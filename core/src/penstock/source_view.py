@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from penstock.backends.base import Backend, ControlStore, HeldSnapshot, RunRow, SourceCatalog
-from penstock.errors import PlanningError, SnapshotLost
+from penstock.errors import PlanningError, SnapshotLost, Superseded
 from penstock.events import Event, SnapshotChanged, Warned
 from penstock.model import (
     BlockRange,
@@ -29,7 +29,11 @@ class SourceView:
         run: as the target has it, where the run existed before.
         hold: takes a snapshot, and says when by the monotonic clock; by default one of the run's
             own, now.
+        pause: waits for so many seconds.
     """
+
+    awaits = False
+    """Whether it waits for somebody else to hold the snapshot."""
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class SourceView:
         backend: Backend,
         run: RunRow | None = None,
         hold: Callable[[], tuple[HeldSnapshot, float]] | None = None,
+        pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self._spec = spec
         self._run_id = run_id
@@ -47,18 +52,28 @@ class SourceView:
         self._hold = hold or (
             lambda: (backend.hold_snapshot(url, [spec.relation]), time.monotonic())
         )
+        self._pause = pause
         self._by_blocks = self._by_tables = False
-        if run is not None:
-            self.planned_by(run.plan)
         self._held: HeldSnapshot | None = None
         self._held_since = 0.0
         self._checked = 0.0
         self._warned = 0
         self.started_over = False
-        self.generation = run.generation if run else 1
-        self._state: SourceState | None = run.source_state if run else None
-        self.snapshots: tuple[Snapshot, ...] = run.snapshots if run else ()
+        self.generation = 1
+        self._state: SourceState | None = None
+        self.snapshots: tuple[Snapshot, ...] = ()
         """Those that the run's rows were read with, and the one for what is left, newest last."""
+        self._stored: tuple[Snapshot, ...] = ()
+        """The same, as the target has it."""
+        if run is not None:
+            self.planned_by(run.plan)
+            self.reload(run)
+
+    def reload(self, run: RunRow) -> None:
+        """See the run as the target has it now."""
+        self.generation = run.generation
+        self._state = run.source_state
+        self.snapshots = self._stored = run.snapshots
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -91,6 +106,7 @@ class SourceView:
         event = self._renew("taken", "all partitions are read as of this moment")
         assert self.snapshot is not None
         source.adopt(self.snapshot)
+        self._stored = self.snapshots
         return (event,)
 
     def planned_by(self, plan: PartitionPlan) -> None:
@@ -108,6 +124,21 @@ class SourceView:
             SnapshotLost: there is none that the run allows.
             PlanningError: the rows are not where the plan says.
         """
+        while True:
+            try:
+                yield from self._recover(source, control, anything_committed=anything_committed)
+                return
+            except Superseded:
+                # By whoever else goes on with the run: theirs is the one to look for.
+                self.close()
+                run = control.load_run(self._run_id)
+                assert run is not None
+                self.reload(run)
+                anything_committed = bool(control.committed(self._run_id))
+
+    def _recover(
+        self, source: SourceCatalog, control: ControlStore, *, anything_committed: bool
+    ) -> Iterator[Event]:
         now = source.state(self._spec.relation)
         if self._check_layout(now, anything_committed=anything_committed):
             yield self._start_over(source, control, now)
@@ -121,6 +152,10 @@ class SourceView:
                     yield self._event("adopted", "somebody still holds the run's snapshot")
                     return
             yield from self._replace(source, control, now, anything_committed=anything_committed)
+
+    def compare_with(self, source: SourceCatalog, control: ControlStore) -> Iterator[Event]:
+        """Find a view to compare both sides with; where there is none, do without."""
+        return iter(())
 
     def replace_lost(self, control: ControlStore, *, anything_committed: bool) -> Iterator[Event]:
         """Go on after the snapshot was lost in mid-run, as `on_snapshot_lost` says.
@@ -175,9 +210,13 @@ class SourceView:
         if anything_committed and policy == "restart":
             yield self._start_over(source, control, now)
             return
+        had_one = bool(self.snapshots)
         if not anything_committed:
             self.snapshots = ()
-            event = self._renew("renewed", "nothing was committed with the one that was lost")
+            if had_one:
+                event = self._renew("renewed", "nothing was committed with the one that was lost")
+            else:
+                event = self._renew("taken", "all partitions are read as of this moment")
             # Looked at again: only now are the tables safe from being others.
             self._check_layout(source.state(self._spec.relation), anything_committed=False)
         elif policy == "accept":
@@ -202,7 +241,7 @@ class SourceView:
                         message=f"waiting {left:.0f} s for the source's statistics to settle, to "
                         "see whether the table was written to since the lost snapshot",
                     )
-                    time.sleep(left)
+                    self._pause(left)
                 after = source.state(self._spec.relation)
                 self._check_unwritten(after)
                 event = self._event(
@@ -211,7 +250,15 @@ class SourceView:
                     f"that was lost ({after.writes})",
                 )
         self._state = now
-        control.set_view(self._run_id, now, self.snapshots)
+        self.generation = control.set_view(
+            self._run_id,
+            self.generation,
+            self._stored,
+            now,
+            self.snapshots,
+            nothing_committed=had_one and not anything_committed,
+        )
+        self._stored = self.snapshots
         yield event
 
     def _check_unwritten(self, now: SourceState) -> None:
@@ -240,14 +287,19 @@ class SourceView:
         self._check_layout(source.state(self._spec.relation), anything_committed=False)
         self._state = now
         assert self.snapshot is not None
-        self.started_over = True
-        self.generation = control.start_over(self._run_id, self._load, now, self.snapshot)
+        self._restart(control)
         return event
+
+    def _restart(self, control: ControlStore) -> None:
+        self.generation = control.start_over(
+            self._run_id, self.generation, self._load, self.state, self.snapshot
+        )
+        self.started_over = True
+        self.snapshots = self._stored = self.snapshots[-1:]
 
     def load_again(self, control: ControlStore, message: str) -> Warned:
         """Start over with the same view: what was lost is in the target."""
-        self.started_over = True
-        self.generation = control.start_over(self._run_id, self._load, self.state, self.snapshot)
+        self._restart(control)
         return Warned(run_id=self._run_id, message=f"started over: {message}")
 
     def _renew(self, state: str, message: str) -> SnapshotChanged:
@@ -286,6 +338,9 @@ class SourceView:
 
     def lost(self, message: str) -> SnapshotChanged:
         return self._event("lost", message)
+
+    def released(self) -> SnapshotChanged:
+        return self._event("released", "the run needs it no more")
 
     def close(self) -> None:
         if self._held is not None:

@@ -151,6 +151,20 @@ class RunRow:
     prepared_at: str | None
     finished_at: str | None
     failures: tuple[Mapping[str, Any], ...]
+    released_at: str | None = None
+    """When it was said that nobody needs the run's snapshot any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Whether a run's snapshot is still needed, and which one it is."""
+
+    status: str
+    generation: int
+    snapshot: Snapshot | None
+    pending: int
+    """Partitions that are not committed."""
+    released: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,19 +391,98 @@ class ControlStore(Protocol):
         ...
 
     def start_over(
-        self, run_id: str, load: LoadPlan, state: SourceState, snapshot: Snapshot | None
+        self,
+        run_id: str,
+        generation: int,
+        load: LoadPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
     ) -> int:
         """Forget what is committed, prepare the target again, and begin a new generation.
 
         One transaction. Attempts of older generations that are open are waited for, or ended;
         later ones are refused.
 
+        Parameters:
+            generation: the one that ends.
+
         Returns: the new generation.
+
+        Raises:
+            Superseded: it has ended already.
         """
         ...
 
-    def set_view(self, run_id: str, state: SourceState, snapshots: Sequence[Snapshot]) -> None:
-        """Store what the run's rows are read with from now on: all snapshots, newest last."""
+    def set_view(
+        self,
+        run_id: str,
+        generation: int,
+        before: Sequence[Snapshot],
+        state: SourceState,
+        snapshots: Sequence[Snapshot],
+        *,
+        nothing_committed: bool,
+    ) -> int:
+        """Store what the run's rows are read with from now on: all snapshots, newest last.
+
+        Parameters:
+            generation, before: the run's generation and snapshots as they are thought to be.
+            nothing_committed: begin a new generation, so that no attempt that still reads with an
+                older snapshot commits anything.
+
+        Returns: the run's generation from now on.
+
+        Raises:
+            Superseded: they are others by now, or something is committed after all.
+        """
+        ...
+
+    def release(self, run_id: str) -> bool:
+        """Note that nobody needs the run's snapshot any more. False where there is no such run."""
+        ...
+
+    def take_up(self, run_id: str) -> None:
+        """Note that the run's snapshot is needed, and that somebody is about to hold it."""
+        ...
+
+    def outlook(self, run_id: str) -> Outlook | None: ...
+
+    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+        """Ids of the partitions for which a request to copy them again was seen."""
+        ...
+
+    def check_recopy(self, run_id: str) -> None:
+        """
+        Raises:
+            UsageError: the run's table is not where, or as, the partitions were loaded any more.
+        """
+        ...
+
+    def forget(
+        self,
+        run_id: str,
+        partition_ids: Sequence[str],
+        request: str,
+        *,
+        rows_of: TableRef | None,
+        patience: float,
+    ) -> frozenset[str]:
+        """Take back what is committed of some partitions, once for each request.
+
+        One transaction; an attempt that is open is waited for.
+
+        Parameters:
+            request: names the request, whoever repeats it.
+            rows_of: the table out of which the partitions' rows are deleted; None to leave them to
+                the attempts that follow.
+            patience: seconds to wait for open attempts; 0: for ever.
+
+        Returns: ids of the partitions whose commit record is gone.
+
+        Raises:
+            UsageError: see `check_recopy`.
+            PermanentError: their rows are not those that were committed. Nothing was changed.
+        """
         ...
 
     def set_status(

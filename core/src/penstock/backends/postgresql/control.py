@@ -9,12 +9,13 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from penstock.backends.base import RunningAttempt, RunRow
+from penstock.backends.base import Outlook, RunningAttempt, RunRow
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import load_lost, planning, translated
 from penstock.backends.postgresql.indexes import SET_LOGGED
+from penstock.backends.postgresql.recopying import check_in_place, forget
 from penstock.backends.postgresql.statements import statement
-from penstock.errors import Diagnosis, PlanningError, TransientError
+from penstock.errors import Diagnosis, PlanningError, Superseded, TransientError
 from penstock.model import (
     CommitRecord,
     LoadPlan,
@@ -22,6 +23,7 @@ from penstock.model import (
     Snapshot,
     SourceState,
     Step,
+    TableRef,
 )
 
 # Any number that nobody else is likely to use: two runs may create the tables at once.
@@ -43,6 +45,7 @@ class ControlTables:
         self._run = sql.Identifier(schema, "run")
         self._commit_record = sql.Identifier(schema, "commit_record")
         self._step_record = sql.Identifier(schema, "step_record")
+        self._recopy_record = sql.Identifier(schema, "recopy_record")
         self._volatile_run = sql.Identifier(schema, "volatile_run")
 
     def _statement(self, name: str) -> sql.Composed:
@@ -58,6 +61,7 @@ class ControlTables:
                         self._run,
                         self._commit_record,
                         self._step_record,
+                        self._recopy_record,
                         self._volatile_run,
                     )
                 ]
@@ -125,6 +129,7 @@ class ControlTables:
             prepared_at=row[8],
             finished_at=row[9],
             failures=tuple(row[10]),
+            released_at=row[11],
         )
 
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
@@ -206,26 +211,37 @@ class ControlTables:
         return bool(found and found[0])
 
     def start_over(
-        self, run_id: str, load: LoadPlan, state: SourceState, snapshot: Snapshot | None
+        self,
+        run_id: str,
+        generation: int,
+        load: LoadPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
     ) -> int:
         with translated("target"), self._connection.transaction():
             self._shut_out_attempts(run_id)
+            query = sql.SQL("SELECT generation FROM {} WHERE run_id = %s").format(self._run)
+            if self._connection.execute(query, [run_id]).fetchone() != (generation,):
+                raise _superseded(run_id)
             # From here on no attempt of an older generation is open, and none can begin.
             self._prepare(run_id, load)
             for records in (self._commit_record, self._step_record):
                 self._connection.execute(
                     sql.SQL("DELETE FROM {} WHERE run_id = %s").format(records), [run_id]
                 )
-            self._set_view(run_id, state, [snapshot] if snapshot else [])
-            found = self._connection.execute(
+            self._connection.execute(
                 sql.SQL(
-                    "UPDATE {} SET generation = generation + 1 WHERE run_id = %s"
-                    " RETURNING generation"
+                    "UPDATE {} SET source_state = %s, snapshots = %s, generation = %s"
+                    " WHERE run_id = %s"
                 ).format(self._run),
-                [run_id],
-            ).fetchone()
-        assert found is not None
-        return int(found[0])
+                [
+                    Jsonb(state.as_json()),
+                    Jsonb([snapshot.as_json()] if snapshot else []),
+                    generation + 1,
+                    run_id,
+                ],
+            )
+        return generation + 1
 
     def _shut_out_attempts(self, run_id: str) -> None:
         """Lock the run's row against its attempts; what they do is void, so they are ended."""
@@ -245,17 +261,109 @@ class ControlTables:
                 ).fetchall():
                     self._connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
 
-    def set_view(self, run_id: str, state: SourceState, snapshots: Sequence[Snapshot]) -> None:
-        with translated("target"):
-            self._set_view(run_id, state, snapshots)
+    def set_view(
+        self,
+        run_id: str,
+        generation: int,
+        before: Sequence[Snapshot],
+        state: SourceState,
+        snapshots: Sequence[Snapshot],
+        *,
+        nothing_committed: bool,
+    ) -> int:
+        following = generation + nothing_committed
+        with translated("target"), self._connection.transaction():
+            if nothing_committed:
+                self._shut_out_attempts(run_id)
+                self._check_nothing_committed(run_id)
+            changed = self._connection.execute(
+                sql.SQL(
+                    "UPDATE {} SET source_state = %s, snapshots = %s, generation = %s"
+                    " WHERE run_id = %s AND generation = %s AND snapshots = %s"
+                ).format(self._run),
+                [
+                    Jsonb(state.as_json()),
+                    Jsonb([snapshot.as_json() for snapshot in snapshots]),
+                    following,
+                    run_id,
+                    generation,
+                    Jsonb([snapshot.as_json() for snapshot in before]),
+                ],
+            ).rowcount
+            if changed != 1:
+                raise _superseded(run_id)
+        return following
 
-    def _set_view(self, run_id: str, state: SourceState, snapshots: Sequence[Snapshot]) -> None:
-        self._connection.execute(
-            sql.SQL("UPDATE {} SET source_state = %s, snapshots = %s WHERE run_id = %s").format(
-                self._run
-            ),
-            [Jsonb(state.as_json()), Jsonb([s.as_json() for s in snapshots]), run_id],
-        )
+    def _check_nothing_committed(self, run_id: str) -> None:
+        """
+        Raises:
+            Superseded: something is, and no crash has taken it since.
+        """
+        query = sql.SQL(
+            "SELECT (plan -> 'load' ->> 'volatile')::boolean FROM {} AS r WHERE run_id = %s"
+            " AND EXISTS (SELECT FROM {} AS c WHERE c.run_id = r.run_id)"
+        ).format(self._run, self._commit_record)
+        found = self._connection.execute(query, [run_id]).fetchone()
+        if found is not None and (not found[0] or self.intact(run_id)):
+            raise _superseded(run_id)
+
+    def release(self, run_id: str) -> bool:
+        with translated("target"):
+            if not self._exist():
+                return False
+            query = (
+                "UPDATE {} SET snapshot_released_at = coalesce(snapshot_released_at,"
+                " clock_timestamp()) WHERE run_id = %s"
+            )
+            return self._connection.execute(sql.SQL(query).format(self._run), [run_id]).rowcount > 0
+
+    def take_up(self, run_id: str) -> None:
+        with translated("target"):
+            query = "UPDATE {} SET snapshot_released_at = NULL WHERE run_id = %s"
+            self._connection.execute(sql.SQL(query).format(self._run), [run_id])
+
+    def outlook(self, run_id: str) -> Outlook | None:
+        with translated("target"):
+            row = self._connection.execute(self._statement("outlook"), [run_id]).fetchone()
+        if row is None:
+            return None
+        status, generation, snapshot, pending, released = row
+        newest = Snapshot.from_json(snapshot) if snapshot else None
+        return Outlook(status, generation, newest, pending, released)
+
+    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+        with translated("target"):
+            rows = self._connection.execute(
+                sql.SQL("SELECT partition_id FROM {} WHERE run_id = %s AND request = %s").format(
+                    self._recopy_record
+                ),
+                [run_id, request],
+            ).fetchall()
+        return frozenset(partition_id for (partition_id,) in rows)
+
+    def check_recopy(self, run_id: str) -> None:
+        with translated("target"):
+            check_in_place(self._connection, self._step_record, run_id)
+
+    def forget(
+        self,
+        run_id: str,
+        partition_ids: Sequence[str],
+        request: str,
+        *,
+        rows_of: TableRef | None,
+        patience: float,
+    ) -> frozenset[str]:
+        with translated("target"), self._connection.transaction():
+            return forget(
+                self._connection,
+                self._schema,
+                run_id,
+                sorted(set(partition_ids)),
+                request,
+                rows_of=rows_of,
+                patience=patience,
+            )
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         ended = status not in ("running", "created")
@@ -263,9 +371,18 @@ class ControlTables:
             self._connection.execute(
                 sql.SQL(
                     "UPDATE {} SET status = %s, failures = %s,"
-                    " finished_at = CASE WHEN %s THEN clock_timestamp() END WHERE run_id = %s"
+                    " finished_at = CASE WHEN %s THEN clock_timestamp() END,"
+                    " snapshot_released_at = CASE WHEN %s THEN"
+                    " coalesce(snapshot_released_at, clock_timestamp())"
+                    " ELSE snapshot_released_at END WHERE run_id = %s"
                 ).format(self._run),
-                [status, Jsonb([dict(failure) for failure in failures]), ended, run_id],
+                [
+                    status,
+                    Jsonb([dict(failure) for failure in failures]),
+                    ended,
+                    status == "done",
+                    run_id,
+                ],
             )
 
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
@@ -290,3 +407,11 @@ class ControlTables:
             partition_id, attempt = name.rsplit(":", 2)[1:]
             attempts.append(RunningAttempt(partition_id, int(attempt), state, since, size))
         return tuple(attempts)
+
+
+def _superseded(run_id: str) -> Superseded:
+    return Superseded(
+        f"target: the snapshot of run {run_id} was replaced, or the run started over, by somebody "
+        "else at this moment; expected nobody else",
+        Diagnosis(side="target"),
+    )

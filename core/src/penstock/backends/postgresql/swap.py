@@ -16,6 +16,8 @@ from penstock.errors import PlanningError
 from penstock.model import LoadPlan, Step, TableRef
 
 NEEDS = "--mode swap"
+# The id of the step that renames.
+SWAP = "swap"
 
 
 def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
@@ -54,7 +56,7 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
     steps += _dress(table, names, new, others, version)
     steps.append(
         Step(
-            "swap",
+            SWAP,
             f"swap {new} for {ref}",
             script(_exchange(table, names, ref, new, shape)),
             True,

@@ -13,6 +13,8 @@ CREATE TABLE IF NOT EXISTS {schema}.run (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     prepared_at timestamptz,
     finished_at timestamptz,
+    -- When it was said that nobody needs the snapshot any more.
+    snapshot_released_at timestamptz,
     failures jsonb NOT NULL DEFAULT '[]'
 );
 
@@ -39,6 +41,15 @@ CREATE TABLE IF NOT EXISTS {schema}.step_record (
     step_id text NOT NULL,
     done_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (run_id, step_id)
+);
+
+-- One row for each partition that was asked to be copied again, and by which request.
+CREATE TABLE IF NOT EXISTS {schema}.recopy_record (
+    run_id text NOT NULL,
+    partition_id text NOT NULL,
+    request text NOT NULL,
+    made_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (run_id, partition_id, request)
 );
 
 -- A crash of the server empties this table together with the unlogged ones that are being loaded.
