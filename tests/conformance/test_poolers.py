@@ -122,7 +122,9 @@ def test_is_resumed_and_verified(behind: tuple[Pair, dict[str, str]]) -> None:
             break
     events.close()
     # Source and target are one server here: it sees the target's transactions as well.
-    *_, report = resume("r", **urls, on_snapshot_lost="accept")
+    *_, report = resume(
+        "r", source=urls["source"], target=urls["target"], on_snapshot_lost="accept"
+    )
     assert isinstance(report, Finished)
     assert report.status == "done"
     pair.assert_same()

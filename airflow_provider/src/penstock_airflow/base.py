@@ -50,7 +50,7 @@ class PenstockOperator(BaseOperator):
         self._copying = False
         self._killed = False
 
-    def _ends(self) -> dict[str, str]:
+    def _ends(self) -> dict[str, Any]:
         """Source and target, as the core's functions want them. Holds secrets.
 
         Raises:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from airflow.providers.common.compat.connection import get_async_connection
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 
 import penstock
 from penstock import PenstockError, narrate
@@ -107,7 +107,13 @@ class HoldSnapshotTrigger(BaseTrigger):
             # it goes on with the next task. The thread lives on beside those.
             await asyncio.to_thread(holding.begun.wait)
             self._say(holding)
-            yield self._ending(holding, "the snapshot is held by this process until the run ends")
+            if holding.error is not None:
+                yield _failed(holding.error)
+            else:
+                yield _event(
+                    status="held",
+                    message="the snapshot is held by this process until the run ends",
+                )
             return
         try:
             while not holding.ended:
@@ -116,17 +122,17 @@ class HoldSnapshotTrigger(BaseTrigger):
             self._say(holding)
         finally:
             await asyncio.to_thread(holding.stop)
-        yield self._ending(holding, "the snapshot was held for as long as it was needed")
+        if holding.error is not None:
+            yield _failed(holding.error)
+        else:
+            # Ends the task here. To resume it would take a worker's slot, and Airflow 3.3 may take
+            # a task that comes back within seconds of deferring for one that was killed.
+            yield TaskSuccessEvent()
 
     def _say(self, holding: Holding) -> None:
         # Here, not in the thread: Airflow tells by the context whose log a line belongs to.
         while not holding.lines.empty():
             self.log.info(holding.lines.get())
-
-    def _ending(self, holding: Holding, message: str) -> TriggerEvent:
-        if holding.error is not None:
-            return _failed(holding.error)
-        return _event(status="released", message=message)
 
 
 def _failed(error: PenstockError) -> TriggerEvent:
