@@ -24,9 +24,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("file", type=Path, help="the DAG file")
     parser.add_argument("dag_id")
     parser.add_argument("picture", type=Path, help="where to write the PNG")
-    parser.add_argument(
-        "--mapped", metavar="TASK_ID", help="list its instances"
-    )
+    parser.add_argument("--mapped", metavar="TASK_ID", help="list its instances")
     parser.add_argument("--conf", type=json.loads, help="of the run, JSON")
     parser.add_argument("--tables", nargs="*", default=["orders"], help="TPC-H tables of pg_src")
     parser.add_argument("--scale", type=float, default=0.01, help="TPC-H scale factor")
