@@ -137,8 +137,9 @@ def killed_task_is_retried_alone(stack: AirflowStack) -> None:
     assert [task.state for task in run.tries("child", 1)] == ["failed", "success"]
     assert [run.xcom("child", index) for index in range(3)] == [0, 10, 20]
     assert run.task("child", 2).rendered_map_index == "number 2"
-    assert "child" in run.log("child", 1, try_number=1)
-    assert "child" in run.log("child", 1)
+    assert f"child {orphan.pid} of 1" in run.log("child", 1, try_number=1)
+    assert f"child {orphan.pid} of 1" not in run.log("child", 1)
+    assert run.links("child", 1) == {}
 
 
 def marked_task_is_told(stack: AirflowStack) -> None:
@@ -175,3 +176,12 @@ def deferred_task_goes_on_after_its_triggerer_was_killed(stack: AirflowStack) ->
     gate.touch()
     run.succeeded()
     assert run.xcom("wait") == {"in_triggerer": True}
+
+
+def marked_run_ends_its_tasks(stack: AirflowStack) -> None:
+    run, _ = begin(stack, "children")
+    children = [child_of(run, index) for index in range(3)]
+    run.mark_run("failed")
+    for child in children:
+        assert_gone(child)
+    assert run.state == "failed"

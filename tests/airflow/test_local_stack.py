@@ -56,6 +56,10 @@ def test_a_marked_task_is_told(stack: AirflowStack) -> None:
     cases.marked_task_is_told(stack)
 
 
+def test_a_marked_run_ends_its_tasks(stack: AirflowStack) -> None:
+    cases.marked_run_ends_its_tasks(stack)
+
+
 def test_a_cleared_index_runs_again_alone(stack: AirflowStack) -> None:
     cases.cleared_index_runs_again_alone(stack)
 
@@ -79,11 +83,15 @@ def test_a_backfill_runs_every_day_and_again(stack: AirflowStack) -> None:
     assert [run.run_id for run in again] == [run.run_id for run in runs]
     for run in again:
         run.wait_for("day", states=["success"], try_number=2)
+    known = {run.run_id for run in stack.runs("daily")}
+    assert known >= {run.run_id for run in runs}
 
 
-def test_a_killed_scheduler_can_be_started_again(stack: AirflowStack) -> None:
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_scheduler_that_ended_can_be_started_again(stack: AirflowStack, end: str) -> None:
     scheduler = stack.components["scheduler"]
-    scheduler.kill()
+    getattr(scheduler, end)()
+    assert not scheduler.running
     run, gate = cases.begin(stack, "children")
     gate.touch()
     scheduler.start()

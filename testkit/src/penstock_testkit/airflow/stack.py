@@ -100,11 +100,6 @@ class Component:
         """End it and all its descendants with SIGKILL, as the loss of its machine would."""
         self.close()
 
-    def kill_alone(self) -> None:
-        """End its own process with SIGKILL; its children live on if they want to."""
-        self.process.kill()
-        self.process.wait(30)
-
     def close(self) -> None:
         """End all that was ever started, at once."""
         for keeper in self._families:
