@@ -17,7 +17,12 @@ from penstock.backends.base import (
     only_scheme,
 )
 from penstock.connections import Connections, connect, resolve
-from penstock.continuity import check_same_shape, check_same_spec, committed_partitions
+from penstock.continuity import (
+    check_same_shape,
+    check_same_spec,
+    committed_partitions,
+    unless_complete,
+)
 from penstock.errors import SpecMismatch, UsageError
 from penstock.events import Event
 from penstock.execution import Execution
@@ -240,7 +245,10 @@ def _go_on(
     nursery = ends.nursery() if pending else None
     try:
         if pending:
-            with closing(ends.source_backend.source(ends.source_url)) as source:
+            with (
+                unless_complete(run, target.control),
+                closing(ends.source_backend.source(ends.source_url)) as source,
+            ):
                 check_same_shape(spec, run, source, target, ends.source_backend.formats)
                 yield from view.recover(source, target.control, anything_committed=bool(committed))
         yield from _execute(
