@@ -100,7 +100,7 @@ class Pair:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
 
     @property

@@ -50,7 +50,7 @@ class TestShared:
             "SELECT count(*) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL"
             " AND application_name LIKE 'penstock%'"
         )
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while filled.source.value(query):
             assert time.monotonic() < deadline
             time.sleep(0.05)

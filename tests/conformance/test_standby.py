@@ -43,8 +43,16 @@ class Standby:
             self._primary.execute(statement.encode())
         found = self._primary.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert found is not None
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self.pair.source.value(f"SELECT pg_last_wal_replay_lsn() >= '{found[0]}'"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def wait_until_asleep(self) -> None:
+        """Wait until a session of the standby sleeps."""
+        asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+        deadline = time.monotonic() + 60
+        while not self.pair.source.value(asleep):
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
@@ -63,7 +71,7 @@ def standby(
         psycopg.connect(target, autocommit=True) as theirs,
     ):
         mine = url.replace(f":{primary.port}/", f":{follower.port}/")
-        for _ in range(500):
+        for _ in range(3000):
             try:
                 reader = psycopg.connect(mine, autocommit=True)
                 break
@@ -125,17 +133,20 @@ def test_a_conflict_with_recovery_is_tried_again(standby: Standby) -> None:
     """The standby cancels what stands in the way of what the primary did."""
     spec = standby.pair.spec(
         None,  # type: ignore[arg-type]
-        query="SELECT id, name FROM t, pg_sleep(3)",
+        query="SELECT id, name FROM t, pg_sleep(5)",
         target_table="public.t",
         snapshot="none",
     )
+
+    def rename() -> None:
+        # While the stream sleeps, it holds a lock on the table.
+        standby.wait_until_asleep()
+        standby.write("ALTER TABLE t RENAME TO u", "ALTER TABLE u RENAME TO t")
+
     failures: list[Failed] = []
     for event in copy(spec):
         if isinstance(event, Planned):
-            # While the stream sleeps, it holds a lock on the table.
-            locker = threading.Timer(
-                1.5, standby.write, ["ALTER TABLE t RENAME TO u", "ALTER TABLE u RENAME TO t"]
-            )
+            locker = threading.Thread(target=rename)
             locker.start()
         if isinstance(event, Failed):
             failures.append(event)

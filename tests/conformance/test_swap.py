@@ -110,7 +110,9 @@ def test_readers_see_the_old_rows_or_the_new(pair: Pair) -> None:
     reader.start()
     try:
         pair.copy(mode="swap", partitions=4, strategy="ctid")
-        time.sleep(0.2)
+        deadline = time.monotonic() + 60
+        while len(seen) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
     finally:
         ended.set()
         reader.join()

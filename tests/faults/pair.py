@@ -15,7 +15,7 @@ from penstock.cli import main
 from penstock_testkit import TcpProxy
 from penstock_testkit.proxy import Direction
 
-from .cli import PATIENCE, Run, eventually
+from .cli import PATIENCE, Run, eventually, promised
 from .gate import Gate
 
 Side = Literal["source", "target"]
@@ -260,13 +260,17 @@ class Pair:
                 names += [f"{side} {name}" for (name,) in connection.execute(BACKENDS)]
         return names
 
-    def check_nothing_left(self, *expected: str, within: float = 5.0) -> None:
-        """No worker lives and no session is open but the expected ones."""
+    def check_no_worker_left(self) -> None:
+        """No worker lives. What a gate holds is not committed any more when it is opened."""
         eventually(
             "no worker process is left",
             lambda: not any(run.workers() for run in self._runs),
-            within,
+            promised(),
         )
+
+    def check_nothing_left(self, *expected: str) -> None:
+        """No worker lives and no session is open but the expected ones."""
+        self.check_no_worker_left()
         found: list[str] = []
 
         def only_expected() -> bool:
@@ -274,7 +278,7 @@ class Pair:
             return found == sorted(expected)
 
         try:
-            eventually("no session is left", only_expected, within)
+            eventually("no session is left", only_expected, promised())
         except AssertionError as error:
             raise AssertionError(f"{error}, found {found}") from None
 

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from .cli import eventually
+from .cli import PATIENCE, eventually
 from .pair import Digest, Pair, connect, digest, execute
 
 ACCOUNTS = 12_000
@@ -74,7 +74,9 @@ class Writer:
     def goes_on(self, commits: int) -> None:
         goal = self.commits + commits
         eventually(
-            f"{commits} more commits", lambda: self.commits >= goal or self.error is not None, 30
+            f"{commits} more commits",
+            lambda: self.commits >= goal or self.error is not None,
+            PATIENCE,
         )
 
 

@@ -33,6 +33,7 @@ def test_resume_goes_on(pair: Pair, event: type[Event], strike: Callable[[Run], 
         for gate in gates:
             gate.reached()
     strike(run)
+    pair.check_no_worker_left()
     for gate in gates:
         gate.open()
     pair.check_nothing_left()

@@ -51,7 +51,7 @@ def test_wakes_up_after_a_resume(pair: Pair) -> None:
 
 def test_is_given_up_when_it_falls_silent(pair: Pair) -> None:
     (gate,) = pair.gates(3)
-    run = pair.copy("--stall-timeout", "2s")
+    run = pair.copy("--stall-timeout", "5s")
     gate.reached()
     worker = run.wait_for(Opened, partition_id=partition_id(3)).pid
     os.kill(worker, signal.SIGSTOP)

@@ -47,6 +47,7 @@ def test_a_kill_between_prepare_and_the_first_partition(pair: Pair) -> None:
     run = pair.copy("--mode", "truncate")
     run.wait_for(Prepared)
     run.kill()
+    pair.check_no_worker_left()
     for gate in gates:
         gate.open()
     pair.check_nothing_left()

@@ -13,10 +13,10 @@ def test_two_resumes(pair: Pair) -> None:
     for gate in gates:
         gate.reached()
     first.kill()
+    pair.check_no_worker_left()
     for gate in gates:
         gate.open()
     pair.check_nothing_left()
-    # The killed run's workers may have committed in the moment in which they lost it.
     before = len(pair.attempts())
 
     # The first to come is held up, and the other one waits for it.
@@ -32,4 +32,24 @@ def test_two_resumes(pair: Pair) -> None:
         assert not run.of(Failed)
     moved = [event for run in both for event in run.of(Committed, already=False)]
     assert len(moved) == len({event.partition_id for event in moved}) == PARTITIONS - before
+    pair.check_resumes()
+
+
+def test_the_first_ends_while_the_second_looks(pair: Pair) -> None:
+    """What the second looks at is gone then: it took the place of the old table."""
+    gates = pair.gates(1, 2)
+    pair.proxy("target")
+    first = pair.copy("--mode", "swap")
+    for gate in gates:
+        gate.reached()
+    looking = pair.gate_at(b'"public"."item__penstock_')
+    second = pair.resume()
+    looking.reached()
+    for gate in gates:
+        gate.open()
+    first.ended(0)
+    looking.open()
+    second.ended(0)
+    assert second.finished.status == "done"
+    assert not second.of(Opened)
     pair.check_resumes()

@@ -151,6 +151,7 @@ def test_before_anything_was_committed_the_plan_still_covers_all(pair: Pair) -> 
     run = pair.copy()
     run.wait_for(Prepared)
     run.kill()
+    pair.check_no_worker_left()
     for gate in gates:
         gate.open()
     pair.check_nothing_left()
@@ -166,6 +167,7 @@ def stop_in_mid_copy(pair: Pair, mode: str, strategy: str = "ctid") -> None:
     for gate in gates:
         gate.reached()
     run.kill()
+    pair.check_no_worker_left()
     for gate in gates:
         gate.open()
     pair.check_nothing_left()

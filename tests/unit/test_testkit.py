@@ -20,7 +20,7 @@ from penstock_testkit import ExternalServer, PostgresServer, Server, ServerError
 from penstock_testkit.identity import RunAs
 
 
-def eventually(condition: Callable[[], bool], timeout: float = 10) -> bool:
+def eventually(condition: Callable[[], bool], timeout: float = 60) -> bool:
     deadline = time.monotonic() + timeout
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -230,7 +230,7 @@ def proxy(echo: Echo) -> Iterator[TcpProxy]:
 
 @pytest.fixture
 def client(proxy: TcpProxy) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as client:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
         yield client
 
 
@@ -270,7 +270,7 @@ class TestTcpProxy:
         with pytest.raises(ConnectionResetError):
             read(client, 10_000)
         assert eventually(lambda: len(echo.received) == 1000)
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as again:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as again:
             again.sendall(b"z" * 2000)
             assert read(again, 2000) == b"z" * 2000
 
@@ -283,7 +283,7 @@ class TestTcpProxy:
         with pytest.raises(TimeoutError):
             client.recv(1)
         proxy.thaw()
-        client.settimeout(5)
+        client.settimeout(60)
         assert client.recv(1) == b"b"
 
     def test_refuses_new_connections_only(self, proxy: TcpProxy, client: socket.socket) -> None:
@@ -295,7 +295,7 @@ class TestTcpProxy:
         client.sendall(b"b")
         assert client.recv(1) == b"b"
         proxy.refuse(False)
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as again:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as again:
             again.sendall(b"c")
             assert again.recv(1) == b"c"
 
@@ -330,7 +330,7 @@ class TestTcpProxy:
 
         proxy = TcpProxy("127.0.0.1", echo.port)
         proxy.on_bytes(b"x", "to_server", fail)
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as client:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
             client.sendall(b"x")
             with pytest.raises(ConnectionResetError):
                 client.recv(1)
@@ -342,7 +342,7 @@ class TestTcpProxy:
             port = gone.getsockname()[1]
         with (
             TcpProxy("127.0.0.1", port) as proxy,
-            socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as client,
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
             pytest.raises(ConnectionResetError),
         ):
             client.recv(1)

@@ -8,18 +8,25 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from penstock.backends.base import HeldSnapshot, SourceCatalog, TargetCatalog
+from penstock.backends.base import HeldSnapshot, RunRow, SourceCatalog, TargetCatalog
 from penstock.batch_spec import BatchSpec
 from penstock.connections import Connections, connect
-from penstock.continuity import check_same_shape, check_same_spec, committed_partitions
+from penstock.continuity import (
+    check_same_shape,
+    check_same_spec,
+    committed_partitions,
+    unless_complete,
+)
 from penstock.control_link import ControlLink
 from penstock.errors import (
     Interrupted,
     LoadLost,
     PenstockError,
+    PlanningError,
     RunFailed,
     RunFailedTransiently,
     SnapshotLost,
+    TransientError,
     UsageError,
 )
 from penstock.events import (
@@ -173,14 +180,7 @@ class _Batch:
         for spec in self._batch.specs(self._match_patterns()):
             run_id = f"{self._id}-{_short(spec)}"
             run = self._target.control.load_run(run_id)
-            view = SourceView(
-                spec,
-                run_id,
-                self._ends.source_url,
-                self._ends.source_backend,
-                run,
-                hold=self._share,
-            )
+            view = self._view(spec, run_id, run)
             table = _Table(replace(spec, run_id=run_id), run_id, view)
             self._tables.append(table)
             if run is None:
@@ -193,6 +193,10 @@ class _Batch:
             if not table.complete:
                 # One that is gone would be missed by the snapshot of them all.
                 self._try(table, lambda spec=spec: self._source.columns(spec.relation))  # type: ignore[misc]
+
+    def _view(self, spec: CopySpec, run_id: str, run: RunRow | None) -> SourceView:
+        ends = self._ends
+        return SourceView(spec, run_id, ends.source_url, ends.source_backend, run, hold=self._share)
 
     def _match_patterns(self) -> Sequence[TableRef]:
         """
@@ -240,18 +244,38 @@ class _Batch:
         run = control.load_run(table.run_id)
         events: list[Event] = []
         if run is None:
-            events += table.view.take(self._source)
-            plan = build_plan(spec, self._degree, table.run_id, self._source, self._target, formats)
-            control.create_run(
-                table.run_id, spec.stored(), plan, table.view.state, table.view.snapshot
-            )
-        else:
+            try:
+                taken = table.view.take(self._source)
+                plan = build_plan(
+                    spec, self._degree, table.run_id, self._source, self._target, formats
+                )
+            except (PlanningError, TransientError):
+                # Another execution that has made the run may be changing what was looked at.
+                run = control.load_run(table.run_id)
+                if run is None:
+                    raise
+            else:
+                if control.create_run(
+                    table.run_id, spec.stored(), plan, table.view.state, table.view.snapshot
+                ):
+                    events += taken
+                else:
+                    run = control.load_run(table.run_id)
+        if run is not None:
             check_same_spec(spec, run)
             plan = run.plan
             done = committed_partitions(run, control)
-            if len(done) < len(plan.partitions):
+            # Another execution may have made the run, or done it, since its table was found: its
+            # plan and its snapshot are the run's, and not what was looked at here.
+            table.was_done = run.status == "done"
+            table.complete = len(done) == len(plan.partitions)
+            table.view = self._view(spec, table.run_id, run)
+            if not table.complete:
                 # A view of its own to look with: this run's rows were read with another snapshot.
-                with closing(self._ends.source_backend.source(self._ends.source_url)) as source:
+                with (
+                    unless_complete(run, control),
+                    closing(self._ends.source_backend.source(self._ends.source_url)) as source,
+                ):
                     check_same_shape(spec, run, source, self._target, formats)
                     events += table.view.recover(source, control, anything_committed=bool(done))
         table.state = RunState(

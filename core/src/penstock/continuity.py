@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
 from penstock.backends.base import ControlStore, RunRow, SourceCatalog, TargetCatalog
-from penstock.errors import PlanningError, SpecMismatch, UsageError
+from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
 from penstock.model import KeyRange
 from penstock.plan_builder import match_columns
 from penstock.spec import CopySpec
@@ -113,3 +114,20 @@ def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
     if committed and run.plan.load.volatile and not control.intact(run.run_id):
         return set()
     return committed
+
+
+@contextmanager
+def unless_complete(run: RunRow, control: ControlStore) -> Iterator[None]:
+    """Do what the rest of a run needs, and do without where it turns out that none is left.
+
+    Another execution may commit the last partition meanwhile, let go of the snapshot, and put
+    another table in the place of the one that is looked at here.
+
+    Raises:
+        PlanningError, SnapshotLost: as they come, where partitions are left.
+    """
+    try:
+        yield
+    except (PlanningError, SnapshotLost):
+        if len(committed_partitions(run, control)) < len(run.plan.partitions):
+            raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from penstock.continuity import (
     committed_partitions,
     load_run,
     stored_spec,
+    unless_complete,
 )
 from penstock.errors import SpecMismatch, UsageError
 from penstock.events import Event
@@ -305,7 +306,9 @@ def _go_on(
     nursery = ends.nursery() if pending else None
     try:
         if pending:
-            with closing(view.open()) as source:
+            # What is to be copied again is committed, and needs a view all the same.
+            guard = nullcontext() if recopying.wanted else unless_complete(run, control)
+            with guard, closing(view.open()) as source:
                 check_same_shape(spec, run, source, target, ends.source_backend.formats)
                 recopying.forget_all()
                 yield from view.recover(source, control, anything_committed=bool(recopying.kept))

@@ -99,9 +99,19 @@ def find_oid(connection: Connection, ref: TableRef) -> int | None:
 
 
 def read_table(connection: Connection, oid: int) -> Json:
-    """One table, without those that it consists of. Call it where names are full."""
+    """One table, without those that it consists of. Call it where names are full.
+
+    Raises:
+        PlanningError: it is gone.
+    """
     version = connection.info.server_version
-    table: Json = _read(connection, "table", oid)
+    found: Json | None = _read(connection, "table", oid)
+    if found is None:
+        raise PlanningError(
+            f"the table with object id {oid} was dropped while it was looked at; expected nobody "
+            "to change tables during planning"
+        )
+    table = found
     table["columns"] = _read(
         connection,
         "columns",

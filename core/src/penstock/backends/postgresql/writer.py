@@ -130,7 +130,7 @@ class PostgresWriter:
             "lock_timeout": f"{round(self._spec.stall_timeout * 1000)}ms",
         }
         seen: dict[int, tuple[str, float]] = {}
-        waited_since = time.monotonic()
+        unexplained_since = time.monotonic()
         while True:
             with wait.answering("target"):
                 connection.begin()
@@ -148,7 +148,9 @@ class PostgresWriter:
                 elif now - seen[pid][1] >= self._spec.grace:
                     self._end_session(connection, pid, partition)
                     seen[pid] = (signs, now)
-            if not holders and now - waited_since > 3 * self._spec.grace + 1:
+            if holders:
+                unexplained_since = now
+            elif now - unexplained_since > 3 * self._spec.grace + 1:
                 raise TransientError(
                     f"target: partition {partition.id} is locked by a session that is none of its "
                     "attempts",
