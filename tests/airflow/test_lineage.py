@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -106,7 +107,11 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     transport = {"type": "file", "log_file_path": str(written), "append": True}
     runner = DagRunner(
         tmp_path / "airflow",
-        settings={"openlineage.transport": json.dumps(transport), "openlineage.namespace": "tests"},
+        settings={
+            "openlineage.transport": json.dumps(transport),
+            "openlineage.namespace": "tests",
+            "openlineage.execution_timeout": 120,  # on a busy machine nothing may be left out
+        },
     )
     run = runner.run(
         dag_file(DAG_FILE),
@@ -180,6 +185,12 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     found = statistics(event)
     assert found is not None
     assert found[0] == 0
+
+    # The links of tasks that have ended, well or not, as Airflow has kept them.
+    pages = f"/dags/lineage/runs/{quote(run.run_id, safe='')}/tasks"
+    for copied in run.mapped("copied"):
+        assert copied.xcoms["_link_ReportLink"] == f"{pages}/proved"
+    assert run.task("proved").xcoms["_link_PartitionsLink"] == f"{pages}/copied/mapped"
 
     for url in (source_url, target_url):
         password = conninfo.conninfo_to_dict(url).get("password")
