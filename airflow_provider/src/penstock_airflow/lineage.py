@@ -80,7 +80,8 @@ class TellsLineage:
         try:
             return penstock.status(run_id, target=target, control_schema=self.control_schema)
         except PenstockError as error:
-            self.log.warning("lineage without columns and rows: %s", error.message)
+            # Where a run could not be made, the task has said why.
+            self.log.info("lineage without columns and rows: %s", error.message)
             return None
 
 

@@ -57,7 +57,7 @@ def _nearest(operator: Any, kind: str, towards: str) -> Any:
     """The task of a kind that is reached first; a DAG may copy one table after the other.
 
     Parameters:
-        kind: the name of its class, which is what a serialized task knows of it.
+        kind: the name of its class, or of one that it is derived from.
         towards: the attribute with the next tasks' ids.
     """
     tasks = operator.dag.task_dict
@@ -65,8 +65,14 @@ def _nearest(operator: Any, kind: str, towards: str) -> Any:
     found: list[str] = sorted(getattr(operator, towards))
     while found:
         for task_id in found:
-            if tasks[task_id].task_type == kind:
+            if _is(tasks[task_id], kind):
                 return tasks[task_id]
         seen.update(found)
         found = sorted({i for task_id in found for i in getattr(tasks[task_id], towards)} - seen)
     return None
+
+
+def _is(task: Any, kind: str) -> bool:
+    # A serialized task knows the name of its own class alone.
+    made_of = getattr(task, "operator_class", type(task))
+    return kind in (task.task_type, *(each.__name__ for each in getattr(made_of, "__mro__", ())))

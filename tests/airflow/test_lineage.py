@@ -1,0 +1,198 @@
+"""What OpenLineage is told by real tasks, and what becomes of them when it cannot be told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from penstock_testkit.airflow import DagRunner
+
+if TYPE_CHECKING:
+    from tests.airflow.conftest import DagFile
+
+# Partitions and the proof tell of a run that is there: another task has copied it already.
+DAG_FILE = """
+from airflow.providers.common.compat.sdk import DAG
+from penstock_airflow import (
+    CopyPartitionOperator, CopyTableOperator, PlanCopyOperator, VerifyCopyOperator
+)
+
+ENDS = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
+
+
+class Copied(CopyPartitionOperator):
+    def execute(self, context):
+        if context["ti"].map_index == 1:
+            raise RuntimeError("the second one fails")
+
+
+class Proved(VerifyCopyOperator):
+    def execute(self, context):
+        pass
+
+
+with DAG("lineage", schedule=None, default_args={"retries": 0}) as dag:
+    table = CopyTableOperator(
+        task_id="table", **ENDS, table="public.orders", target_table='dw."Old orders"',
+        strategy="range", key="id", partitions=2, degree=1, mode="truncate",
+    )
+    run_id = "{{ ti.xcom_pull(task_ids='table')['run_id'] }}"
+    plan = PlanCopyOperator(task_id="plan", target_conn_id="pg_dst", run_id=run_id)
+    table >> plan
+    copied = Copied.partial(task_id="copied", **ENDS).expand(partition=plan.output)
+    proved = Proved(task_id="proved", **ENDS, run_id=run_id, trigger_rule="all_done")
+    copied >> proved
+    query = CopyTableOperator(
+        task_id="query", **ENDS, query="SELECT id FROM public.orders", degree=1,
+        target_table="dw.ids", trigger_rule="all_done",
+    )
+    broken = CopyTableOperator(
+        task_id="broken", **ENDS, table="public.absent", target_table="dw.ids",
+        trigger_rule="all_done",
+    )
+    upsert = CopyTableOperator(
+        task_id="upsert", **ENDS, table="public.orders", target_table='dw."Old orders"',
+        mode="upsert", conflict_columns=["id"], strategy="whole", degree=1, trigger_rule="all_done",
+    )
+    proved >> query >> broken >> upsert
+"""
+
+
+@pytest.fixture
+def tables(source_url: str, target_url: str) -> None:
+    with psycopg.connect(source_url, autocommit=True) as source:
+        source.execute("CREATE TABLE orders (id int PRIMARY KEY, note varchar(20))")
+        source.execute("INSERT INTO orders SELECT i, 'note ' || i FROM generate_series(1, 100) i")
+    with psycopg.connect(target_url, autocommit=True) as target:
+        target.execute("CREATE SCHEMA dw")
+        target.execute('CREATE TABLE dw."Old orders" (id int PRIMARY KEY, note varchar(20))')
+        target.execute("CREATE TABLE dw.ids (id int)")
+
+
+def of(events: list[dict[str, Any]], task: str, kind: str) -> list[dict[str, Any]]:
+    return [
+        event
+        for event in events
+        if event["job"]["name"] == f"lineage.{task}" and event["eventType"] == kind
+    ]
+
+
+def place(url: str) -> tuple[str, str]:
+    """Namespace and database, as lineage has them."""
+    found = conninfo.conninfo_to_dict(url)
+    return f"postgres://{found['host']}:{found['port']}", str(found["dbname"])
+
+
+def columns(dataset: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(field["name"], field["type"]) for field in dataset["facets"]["schema"]["fields"]]
+
+
+def statistics(event: dict[str, Any]) -> tuple[int, int] | None:
+    (output,) = event["outputs"]
+    found = output.get("outputFacets", {}).get("outputStatistics")
+    return found and (found["rowCount"], found["size"])
+
+
+@pytest.mark.usefixtures("tables")
+def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
+    tmp_path: Path, dag_file: DagFile, source_url: str, target_url: str
+) -> None:
+    written = tmp_path / "events.jsonl"
+    transport = {"type": "file", "log_file_path": str(written), "append": True}
+    runner = DagRunner(
+        tmp_path / "airflow",
+        settings={
+            "openlineage.transport": json.dumps(transport),
+            "openlineage.namespace": "tests",
+            "openlineage.execution_timeout": 120,  # on a busy machine nothing may be left out
+        },
+    )
+    run = runner.run(
+        dag_file(DAG_FILE),
+        "lineage",
+        connections={"pg_src": source_url, "pg_dst": target_url},
+    )
+    states = {name: state for name, state in run.states.items() if state != "success"}
+    assert states == {"copied[1]": "failed", "broken": "failed"}, run.output
+    text = written.read_text()
+    events = [json.loads(line) for line in text.splitlines()]
+
+    schema = [("id", "integer"), ("note", "character varying(20)")]
+    source, source_database = place(source_url)
+    target, target_database = place(target_url)
+    read = (source, f"{source_database}.public.orders")
+    loaded = (target, f"{target_database}.dw.Old orders")
+
+    def names(event: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        inputs, outputs = (
+            [(dataset["namespace"], dataset["name"]) for dataset in event[side]]
+            for side in ("inputs", "outputs")
+        )
+        return inputs, outputs
+
+    # Before there is a run, the tables are known and nothing else.
+    (event,) = of(events, "table", "START")
+    assert names(event) == ([read], [loaded])
+    assert "schema" not in event["inputs"][0]["facets"]
+    (event,) = of(events, "table", "COMPLETE")
+    assert names(event) == ([read], [loaded])
+    assert columns(event["inputs"][0]) == columns(event["outputs"][0]) == schema
+    found = statistics(event)
+    assert found is not None
+    rows, size = found
+    assert rows == 100
+    assert size > 0
+
+    started = of(events, "copied", "START")
+    assert len(started) == 2
+    for event in started:
+        assert names(event) == ([read], [loaded])
+        assert columns(event["inputs"][0]) == columns(event["outputs"][0]) == schema
+        assert statistics(event) is None
+    (event,) = of(events, "copied", "COMPLETE")
+    partition = statistics(event)
+    assert partition is not None
+    assert 0 < partition[0] < rows
+    assert 0 < partition[1] < size
+    (event,) = of(events, "copied", "FAIL")
+    assert names(event) == ([read], [loaded])
+    assert statistics(event) is None
+
+    (event,) = of(events, "proved", "COMPLETE")
+    assert statistics(event) == (rows, size)
+
+    (event,) = of(events, "query", "COMPLETE")
+    assert names(event) == ([], [(target, f"{target_database}.dw.ids")])
+    assert event["job"]["facets"]["sql"]["query"] == "SELECT id FROM public.orders"
+    assert columns(event["outputs"][0]) == [("id", "integer")]
+    found = statistics(event)
+    assert found is not None
+    assert found[0] == rows
+
+    (event,) = of(events, "broken", "FAIL")
+    absent = (source, f"{source_database}.public.absent")
+    assert names(event) == ([absent], [(target, f"{target_database}.dw.ids")])
+    assert statistics(event) is None
+
+    # Every row was there already: none was written.
+    (event,) = of(events, "upsert", "COMPLETE")
+    found = statistics(event)
+    assert found is not None
+    assert found[0] == 0
+
+    # The links of tasks that have ended, well or not, as Airflow has kept them.
+    pages = f"/dags/lineage/runs/{quote(run.run_id, safe='')}/tasks"
+    for copied in run.mapped("copied"):
+        assert copied.xcoms["_link_ReportLink"] == f"{pages}/proved"
+    assert run.task("proved").xcoms["_link_PartitionsLink"] == f"{pages}/copied/mapped"
+
+    for url in (source_url, target_url):
+        password = conninfo.conninfo_to_dict(url).get("password")
+        assert url not in text
+        assert not password or str(password) not in text

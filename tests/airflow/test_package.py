@@ -1,0 +1,111 @@
+"""The wheel, installed into an Airflow that has never seen this repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+UV = Path(sys.executable).parent / "uv"
+
+
+def run(*argv: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    """What a command prints, which has to succeed."""
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    for package in ("core", "airflow_provider"):
+        run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, package)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clean_airflow(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an environment with what the wheel asks for, and no more.
+
+    In the versions that are locked: a new release of a dependency fails no test.
+    """
+    folder = tmp_path_factory.mktemp("clean")
+    locked = folder / "locked.txt"
+    run(UV, "export", "--quiet", "--frozen", "--no-hashes", "--no-emit-workspace", "-o", locked)
+    run(UV, "venv", "--quiet", "--python", sys.executable, folder / "venv")
+    python = folder / "venv/bin/python"
+    install = (UV, "pip", "install", "--quiet", "--python", python, "--constraints", locked)
+    run(*install, *wheels.glob("*.whl"))
+    return folder / "venv/bin"
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "airflow.cfg").touch()
+    foreign = ("AIRFLOW", "PYTHON", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {**kept, "AIRFLOW_HOME": str(tmp_path), "NO_COLOR": "1"}
+
+
+def test_airflow_lists_the_provider(
+    clean_airflow: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    listed = json.loads(
+        run(clean_airflow / "airflow", "providers", "list", "-o", "json", cwd=tmp_path, env=env)
+    )
+    (found,) = [one for one in listed if one["package_name"] == "airflow-provider-penstock"]
+    assert found["version"] == "0.1.0"
+    assert found["description"].startswith("Copies big tables")
+
+
+CHECKS = """
+import importlib.util
+
+import penstock_airflow
+
+print(sorted(dag.task_dict))
+for name in penstock_airflow.__all__:
+    getattr(penstock_airflow, name)
+for absent in ("airflow.providers.openlineage", "airflow.providers.postgres", "penstock_testkit"):
+    assert importlib.util.find_spec(absent) is None, absent
+ends = {"source_conn_id": "a", "target_conn_id": "b"}
+task = penstock_airflow.CopyTableOperator(task_id="t", **ends, table="s.t")
+assert task.get_openlineage_facets_on_start() is None
+"""
+
+
+def test_the_example_of_the_readme_needs_nothing_else(
+    clean_airflow: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    readme = (ROOT / "airflow_provider/README.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    named = example.replace("):\n    copy_table", ") as dag:\n    copy_table")
+    (tmp_path / "example.py").write_text(named + CHECKS)
+    env |= {f"AIRFLOW_CONN_{name}": "postgres://h/db" for name in ("A", "B")}
+    said = run(clean_airflow / "python", "-W", "ignore", "example.py", cwd=tmp_path, env=env)
+    tasks = [f"dw_orders.{name}" for name in ("copy", "plan", "prepare", "verify")]
+    assert str(tasks) in said
+
+
+def test_the_wheel_holds_the_package_alone(wheels: Path) -> None:
+    (wheel,) = wheels.glob("airflow_provider_penstock-*.whl")
+    names = run(sys.executable, "-m", "zipfile", "-l", wheel)
+    files = [line.split()[0] for line in names.splitlines()[1:]]
+    tops = {name.partition("/")[0] for name in files}
+    assert tops == {"penstock_airflow", "airflow_provider_penstock-0.1.0.dist-info"}
+    assert "airflow_provider_penstock-0.1.0.dist-info/licenses/LICENSE" in files
