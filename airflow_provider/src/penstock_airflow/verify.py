@@ -62,6 +62,7 @@ class VerifyCopyOperator(PenstockOperator):
                 **self._ends(),
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
+                finish=True,
                 degree=self.degree,
             )
         )
