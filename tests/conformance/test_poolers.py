@@ -116,15 +116,14 @@ def test_is_copied(behind: tuple[Pair, dict[str, str]], options: dict[str, Any])
 
 def test_is_resumed_and_verified(behind: tuple[Pair, dict[str, str]]) -> None:
     pair, urls = behind
-    events = copy(pair.spec(partitions=6, run_id="r", **urls))
+    ends: dict[str, Any] = {**urls}
+    events = copy(pair.spec(partitions=6, run_id="r", **ends))
     for event in events:
         if isinstance(event, Committed):
             break
     events.close()
     # Source and target are one server here: it sees the target's transactions as well.
-    *_, report = resume(
-        "r", source=urls["source"], target=urls["target"], on_snapshot_lost="accept"
-    )
+    *_, report = resume("r", **ends, on_snapshot_lost="accept")
     assert isinstance(report, Finished)
     assert report.status == "done"
     pair.assert_same()

@@ -231,6 +231,21 @@ class Pair:
             *("copy-all", *self._ends(), "--run-id", RUN_ID, "--degree", str(degree), *words)
         )
 
+    def create(self, *words: str) -> None:
+        """A run of as many partitions, of which nothing is copied."""
+        code = main(
+            [
+                *("create", *self._ends(), "--table", "public.item", "--run-id", RUN_ID),
+                *("--strategy", "ctid", "--partitions", str(PARTITIONS)),
+                *("--degree", "2", *words),
+            ]
+        )
+        if code != 0:
+            raise AssertionError(f"expected create to end with 0, found {code}")
+
+    def hold(self, *words: str) -> Run:
+        return self._start("hold", RUN_ID, *self._ends(), *words)
+
     def resume(self, *words: str) -> Run:
         return self._start("resume", RUN_ID, *self._ends(), *words)
 

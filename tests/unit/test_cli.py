@@ -415,6 +415,24 @@ def test_copy_hands_the_spec_over(engine: FakeEngine) -> None:
     assert engine.closed == 1
 
 
+def test_resume_names_each_request_to_copy_again(engine: FakeEngine) -> None:
+    engine.events = [planned(), finished()]
+    words = ["resume", RUN, *ENDS, "--only", "p1", "--recopy", "--await-snapshot", "2m"]
+    assert main(words) == 0
+    assert main(words) == 0
+    (_, _, first), (_, _, second) = engine.calls
+    assert first["await_snapshot"] == second["await_snapshot"] == 120.0
+    assert first["recopy"] != second["recopy"]
+
+
+def test_copying_again_needs_partitions(
+    engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["resume", RUN, *ENDS, "--recopy"]) == 64
+    assert "--recopy: expected --only with partitions" in capsys.readouterr().err
+    assert engine.calls == []
+
+
 def test_resume_hands_over_only_what_is_given(engine: FakeEngine) -> None:
     engine.events = [planned(), finished()]
     assert main(["resume", RUN, *ENDS]) == 0

@@ -22,6 +22,8 @@ CODES = {
     "StallError": 75,
     "TooManyConnections": 75,
     "WorkerLost": 75,
+    "NoHolder": 75,
+    "Superseded": 75,
     "RunFailedTransiently": 75,
     "Interrupted": 130,
 }

@@ -68,6 +68,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
                 **self._ends(),
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
+                finish=True,
                 degree=self.degree,
             )
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import shlex
 import signal
 import sys
@@ -34,18 +35,20 @@ from penstock.errors import (
     PenstockError,
     RunFailed,
     RunFailedTransiently,
+    UsageError,
 )
 from penstock.options import (
     add_batch_options,
     add_connections,
     add_copy_options,
+    add_hold_options,
     add_resume_options,
     given_flags,
     read_batch,
     read_overrides,
     read_spec,
 )
-from penstock.spec import check_run_id, redact
+from penstock.spec import check_run_id, parse_duration, redact
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,6 +142,17 @@ FILE holds the same options, for every table, and sections for single ones:
 """
 
 
+_MANY_PROCESSES = """\
+one run in many processes, on many machines:
+  penstock create --source env:SHOP --target env:DW --table public.orders --run-id n7
+  penstock hold n7 --source env:SHOP --target env:DW      (beside those that follow)
+  penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s --only p0001 p0002
+  penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s --only p0003
+  penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s
+  penstock release n7 --target env:DW
+"""
+
+
 class _Parser(argparse.ArgumentParser):
     """Usage errors end with the exit code that says so, not with argparse's 2."""
 
@@ -186,12 +200,14 @@ def make_parser() -> argparse.ArgumentParser:
     asked = "[FILE] --source URL --target URL --table NAME [options]"
     for name, text, examples in (
         ("plan", "show how a table would be cut, and why; changes nothing", ()),
+        ("create", "plan a run and store it; copies nothing", (_MANY_PROCESSES,)),
         ("copy", "copy a table", (_COPY_EXAMPLES,)),
     ):
         sub = command(name, text, asked, (*examples, _FILE, _CONNECTIONS, _EXIT_CODES))
         sub.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with options")
         add_copy_options(sub)
-        _add_json(sub, "the plan" if name == "plan" else "events, one a line,")
+        shown = {"plan": "the plan", "create": "the run's status"}
+        _add_json(sub, shown.get(name, "events, one a line,"))
 
     sub = command(
         "copy-all",
@@ -219,9 +235,40 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="PARTITION_ID",
         help="copy these partitions and no others",
     )
+    sub.add_argument(
+        "--recopy",
+        action="store_true",
+        help="with --only: copy them again, also where they are committed",
+    )
+    sub.add_argument(
+        "--await-snapshot",
+        metavar="DURATION",
+        help="read with the snapshot that penstock hold holds, and wait for it for so long; by "
+        "default one is taken where there is none",
+    )
     add_connections(sub, "source", "target")
     add_resume_options(sub)
     _add_json(sub, "events, one a line,")
+
+    sub = command(
+        "hold",
+        "hold the snapshot of a run that many processes execute, for as long as it is needed",
+        f"{run} [options]",
+        (_MANY_PROCESSES, _CONNECTIONS, _EXIT_CODES),
+    )
+    _add_run_id(sub)
+    add_connections(sub, "source", "target")
+    add_hold_options(sub)
+    _add_json(sub, "events, one a line,")
+
+    sub = command(
+        "release",
+        "say that nobody needs a run's snapshot any more: its holder ends",
+        "RUN_ID --target URL [options]",
+        (_MANY_PROCESSES, _CONNECTIONS, _EXIT_CODES),
+    )
+    _add_run_id(sub)
+    add_connections(sub, "target")
 
     sub = command(
         "verify",
@@ -304,6 +351,56 @@ def _plan(arguments: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
+def _create(arguments: argparse.Namespace) -> int:
+    spec = read_spec(arguments)
+    from penstock.engine import create
+
+    with _signals():
+        result = create(spec)
+    if arguments.json:
+        _print_json(result.as_json())
+        return EXIT_DONE
+    from penstock.tables import print_plan
+
+    with _stdout_console() as console:
+        print_plan(console, result.run.plan)
+        console.print(f"run {result.run.run_id}", highlight=False)
+    return EXIT_DONE
+
+
+def _hold(arguments: argparse.Namespace) -> int:
+    check_run_id(arguments.run_id)
+    overrides = read_overrides(arguments)
+    from penstock.holding import hold
+
+    schema = getattr(arguments, "control_schema", "penstock")
+    events = hold(
+        arguments.run_id,
+        source=arguments.source,
+        target=arguments.target,
+        control_schema=schema,
+        **overrides,
+    )
+    tally = Tally()
+    display: Display = PlainDisplay(tally, sys.stderr)
+    if arguments.json:
+        display = JsonDisplay(tally, sys.stdout)
+    with _signals(display), display, _closing(events):
+        for event in events:
+            display.show(event)
+    return EXIT_DONE
+
+
+def _release(arguments: argparse.Namespace) -> int:
+    check_run_id(arguments.run_id)
+    from penstock.holding import release
+
+    schema = getattr(arguments, "control_schema", "penstock")
+    with _signals():
+        release(arguments.run_id, target=arguments.target, control_schema=schema)
+    return EXIT_DONE
+
+
 def _copy(arguments: argparse.Namespace) -> int:
     spec = read_spec(arguments)
     from penstock.engine import copy
@@ -326,6 +423,14 @@ def _copy_all(arguments: argparse.Namespace) -> int:
 def _resume(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
     overrides = read_overrides(arguments)
+    if arguments.recopy and not arguments.only:
+        raise UsageError("--recopy: expected --only with partitions, found none")
+    if arguments.recopy:
+        # A name of its own: whoever says it twice means it twice.
+        overrides["recopy"] = f"cli-{secrets.token_hex(8)}"
+    if arguments.await_snapshot is not None:
+        seconds = parse_duration(arguments.await_snapshot, "--await-snapshot")
+        overrides["await_snapshot"] = seconds
     from penstock.engine import resume
 
     schema = getattr(arguments, "control_schema", "penstock")
@@ -339,6 +444,8 @@ def _resume(arguments: argparse.Namespace) -> int:
     )
     go_on = _command("resume", arguments.source, arguments.target, schema)
     go_on += given_flags(arguments)
+    if arguments.await_snapshot is not None:
+        go_on += ["--await-snapshot", arguments.await_snapshot]
     if arguments.only:
         go_on += ["--only", *arguments.only]
     only = len(set(arguments.only))
@@ -490,10 +597,13 @@ def _control_ddl(arguments: argparse.Namespace) -> int:
 
 _COMMANDS = {
     "plan": _plan,
+    "create": _create,
     "copy": _copy,
     "copy-all": _copy_all,
     "status": _status,
     "resume": _resume,
+    "hold": _hold,
+    "release": _release,
     "verify": _verify,
     "control-ddl": _control_ddl,
 }

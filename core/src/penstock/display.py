@@ -398,7 +398,7 @@ def note(event: Event, tally: Tally) -> Note | None:
             when = "had been prepared before" if event.already else "prepared"
             return Note("plain", (f"target {when} ({event.mode})",))
         case SnapshotChanged():
-            style = "plain" if event.state in ("taken", "adopted") else "warning"
+            style = "plain" if event.state in ("taken", "adopted", "released") else "warning"
             text = f"snapshot {event.state}"
             text += f", of {event.taken_at}" if event.taken_at else ""
             text += f": {one_line(event.message)}" if event.message else ""

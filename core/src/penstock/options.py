@@ -141,6 +141,14 @@ def add_resume_options(parser: argparse.ArgumentParser) -> None:
             _add(group, item, show_default=False)
 
 
+def add_hold_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that matter to whoever holds a run's snapshot."""
+    group = parser.add_argument_group("how to hold it", "what is left out stays as the run has it")
+    for item in fields(CopySpec):
+        if item.name in ("on_snapshot_lost", "snapshot_warn_after"):
+            _add(group, item, show_default=False)
+
+
 def add_connections(
     parser: argparse.ArgumentParser, *names: str, required: bool = True, schema: bool = True
 ) -> None:
