@@ -197,6 +197,10 @@ class TestHeld:
         release(filled)
         holding.ended()
         assert holding.states == ["taken", "released"]
+        late = hold()
+        late.ended()
+        assert late.states == []
+        penstock.take_up(RUN, target=filled.target.url)
         hold().wait_for("renewed")
         assert status(filled).run.released_at is None
 
@@ -240,6 +244,8 @@ class TestHeld:
         ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
         with pytest.raises(UsageError, match="'many' is not in the target"):
             release(filled)
+        with pytest.raises(UsageError, match="'many' is not in the target"):
+            penstock.take_up(RUN, target=filled.target.url)
         with pytest.raises(UsageError, match="'many' is not in the target"):
             next(penstock.hold(RUN, **ends))
         create(filled)

@@ -10,6 +10,7 @@ from penstock_airflow.base import PenstockOperator
 from penstock_airflow.identity import clearings, recopies_partition
 from penstock_airflow.lineage import TellsLineage, Told
 from penstock_airflow.links import ReportLink
+from penstock_airflow.options import overrides
 from penstock_airflow.results import result_of
 
 AWAIT_SNAPSHOT = 180.0
@@ -30,6 +31,7 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
         degree: streams of this task, where it has several partitions.
         attempts: of each partition within a try of this task. One by default: Airflow retries.
         await_snapshot: seconds to wait for whoever holds the run's snapshot.
+        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with.
     """
 
     # Not `partition`: Airflow would render templates in data of the source.
@@ -44,9 +46,11 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
         degree: int = 1,
         attempts: int = 1,
         await_snapshot: float = AWAIT_SNAPSHOT,
+        on_snapshot_lost: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.on_snapshot_lost = on_snapshot_lost
         self.partition = partition
         self.recopy = recopy
         self.degree = degree
@@ -83,6 +87,8 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
                 degree=self.degree,
                 attempts=self.attempts,
                 on_error="continue",
+                # Who has a partition copied again that is done wants the source as it is now.
+                **overrides("accept" if recopy else self.on_snapshot_lost),
             ),
             only=len(ids),
         )

@@ -73,6 +73,7 @@ def copy_table(
     of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
     schema = options.get("control_schema", "penstock")
     ends = {"source_conn_id": source_conn_id, "target_conn_id": target_conn_id}
+    lost = options.get("on_snapshot_lost")
     with TaskGroup(group_id=group_id) as group:
         prepare = PrepareCopyOperator(
             task_id="prepare", **ends, recopy=recopy, **options, **of_tasks
@@ -94,6 +95,7 @@ def copy_table(
             recopy=recopy,
             attempts=options.get("attempts", 1),
             await_snapshot=await_snapshot,
+            on_snapshot_lost=lost,
             **of_tasks,
             **of_copies,
         ).expand(partition=plan.output)
@@ -105,6 +107,7 @@ def copy_table(
             degree=degree,
             control_schema=schema,
             await_snapshot=await_snapshot,
+            on_snapshot_lost=lost,
             outlet=outlet if outlet is not None else alias_of(target_conn_id, str(target_table)),
             **of_tasks,
         )
@@ -116,6 +119,7 @@ def copy_table(
                 run_id=run_id,
                 control_schema=schema,
                 deferrable=snapshot_holder == "triggerer",
+                on_snapshot_lost=lost,
                 **of_tasks,
             )
             release = ReleaseSnapshotOperator(

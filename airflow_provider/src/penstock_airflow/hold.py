@@ -17,7 +17,11 @@ import penstock
 from penstock import PenstockError, narrate
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.connections import connection_url
+from penstock_airflow.identity import clearings
+from penstock_airflow.options import overrides
 from penstock_airflow.trigger import HoldSnapshotTrigger
+
+PRIORITY = 1_000
 
 
 class HoldSnapshotOperator(PenstockOperator):
@@ -26,20 +30,42 @@ class HoldSnapshotOperator(PenstockOperator):
     It runs beside them, and ends as soon as nobody needs the snapshot any more: when the last
     partition is committed, or `ReleaseSnapshotOperator` has run.
 
+    Where the copies had ended, and this task is cleared, it holds a snapshot anew.
+
     Parameters:
         run_id: of `PrepareCopyOperator`.
         deferrable: hold it in the triggerer, which takes no worker slot; otherwise in this task.
+        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with.
     """
 
     template_fields: Sequence[str] = ("run_id", "source_conn_id", "target_conn_id")
 
-    def __init__(self, *, run_id: Any, deferrable: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        run_id: Any,
+        deferrable: bool = True,
+        on_snapshot_lost: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        # Before the copies that wait for it: it takes a slot for a moment, and theirs stand still.
+        kwargs.setdefault("priority_weight", PRIORITY)
         super().__init__(**kwargs)
         self.run_id = run_id
         self.deferrable = deferrable
+        self.on_snapshot_lost = on_snapshot_lost
         self._stop = Flag()
 
     def execute(self, context: Any) -> None:
+        ends = self._ends()
+        if clearings(context["ti"]):
+            # Only then: a holder that begins late must not outlive a run that was released.
+            try:
+                penstock.take_up(
+                    self.run_id, target=ends["target"], control_schema=self.control_schema
+                )
+            except PenstockError as error:
+                raise as_airflow(error) from None
         if self.deferrable:
             self.defer(
                 trigger=HoldSnapshotTrigger(
@@ -47,11 +73,16 @@ class HoldSnapshotOperator(PenstockOperator):
                     source_conn_id=self.source_conn_id,
                     target_conn_id=self.target_conn_id,
                     control_schema=self.control_schema,
+                    on_snapshot_lost=self.on_snapshot_lost,
                 ),
                 method_name="execute_complete",
             )
         events = penstock.hold(
-            self.run_id, **self._ends(), control_schema=self.control_schema, stop=self._stop
+            self.run_id,
+            **ends,
+            control_schema=self.control_schema,
+            stop=self._stop,
+            **overrides(self.on_snapshot_lost),
         )
         try:
             with closing(events):

@@ -82,6 +82,11 @@ def make_spec(
         raise UsageError(in_words_of_python(error.message)) from None
 
 
+def overrides(on_snapshot_lost: str | None) -> dict[str, Any]:
+    """What is said in place of what the run was begun with."""
+    return {} if on_snapshot_lost is None else {"on_snapshot_lost": on_snapshot_lost}
+
+
 def in_words_of_python(message: str) -> str:
     """The message with arguments in the place of the command line's flags."""
 

@@ -14,6 +14,7 @@ from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 import penstock
 from penstock import PenstockError, narrate
 from penstock_airflow.connections import url_of
+from penstock_airflow.options import overrides
 
 LOOK_EVERY = 0.25
 """Seconds between two looks of the trigger at its thread."""
@@ -70,12 +71,14 @@ class HoldSnapshotTrigger(BaseTrigger):
         source_conn_id: str,
         target_conn_id: str,
         control_schema: str = "penstock",
+        on_snapshot_lost: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.run_id = run_id
         self.source_conn_id = source_conn_id
         self.target_conn_id = target_conn_id
         self.control_schema = control_schema
+        self.on_snapshot_lost = on_snapshot_lost
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -85,6 +88,7 @@ class HoldSnapshotTrigger(BaseTrigger):
                 "source_conn_id": self.source_conn_id,
                 "target_conn_id": self.target_conn_id,
                 "control_schema": self.control_schema,
+                "on_snapshot_lost": self.on_snapshot_lost,
             },
         )
 
@@ -101,7 +105,12 @@ class HoldSnapshotTrigger(BaseTrigger):
         except PenstockError as error:
             yield _failed(error)
             return
-        holding = Holding(self.run_id, control_schema=self.control_schema, **urls)
+        holding = Holding(
+            self.run_id,
+            control_schema=self.control_schema,
+            **urls,
+            **overrides(self.on_snapshot_lost),
+        )
         if self.trigger_id is None:
             # No triggerer: `dag.test()` runs this in its own process, and waits for an event before
             # it goes on with the next task. The thread lives on beside those.

@@ -13,6 +13,7 @@ from penstock_airflow.connections import connection_url
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
 from penstock_airflow.lineage import TellsLineage, Told
 from penstock_airflow.links import PartitionsLink
+from penstock_airflow.options import overrides
 from penstock_airflow.results import ending_of, executions
 
 GO_ON = "clear the partitions that failed; what is committed is left alone"
@@ -31,6 +32,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
         run_id: of `PrepareCopyOperator`.
         copied: what the mapped tasks returned, for the report.
         degree: streams, and indexes built side by side.
+        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
     """
 
@@ -44,6 +46,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
         copied: Any = (),
         degree: int = 1,
         await_snapshot: float = AWAIT_SNAPSHOT,
+        on_snapshot_lost: str | None = None,
         outlet: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -56,6 +59,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
         self.copied = copied
         self.degree = degree
         self.await_snapshot = await_snapshot
+        self.on_snapshot_lost = on_snapshot_lost
         self.outlet = outlet
 
     def _told(self) -> Told:
@@ -70,6 +74,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
                 await_snapshot=self.await_snapshot,
                 finish=True,
                 degree=self.degree,
+                **overrides(self.on_snapshot_lost),
             )
         )
         return self._conclude(context, finished, self._results())

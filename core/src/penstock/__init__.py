@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import Event, Finished, from_line
-    from penstock.holding import hold, release
+    from penstock.holding import hold, release, take_up
     from penstock.model import CommitRecord, Partition, PartitionPlan, TableRef
     from penstock.narration import failure_text, narrate, report_text, together
     from penstock.spec import CopySpec
@@ -72,6 +72,7 @@ __all__ = [
     "report_text",
     "resume",
     "status",
+    "take_up",
     "together",
     "verify",
 ]
@@ -81,7 +82,7 @@ _HOMES = {
     "batch_spec": ("BatchSpec",),
     "engine": ("RunStatus", "control_ddl", "copy", "create", "plan", "resume", "status", "verify"),
     "events": ("Event", "Finished", "from_line"),
-    "holding": ("hold", "release"),
+    "holding": ("hold", "release", "take_up"),
     "model": ("CommitRecord", "Partition", "PartitionPlan", "TableRef"),
     "narration": ("failure_text", "narrate", "report_text", "together"),
     "spec": ("CopySpec",),

@@ -371,9 +371,11 @@ def _create(arguments: argparse.Namespace) -> int:
 def _hold(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
     overrides = read_overrides(arguments)
-    from penstock.holding import hold
+    from penstock.holding import hold, take_up
 
     schema = getattr(arguments, "control_schema", "penstock")
+    with _signals():
+        take_up(arguments.run_id, target=arguments.target, control_schema=schema)
     events = hold(
         arguments.run_id,
         source=arguments.source,

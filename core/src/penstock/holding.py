@@ -39,7 +39,8 @@ def hold(
     Takes the snapshot where the run has none. Where it had one that is gone, another one takes its
     place as `on_snapshot_lost` allows; where somebody else holds it, that one is watched. Ends when
     every partition is committed (and, where that is asked for, both sides are compared), or after
-    `release`. Closing the iterator lets the snapshot go.
+    `release`; at once where that was called before, unless `take_up` was called since. Closing the
+    iterator lets the snapshot go.
 
     Parameters:
         source, target: the connections; the control tables keep none.
@@ -63,9 +64,8 @@ def hold(
         spec = stored_spec(run, source, target, control_schema, "hold", overrides)
         outlook = catalog.control.outlook(run_id)
         assert outlook is not None
-        if not _needed(spec, outlook):
+        if outlook.released or not _needed(spec, outlook):
             return
-        catalog.control.take_up(run_id)
         yield from _Holder(spec, run_id, ends, link, stop or threading.Event()).run()
 
 
@@ -79,6 +79,21 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         if not catalog.control.release(run_id):
+            raise not_there(run_id, control_schema)
+
+
+def take_up(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
+    """Say that a run needs a snapshot again, although it was released; `hold` will hold one.
+
+    Not for a holder to call by itself: one that begins late, or anew, would outlive its run.
+
+    Raises:
+        UsageError: no such run.
+    """
+    check_run_id(run_id)
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        if not catalog.control.take_up(run_id):
             raise not_there(run_id, control_schema)
 
 

@@ -139,6 +139,7 @@ def test_a_trigger_is_stored_by_its_connections_names_alone() -> None:
         "source_conn_id": "pg_src",
         "target_conn_id": "pg_dst",
         "control_schema": "control",
+        "on_snapshot_lost": None,
     }
     module, _, name = path.rpartition(".")
     kind = getattr(import_module(module), name)

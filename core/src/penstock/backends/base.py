@@ -441,8 +441,8 @@ class ControlStore(Protocol):
         """Note that nobody needs the run's snapshot any more. False where there is no such run."""
         ...
 
-    def take_up(self, run_id: str) -> None:
-        """Note that the run's snapshot is needed, and that somebody is about to hold it."""
+    def take_up(self, run_id: str) -> bool:
+        """Note that the run's snapshot is needed again. False where there is no such run."""
         ...
 
     def outlook(self, run_id: str) -> Outlook | None: ...

@@ -317,10 +317,12 @@ class ControlTables:
             )
             return self._connection.execute(sql.SQL(query).format(self._run), [run_id]).rowcount > 0
 
-    def take_up(self, run_id: str) -> None:
+    def take_up(self, run_id: str) -> bool:
         with translated("target"):
+            if not self._exist():
+                return False
             query = "UPDATE {} SET snapshot_released_at = NULL WHERE run_id = %s"
-            self._connection.execute(sql.SQL(query).format(self._run), [run_id])
+            return self._connection.execute(sql.SQL(query).format(self._run), [run_id]).rowcount > 0
 
     def outlook(self, run_id: str) -> Outlook | None:
         with translated("target"):
