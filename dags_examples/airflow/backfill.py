@@ -9,13 +9,13 @@ is backfilled again, with `--reprocess-behavior completed` for instance, is ther
 
 from datetime import datetime, timedelta
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from penstock_airflow import CopyTableOperator
 
 with DAG(
     "backfill",
-    schedule="@monthly",
+    schedule=CronDataIntervalTimetable("@monthly", timezone="UTC"),
     start_date=datetime(1992, 1, 1),
     catchup=False,
     max_active_runs=2,

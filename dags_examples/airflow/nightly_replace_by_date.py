@@ -7,13 +7,13 @@ target is the same.
 
 from datetime import datetime, timedelta
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from penstock_airflow import copy_table
 
 with DAG(
     "nightly_replace_by_date",
-    schedule="@daily",
+    schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
     start_date=datetime(1995, 1, 1),
     catchup=False,
     tags=["penstock"],

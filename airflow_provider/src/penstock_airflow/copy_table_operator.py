@@ -11,7 +11,13 @@ from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.identity import begins_again, run_id_of
 from penstock_airflow.lineage import TellsLineage, Told
-from penstock_airflow.options import check, make_spec, split
+from penstock_airflow.options import (
+    asks_for_interval,
+    check,
+    check_interval,
+    make_spec,
+    split,
+)
 from penstock_airflow.results import ending_of
 
 
@@ -53,6 +59,7 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
         )
         check(options)
         self.options = options
+        self._of_interval = asks_for_interval(options)
         self.recopy = recopy
         self.outlet = outlet
         self._run_id: str | None = None
@@ -65,6 +72,8 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
         again = begins_again(self.recopy, self.options.get("mode", "append"))
         self._run_id = run_id_of(context, again=again)
         try:
+            if self._of_interval:
+                check_interval(context)
             spec = make_spec(ends["source"], ends["target"], self.options, self._run_id)
         except PenstockError as error:
             raise as_airflow(error) from None

@@ -14,6 +14,7 @@ _OURS = ("source", "target", "run_id")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
 _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _TEMPLATE = re.compile(r"\{\{|\{%")
+_INTERVAL = re.compile(r"\bdata_interval_(start|end)\b")
 _KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
 
 
@@ -39,6 +40,28 @@ def check(options: Mapping[str, Any]) -> None:
         else:
             known[name] = _stand_in(name)
     make_spec("env:SOURCE", "env:TARGET", known)
+
+
+def asks_for_interval(options: Mapping[str, Any]) -> bool:
+    """Whether a template selects the rows of the DAG run's data interval, by both its ends."""
+    texts = (options.get("where"), options.get("query"))
+    found = [set(_INTERVAL.findall(text)) for text in texts if isinstance(text, str)]
+    return {"start", "end"} in found
+
+
+def check_interval(context: Any) -> None:
+    """Find out in time that the interval has no rows: a copy of none would seem to have succeeded.
+
+    Raises:
+        UsageError: it begins and ends at one moment.
+    """
+    begin, end = context["data_interval_start"], context["data_interval_end"]
+    if begin == end:
+        raise UsageError(
+            f"the data interval, by which rows are selected, is empty: it begins and ends at {end}."
+            ' In Airflow 3 a schedule such as "@daily" has none: expected '
+            'schedule=CronDataIntervalTimetable("@daily", timezone="UTC")'
+        )
 
 
 def _is_open(value: Any) -> bool:

@@ -10,7 +10,13 @@ from penstock import PenstockError
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.identity import begins_again, run_id_of
 from penstock_airflow.links import ReportLink
-from penstock_airflow.options import check, make_spec, split
+from penstock_airflow.options import (
+    asks_for_interval,
+    check,
+    check_interval,
+    make_spec,
+    split,
+)
 
 
 class PrepareCopyOperator(PenstockOperator):
@@ -49,12 +55,15 @@ class PrepareCopyOperator(PenstockOperator):
         )
         check(options)
         self.options = options
+        self._of_interval = asks_for_interval(options)
         self.recopy = recopy
 
     def execute(self, context: Any) -> str:
         ends = self._ends()
         again = begins_again(self.recopy, self.options.get("mode", "append"))
         try:
+            if self._of_interval:
+                check_interval(context)
             spec = make_spec(
                 ends["source"], ends["target"], self.options, run_id_of(context, again=again)
             )

@@ -1,0 +1,162 @@
+"""Copies that cannot end well: each says so once, in the core's words, and nothing retries it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock_testkit import Server
+from penstock_testkit.airflow import DagRunResult
+
+from .shop import Shop, open_shop
+
+# The class "integrity constraint violation": trying again would not help.
+CHECK_VIOLATION = "23514"
+DAG_TEXT = """
+ODD = {"target_conn_id": "pg_dst", "table": "public.orders"}
+
+with DAG("failures", schedule=None, start_date=START, default_args={**AT_ONCE, "retries": 3}):
+    copy_table(group_id="refused", **ORDERS, mode="truncate", partitions=4)
+    copy_table(group_id="no_table", **ENDS, table="public.nowhere")
+    copy_table(group_id="no_connection", source_conn_id="pg_none", **ODD)
+    copy_table(group_id="other_type", source_conn_id="web", **ODD)
+    copy_table(
+        group_id="no_interval", **ORDERS, mode="replace",
+        where="o_orderdate BETWEEN '{{ data_interval_start }}' AND '{{ data_interval_end }}'",
+    )
+    copy_table(group_id="token", source_conn_id="pg_token", **ODD)
+    CopyTableOperator(task_id="one_task", **ENDS, table="public.nowhere")
+    CopyTableOperator(task_id="no_key", **ENDS, table="public.orders", mode="upsert")
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(
+    source_server: Server, target_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shop]:
+    with open_shop((source_server, target_server), tmp_path_factory.mktemp("shop")) as shop:
+        shop.fill(["orders"])
+        (first,) = shop.source.execute("SELECT min(o_orderkey) FROM orders").fetchone() or ()
+        shop.refuse("orders", "o_orderkey", first, times=99, sqlstate=CHECK_VIOLATION)
+        yield shop
+
+
+@pytest.fixture(scope="module")
+def run(shop: Shop) -> DagRunResult:
+    shop.connections |= {
+        "web": "http://somewhere",
+        "pg_token": json.dumps(
+            {"conn_type": "postgres", "host": "localhost", "extra": {"iam": True}}
+        ),
+    }
+    run = shop.run(shop.write(DAG_TEXT), "failures")
+    assert run.state == "failed"
+    return run
+
+
+def said(run: DagRunResult, task_id: str, message: str, map_index: int = -1) -> int:
+    """How many lines of a task's log have a text."""
+    return sum(message in line for line in run.task(task_id, map_index).log.splitlines())
+
+
+def test_a_permanent_failure_is_not_retried_and_fails_the_run(
+    shop: Shop, run: DagRunResult
+) -> None:
+    copies = run.mapped("refused.copy")
+    assert [copy.state for copy in copies] == ["failed", "success", "success", "success"]
+    assert [copy.try_number for copy in copies] == [1, 1, 1, 1]
+    assert run.task("refused.verify").state == "upstream_failed"
+    # What follows the group does not take the release of the snapshot for a success of the copy.
+    assert run.task("refused.release").state == "success"
+    assert shop.sessions() == []
+
+
+def test_what_failed_is_said_once_in_the_words_of_the_core(run: DagRunResult) -> None:
+    assert said(run, "refused.copy", "refused by a trigger", 0) == 1
+    (line,) = [
+        line
+        for line in run.task("refused.copy", 0).log.splitlines()
+        if "refused by a trigger" in line
+    ]
+    assert "partition p0001 (o_orderkey < " in line
+    assert CHECK_VIOLATION in run.task("refused.copy", 0).log
+
+
+@pytest.mark.parametrize(
+    ("task_id", "message"),
+    [
+        ("no_table.prepare", "source: table public.nowhere does not exist in database"),
+        ("one_task", "source: table public.nowhere does not exist in database"),
+        ("other_type.prepare", "connection 'web': expected one of the types"),
+        ("token.prepare", "connection 'pg_token': expected a password"),
+        ("no_key", "expected a primary key or unique index of public.orders"),
+        ("no_interval.prepare", "the data interval, by which rows are selected, is empty"),
+    ],
+)
+def test_what_cannot_be_done_is_said_once(run: DagRunResult, task_id: str, message: str) -> None:
+    task = run.task(task_id)
+    assert task.state == "failed"
+    assert task.try_number == 1
+    assert said(run, task_id, message) == 1, task.log
+
+
+def test_a_connection_that_is_not_there_is_named(run: DagRunResult) -> None:
+    task = run.task("no_connection.prepare")
+    assert task.state == "failed"
+    # Airflow's own error, which it retries: somebody may add the connection.
+    assert said(run, "no_connection.prepare", "pg_none") == task.try_number == 4, task.log
+
+
+def test_nothing_is_tried_after_a_plan_that_failed(run: DagRunResult) -> None:
+    after = [
+        state
+        for name, state in run.states.items()
+        if name.startswith("no_table.") and name not in ("no_table.prepare", "no_table.release")
+    ]
+    assert after == ["upstream_failed"] * 4
+
+
+WRONG = {
+    "mode": ('mode="replicate"', "mode: expected one of append, truncate"),
+    "key": ('mode="replace"', "mode replace: expected key, the column to delete by; found none"),
+    "table_and_query": (
+        'query="SELECT 1 AS n"',
+        "table, query: expected one of them, found both",
+    ),
+    "degree": ("degree=0", "degree: expected at least 1 mapped task at once, found 0"),
+    "unknown": ("depth=3", "depth"),
+    "snapshot_holder": (
+        'snapshot_holder="nobody"',
+        "snapshot_holder: expected one of triggerer, worker; found 'nobody'",
+    ),
+    "per_task": ("partitions_per_task=0", "partitions_per_task: expected at least 1, found 0"),
+}
+
+
+@pytest.fixture(scope="module")
+def import_errors(tmp_path_factory: pytest.TempPathFactory, shop: Shop) -> dict[str, str]:
+    """What Airflow says of DAG files with an argument that cannot be right, by the file's name."""
+    folder = tmp_path_factory.mktemp("wrong")
+    head = shop.write("").read_text()
+    for name, (argument, _) in WRONG.items():
+        (folder / f"{name}.py").write_text(f"""{head}
+with DAG("{name}", schedule=None, start_date=START):
+    copy_table(**ENDS, table="public.orders", {argument})
+""")
+    good = folder / "good.py"
+    good.write_text(f'{head}\nwith DAG("good", schedule=None):\n    task(lambda: None)()\n')
+    # Airflow reads the whole folder.
+    shop.run(good, "good").succeeded()
+    with closing(sqlite3.connect(shop.runner.database)) as connection:
+        found = connection.execute("SELECT filename, stacktrace FROM import_error").fetchall()
+    return {Path(name).stem: text for name, text in found}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_argument_is_an_import_error(import_errors: dict[str, str], name: str) -> None:
+    assert WRONG[name][1] in import_errors[name]
