@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from ..conftest import fresh_database
 if TYPE_CHECKING:
     from tests.conftest import Connection
 
+PATIENCE = 60.0
 # What every DAG of these tests begins with; it reads the same in Airflow 2.11 and 3.
 HEAD = """
 from datetime import datetime, timedelta
@@ -45,6 +47,9 @@ CREATE FUNCTION refuse_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 END $$;
 CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW
     WHEN (NEW.{key} = {value}) EXECUTE FUNCTION refuse_{table}()"""
+SESSIONS = """
+SELECT application_name FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'penstock%'"""
 SERIALIZATION_FAILURE = "40001"
 
 
@@ -102,14 +107,18 @@ class Shop:
         assert mine[0] > 0
         assert content(self.target, target or source, where) == mine
 
-    def sessions(self) -> list[str]:
-        """Names of the sessions that a copy has left on either server."""
-        query = (
-            "SELECT application_name FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name LIKE 'penstock%'"
-        )
+    def assert_no_session(self) -> None:
+        """No copy has left a session on either server, or it ends in a moment."""
+        deadline = time.monotonic() + PATIENCE
+        while (left := self._sessions()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert left == []
+
+    def _sessions(self) -> list[str]:
         return [
-            row[0] for side in (self.source, self.target) for row in side.execute(query.encode())
+            row[0]
+            for side in (self.source, self.target)
+            for row in side.execute(SESSIONS.encode()).fetchall()
         ]
 
 

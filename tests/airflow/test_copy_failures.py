@@ -73,7 +73,7 @@ def test_a_permanent_failure_is_not_retried_and_fails_the_run(
     assert run.task("refused.verify").state == "upstream_failed"
     # What follows the group does not take the release of the snapshot for a success of the copy.
     assert run.task("refused.release").state == "success"
-    assert shop.sessions() == []
+    shop.assert_no_session()
 
 
 def test_what_failed_is_said_once_in_the_words_of_the_core(run: DagRunResult) -> None:
@@ -134,7 +134,10 @@ WRONG = {
         'snapshot_holder="nobody"',
         "snapshot_holder: expected one of triggerer, worker; found 'nobody'",
     ),
-    "per_task": ("partitions_per_task=0", "partitions_per_task: expected at least 1, found 0"),
+    "per_task": (
+        "partitions_per_task=0",
+        "partitions_per_task: expected a whole number, at least 1; found 0",
+    ),
 }
 
 
@@ -149,7 +152,10 @@ with DAG("{name}", schedule=None, start_date=START):
     copy_table(**ENDS, table="public.orders", {argument})
 """)
     good = folder / "good.py"
-    good.write_text(f'{head}\nwith DAG("good", schedule=None):\n    task(lambda: None)()\n')
+    good.write_text(f"""{head}
+with DAG("good", schedule=None, start_date=START):
+    task(task_id="nothing")(lambda: None)()
+""")
     # Airflow reads the whole folder.
     shop.run(good, "good").succeeded()
     with closing(sqlite3.connect(shop.runner.database)) as connection:

@@ -171,4 +171,4 @@ def test_operators_are_wired_by_hand(shop: Shop, run: DagRunResult) -> None:
 
 def test_nothing_is_left_behind(shop: Shop, run: DagRunResult) -> None:
     assert run.task("once.release").state == "success"
-    assert shop.sessions() == []
+    shop.assert_no_session()

@@ -35,9 +35,13 @@ def shop(full_shop: Shop) -> Shop:
 
 def test_every_example_is_tested() -> None:
     tests = Path(__file__).read_text(encoding="utf-8")
-    for file in EXAMPLES.glob("*.py"):
-        for dag_id in re.findall(r'DAG\(\s*"(\w+)"', file.read_text(encoding="utf-8")):
-            assert f'"{file.name}", "{dag_id}"' in re.sub(r"EXAMPLES / ", "", tests)
+    run = set(re.findall(r'EXAMPLES / "([\w.]+)",\s+"(\w+)"', tests))
+    there = {
+        (file.name, dag_id)
+        for file in EXAMPLES.glob("*.py")
+        for dag_id in re.findall(r'DAG\(\s*"(\w+)"', file.read_text(encoding="utf-8"))
+    }
+    assert run == there
 
 
 def test_nightly_replace_by_date(shop: Shop) -> None:
@@ -81,7 +85,7 @@ def test_full_refresh_with_swap(shop: Shop) -> None:
     assert "verified by counts" in run.task("lineitem.verify").log
     shop.assert_same("lineitem")
     assert shop.target.execute("SELECT 'lineitem'::regclass::oid").fetchone() != before
-    assert shop.sessions() == []
+    shop.assert_no_session()
 
 
 def test_many_tables(shop: Shop) -> None:
@@ -94,7 +98,7 @@ def test_hand_wired(shop: Shop) -> None:
     run = shop.run(EXAMPLES / "hand_wired.py", "hand_wired").succeeded()
     assert len(run.mapped("copy")) == 4
     shop.assert_same("orders")
-    assert shop.sessions() == []
+    shop.assert_no_session()
 
 
 def test_on_asset(shop: Shop) -> None:
