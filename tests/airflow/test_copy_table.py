@@ -18,6 +18,12 @@ with DAG("copies", schedule=None, start_date=START, default_args=AT_ONCE):
     once = copy_table(
         group_id="once", **ORDERS, mode="truncate", partitions=4, verify="counts", retries=2
     )
+
+    @task
+    def reports():
+        pass
+
+    once >> reports()
     copy_table(
         group_id="empty", **ENDS, table="public.nothing", target_table="public.emptied",
         mode="truncate",
@@ -171,4 +177,5 @@ def test_operators_are_wired_by_hand(shop: Shop, run: DagRunResult) -> None:
 
 def test_nothing_is_left_behind(shop: Shop, run: DagRunResult) -> None:
     assert run.task("once.release").state == "success"
+    assert run.task("reports").state == "success"
     shop.assert_no_session()
