@@ -15,6 +15,7 @@ from penstock_airflow import CopyTableOperator
 
 with DAG(
     "backfill",
+    # In Airflow 3, "@monthly" alone has no data interval.
     schedule=CronDataIntervalTimetable("@monthly", timezone="UTC"),
     start_date=datetime(1992, 1, 1),
     catchup=False,

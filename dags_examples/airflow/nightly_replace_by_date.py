@@ -13,6 +13,7 @@ from penstock_airflow import copy_table
 
 with DAG(
     "nightly_replace_by_date",
+    # In Airflow 3, "@daily" alone has no data interval.
     schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
     start_date=datetime(1995, 1, 1),
     catchup=False,
