@@ -12,6 +12,8 @@ import pytest
 
 from penstock_testkit.airflow import AirflowStack, DagRunner, locked
 
+from .lines import Servers, servers
+
 ROOT = Path(__file__).resolve().parents[2]
 AIRFLOW_2 = ROOT / ".venv-airflow2"
 LAST_PYTHON_OF_AIRFLOW_2 = (3, 12)
@@ -92,3 +94,10 @@ def celery_stack() -> Iterator[AirflowStack]:
     """A real Airflow with CeleryExecutor and two workers, for the tests of one file."""
     with AirflowStack("CeleryExecutor") as stack:
         yield stack
+
+
+@pytest.fixture(scope="session")
+def lineitem_servers() -> Iterator[Servers]:
+    """Two servers with passwords; the source has lineitem."""
+    with servers() as both:
+        yield both

@@ -1,0 +1,364 @@
+"""Copies of TPC-H's lineitem as DAG runs: what they are made of, and what must hold after each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import uuid4
+
+import psutil
+import psycopg
+from psycopg import sql
+
+import penstock
+from penstock_testkit import PostgresServer, TcpProxy, tpch
+from penstock_testkit.airflow import AirflowStack, Run, until
+
+Side = Literal["source", "target"]
+
+SCALE = 0.1
+PARTITIONS = 16
+DEGREE = 4
+# Long enough for a busy machine: a test that waits for so long has failed.
+PATIENCE = 60.0
+# What the provider promises for a task that is told to end, and how much slower a machine may be.
+PROMISED = 5.0
+SLOWER = 4.0
+# Found nowhere unless somebody writes a URL down.
+SECRETS = {"source": "s3cret-of-the-source", "target": "s3cret-of-the-target"}
+TEMPLATE = "lineitem"
+
+DAGS = f'''
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG
+
+from penstock_airflow import copy_table
+
+VARIANTS = {{
+    "truncate": dict(mode="truncate"),
+    "append": dict(mode="append", retries=0),
+    "recopy": dict(mode="truncate", recopy=True),
+    "replace": dict(mode="replace", strategy="range", key="l_orderkey", where="l_orderkey > 0"),
+    "accept": dict(mode="truncate", on_snapshot_lost="accept"),
+    "restart": dict(mode="truncate", on_snapshot_lost="restart"),
+    "worker": dict(mode="truncate", snapshot_holder="worker"),
+    # Where the machine is so slow that others than the one which is held are too late, too.
+    "limited": dict(
+        mode="truncate", partitions=4, retries=9, execution_timeout=timedelta(seconds=15)
+    ),
+}}
+OF_ALL = dict(
+    group_id="lines", table="public.lineitem", partitions={PARTITIONS}, degree={DEGREE},
+    retries=2, retry_delay=timedelta(seconds=1),
+)
+
+for name, arguments in VARIANTS.items():
+    with DAG(f"lines_{{name}}", schedule=None):
+        copy_table(
+            source_conn_id="{{{{ dag_run.conf['source'] }}}}",
+            target_conn_id="{{{{ dag_run.conf['target'] }}}}",
+            **{{**OF_ALL, **arguments}},
+        )
+'''
+VARIANTS = ("truncate", "append", "recopy", "replace", "accept", "restart", "worker", "limited")
+
+# Order does not matter to a sum; that of hashes tells a wrong value from a right one.
+DIGEST = """
+    SELECT
+        count(*), count(DISTINCT (l_orderkey, l_linenumber)),
+        coalesce(sum(pg_catalog.hashtextextended(row::text, 0)::numeric), 0)
+    FROM public.lineitem AS row
+"""
+BACKENDS = """
+    SELECT application_name FROM pg_stat_activity
+    WHERE application_name LIKE 'penstock:%' AND datname = current_database()
+    ORDER BY application_name
+"""
+# The row at which a partition is held: the first one of the block in its middle.
+MIDDLE = """
+    SELECT l_orderkey, l_linenumber FROM public.lineitem
+    WHERE ctid = format('(%%s,1)', floor(
+        pg_relation_size('public.lineitem') / 8192 * (%s - 0.5) / %s))::tid
+"""
+GATE = """
+    CREATE FUNCTION public.{name}() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM pg_catalog.pg_advisory_xact_lock_shared({key}); RETURN NULL; END';
+    CREATE TRIGGER {name} AFTER INSERT ON public.lineitem FOR EACH ROW
+        WHEN (NEW.l_orderkey = {order} AND NEW.l_linenumber = {line})
+        EXECUTE FUNCTION public.{name}()
+"""
+AT_GATE = """
+    SELECT count(*) FROM pg_locks
+    WHERE locktype = 'advisory' AND NOT granted AND (classid, objid) = (0, %s)
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Digest = tuple[int, int, int]
+
+
+def connect(url: str) -> Connection:
+    # Values read the same on both servers, whatever theirs are set to.
+    options = "-c timezone=UTC -c extra_float_digits=3"
+    return psycopg.connect(url, autocommit=True, options=options)
+
+
+def ask(url: str, query: str, *values: object) -> Any:
+    """The first column of the first row."""
+    with closing(connect(url)) as connection:
+        found = connection.execute(query, values).fetchone()
+    return found and found[0]
+
+
+def execute(url: str, *statements: str) -> None:
+    """Run statements, and make the server's statistics know what they wrote."""
+    with closing(connect(url)) as connection:
+        for text in statements:
+            connection.execute(text)
+        connection.execute("SELECT pg_stat_force_next_flush()")
+
+
+def digest(url: str) -> Digest:
+    """Rows, distinct keys, and a checksum over all values."""
+    with closing(connect(url)) as connection:
+        found = connection.execute(DIGEST).fetchone()
+    assert found is not None
+    return int(found[0]), int(found[1]), int(found[2])
+
+
+def partition_id(partition: int) -> str:
+    return f"p{partition:04}"
+
+
+@dataclass(frozen=True)
+class Servers:
+    """A source server that has lineitem, and a target server; both ask for a password."""
+
+    source: PostgresServer
+    target: PostgresServer
+    content: Digest
+
+    def of(self, side: Side) -> PostgresServer:
+        return self.source if side == "source" else self.target
+
+
+@contextmanager
+def servers() -> Iterator[Servers]:
+    with ExitStack() as stack:
+        source, target = (
+            # No test takes the machine's power away, so fsync would buy nothing. Autovacuum would
+            # be a write to the source at a moment of its own.
+            stack.enter_context(
+                PostgresServer(
+                    fsync=False,
+                    password=password,
+                    settings={"autovacuum": False, "max_connections": 120},
+                )
+            )
+            for password in SECRETS.values()
+        )
+        with closing(connect(source.url)) as admin:
+            admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
+        url = source.url_for(db=TEMPLATE)
+        tpch.load(url, scale=SCALE)
+        yield Servers(source, target, digest(url))
+
+
+@contextmanager
+def _database(server: PostgresServer, name: str, template: str) -> Iterator[str]:
+    with closing(connect(server.url)) as admin:
+        admin.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
+        try:
+            yield server.url_for(db=name)
+        finally:
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
+            admin.execute(drop.format(sql.Identifier(name)))
+
+
+class Gate:
+    """Holds a partition in the middle of its stream: in the target, where a trigger waits.
+
+    Parameters:
+        row: order key and line number of the row at which it is held.
+    """
+
+    def __init__(self, target: str, partition: int, row: tuple[int, int]) -> None:
+        self.partition = partition
+        self._target = target
+        self._holder = connect(target)
+        self._holder.execute("SELECT pg_advisory_lock(%s)", [partition])
+        self._holder.execute(
+            GATE.format(name=f"gate_{partition}", key=partition, order=row[0], line=row[1])
+        )
+
+    @property
+    def index(self) -> int:
+        """Of the mapped task."""
+        return self.partition - 1
+
+    def reached(self) -> None:
+        """Wait until the partition's stream stands at the gate."""
+        self.waiting(1)
+
+    def waiting(self, count: int, timeout: float = 2 * PATIENCE) -> None:
+        until(
+            lambda: True if ask(self._target, AT_GATE, self.partition) == count else None,
+            timeout,
+            lambda: f"expected {count} at the gate of partition {self.partition}",
+        )
+
+    def open(self) -> None:
+        """Let it pass, and all that come later."""
+        self._holder.close()
+
+
+class Lines:
+    """A source with lineitem, a target with an empty one, and the DAG runs between them.
+
+    Parameters:
+        airflow: a stack that knows `DAGS`.
+    """
+
+    def __init__(self, airflow: AirflowStack, of: Servers) -> None:
+        self.airflow = airflow
+        self.name = f"lines_{uuid4().hex[:8]}"
+        self.content = of.content
+        """Of the source as it was made."""
+        self._stack = ExitStack()
+        enter = self._stack.enter_context
+        self.source = enter(_database(of.source, self.name, TEMPLATE))
+        self.target = enter(_database(of.target, self.name, "template0"))
+        tpch.create(self.target)
+        for side in ("source", "target"):
+            airflow.set_connection(self.conn_id(side), self.url(side))
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def url(self, side: Side) -> str:
+        return self.source if side == "source" else self.target
+
+    def conn_id(self, side: str) -> str:
+        return f"{self.name}_{side}"
+
+    # What a test arranges
+
+    def run(self, variant: str, **when: datetime) -> Run:
+        """Begin a run of a DAG of `DAGS`."""
+        conf = {side: self.conn_id(side) for side in ("source", "target")}
+        return self.airflow.trigger(f"lines_{variant}", conf=conf, **when)
+
+    def gate(self, partition: int, partitions: int = PARTITIONS) -> Gate:
+        """Hold a partition in the middle of its stream; opened with the end of the test."""
+        with closing(connect(self.source)) as connection:
+            row = connection.execute(MIDDLE, [partition, partitions]).fetchone()
+        assert row is not None
+        gate = Gate(self.target, partition, row)
+        self._stack.callback(gate.open)
+        return gate
+
+    def gates(self, *partitions: int) -> list[Gate]:
+        return [self.gate(partition) for partition in partitions]
+
+    def proxy(self, side: Side) -> TcpProxy:
+        """A proxy that all tasks take from now on."""
+        proxy = self._stack.enter_context(TcpProxy.of(self.url(side)))
+        self.airflow.set_connection(self.conn_id(side), proxy.url(self.url(side)))
+        return proxy
+
+    # What is there
+
+    def run_id(self, run: Run) -> str:
+        """Of Penstock's run behind a DAG run."""
+        run.wait_for("lines.prepare", states=["success"])
+        return str(run.xcom("lines.prepare"))
+
+    def status(self, run: Run) -> penstock.RunStatus:
+        return penstock.status(self.run_id(run), target=self.target)
+
+    def records(self, run: Run) -> dict[str, str]:
+        """When each partition was committed, by its id."""
+        return {
+            record.partition_id: record.committed_at for record in self.status(run).committed
+        }
+
+    def backends(self, name: str = "") -> list[str]:
+        """Sessions of Penstock's on either server.
+
+        Parameters:
+            name: what their names have in them.
+        """
+        names: list[str] = []
+        for side in ("source", "target"):
+            with closing(connect(self.url(side))) as connection:
+                names += [f"{side} {each}" for (each,) in connection.execute(BACKENDS)]
+        return [each for each in names if name in each]
+
+    # What must hold
+
+    def check_no_backend(self, name: str = "", within: float = PROMISED * SLOWER) -> None:
+        until(
+            lambda: None if self.backends(name) else True,
+            within,
+            lambda: f"expected no session {name}, found {self.backends(name)}",
+        )
+
+    def check_committed(self, run: Run, partitions: int = PARTITIONS) -> None:
+        found = self.status(run)
+        assert found.run.status == "done"
+        expected = [partition_id(number + 1) for number in range(partitions)]
+        assert sorted(record.partition_id for record in found.committed) == expected
+
+    def check_content(self, expected: Digest | None = None) -> None:
+        """The target has every row once, with the source's values."""
+        found = digest(self.target)
+        assert found == (expected or self.content)
+        assert found[0] == found[1]
+
+    def check_done(
+        self, run: Run, expected: Digest | None = None, partitions: int = PARTITIONS
+    ) -> None:
+        """Wait for the end: all is there once, and nothing is left open."""
+        run.succeeded(timeout=4 * PATIENCE)
+        self.check_committed(run, partitions)
+        self.check_content(expected)
+        self.check_no_backend()
+
+
+def family(run: Run, index: int) -> list[psutil.Process]:
+    """The processes that a running mapped task has started: the nursery, and its workers."""
+    task = run.process("lines.copy", index)
+
+    def both() -> list[psutil.Process] | None:
+        found = task.children(recursive=True)
+        return found if len(found) > 1 else None
+
+    return until(both, PATIENCE, lambda: f"{task} has only {task.children(recursive=True)}")
+
+
+def check_gone(processes: list[psutil.Process], within: float = PROMISED * SLOWER) -> None:
+    """None of them is left, not as a zombie either."""
+    until(
+        lambda: True if not any(map(_lives, processes)) else None,
+        within,
+        lambda: f"still there: {[each for each in processes if _lives(each)]}",
+    )
+
+
+def _lives(process: psutil.Process) -> bool:
+    return process.is_running()
+
+
+def tries(run: Run, task_id: str = "lines.copy") -> dict[int, int]:
+    """How many tries mapped tasks had, those that had more than one, by map index."""
+    return {
+        task.map_index: task.try_number for task in run.mapped(task_id) if task.try_number != 1
+    }
