@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -22,34 +23,48 @@ Side = Literal["source", "target"]
 SCALE = 0.1
 PARTITIONS = 16
 DEGREE = 4
+# Of the variants in which a mapped task copies several partitions, so that there are fewer tasks.
+PACK = 4
+# Of those that need no more to show what they show.
+FEW = 4
 # Long enough for a busy machine: a test that waits for so long has failed.
 PATIENCE = 60.0
 # What the provider promises for a task that is told to end, and how much slower a machine may be.
 PROMISED = 5.0
 SLOWER = 4.0
 # Found nowhere unless somebody writes a URL down.
-SECRETS = {"source": "s3cret-of-the-source", "target": "s3cret-of-the-target"}
+SECRETS = ("s3cret-of-the-source", "s3cret-of-the-target")
 TEMPLATE = "lineitem"
 
-DAGS = f'''
+DAGS = f"""
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
 from penstock_airflow import copy_table
 
+PACKED = dict(partitions_per_task={PACK})
+# One mapped task at a time, so that many runs fit beside each other.
+ONE_BY_ONE = dict(degree=1, **PACKED)
+FEW = dict(partitions={FEW})
 VARIANTS = {{
     "truncate": dict(mode="truncate"),
-    "append": dict(mode="append", retries=0),
-    "recopy": dict(mode="truncate", recopy=True),
-    "replace": dict(mode="replace", strategy="range", key="l_orderkey", where="l_orderkey > 0"),
-    "accept": dict(mode="truncate", on_snapshot_lost="accept"),
-    "restart": dict(mode="truncate", on_snapshot_lost="restart"),
-    "worker": dict(mode="truncate", snapshot_holder="worker"),
+    "few": dict(mode="truncate", **FEW),
+    "packed": dict(mode="truncate", **PACKED),
+    "recopy": dict(mode="truncate", recopy=True, **PACKED),
+    "append": dict(mode="append", **PACKED),
+    "replace": dict(
+        mode="replace", strategy="range", key="l_orderkey", where="l_orderkey > 0", **PACKED
+    ),
+    "worker": dict(mode="truncate", snapshot_holder="worker", **PACKED),
+    "lost": dict(mode="truncate", **ONE_BY_ONE),
+    "accept": dict(mode="truncate", on_snapshot_lost="accept", **ONE_BY_ONE),
+    "restart": dict(mode="truncate", on_snapshot_lost="restart", **ONE_BY_ONE),
     # Where the machine is so slow that others than the one which is held are too late, too.
     "limited": dict(
-        mode="truncate", partitions=4, retries=9, execution_timeout=timedelta(seconds=15)
+        mode="truncate", retries=9, execution_timeout=timedelta(seconds=15), **FEW
     ),
+    "once": dict(mode="truncate", retries=0, **FEW),
 }}
 OF_ALL = dict(
     group_id="lines", table="public.lineitem", partitions={PARTITIONS}, degree={DEGREE},
@@ -63,8 +78,8 @@ for name, arguments in VARIANTS.items():
             target_conn_id="{{{{ dag_run.conf['target'] }}}}",
             **{{**OF_ALL, **arguments}},
         )
-'''
-VARIANTS = ("truncate", "append", "recopy", "replace", "accept", "restart", "worker", "limited")
+"""
+VARIANTS = tuple(re.findall(r'^    "([a-z]+)": dict', DAGS, re.MULTILINE))
 
 # Order does not matter to a sum; that of hashes tells a wrong value from a right one.
 DIGEST = """
@@ -159,7 +174,7 @@ def servers() -> Iterator[Servers]:
                     settings={"autovacuum": False, "max_connections": 120},
                 )
             )
-            for password in SECRETS.values()
+            for password in SECRETS
         )
         with closing(connect(source.url)) as admin:
             admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
@@ -188,21 +203,18 @@ class Gate:
 
     Parameters:
         row: order key and line number of the row at which it is held.
+        index: of the mapped task that copies it.
     """
 
-    def __init__(self, target: str, partition: int, row: tuple[int, int]) -> None:
+    def __init__(self, target: str, partition: int, row: tuple[int, int], index: int) -> None:
         self.partition = partition
+        self.index = index
         self._target = target
         self._holder = connect(target)
         self._holder.execute("SELECT pg_advisory_lock(%s)", [partition])
         self._holder.execute(
             GATE.format(name=f"gate_{partition}", key=partition, order=row[0], line=row[1])
         )
-
-    @property
-    def index(self) -> int:
-        """Of the mapped task."""
-        return self.partition - 1
 
     def reached(self) -> None:
         """Wait until the partition's stream stands at the gate."""
@@ -256,17 +268,19 @@ class Lines:
         conf = {side: self.conn_id(side) for side in ("source", "target")}
         return self.airflow.trigger(f"lines_{variant}", conf=conf, **when)
 
-    def gate(self, partition: int, partitions: int = PARTITIONS) -> Gate:
-        """Hold a partition in the middle of its stream; opened with the end of the test."""
+    def gate(self, partition: int, *, of: int = PARTITIONS, pack: int = 1) -> Gate:
+        """Hold a partition in the middle of its stream; opened with the end of the test.
+
+        Parameters:
+            of: how many partitions there are.
+            pack: how many a mapped task copies.
+        """
         with closing(connect(self.source)) as connection:
-            row = connection.execute(MIDDLE, [partition, partitions]).fetchone()
+            row = connection.execute(MIDDLE, [partition, of]).fetchone()
         assert row is not None
-        gate = Gate(self.target, partition, row)
+        gate = Gate(self.target, partition, row, (partition - 1) // pack)
         self._stack.callback(gate.open)
         return gate
-
-    def gates(self, *partitions: int) -> list[Gate]:
-        return [self.gate(partition) for partition in partitions]
 
     def proxy(self, side: Side) -> TcpProxy:
         """A proxy that all tasks take from now on."""
@@ -286,9 +300,7 @@ class Lines:
 
     def records(self, run: Run) -> dict[str, str]:
         """When each partition was committed, by its id."""
-        return {
-            record.partition_id: record.committed_at for record in self.status(run).committed
-        }
+        return {record.partition_id: record.committed_at for record in self.status(run).committed}
 
     def backends(self, name: str = "") -> list[str]:
         """Sessions of Penstock's on either server.
@@ -359,6 +371,4 @@ def _lives(process: psutil.Process) -> bool:
 
 def tries(run: Run, task_id: str = "lines.copy") -> dict[int, int]:
     """How many tries mapped tasks had, those that had more than one, by map index."""
-    return {
-        task.map_index: task.try_number for task in run.mapped(task_id) if task.try_number != 1
-    }
+    return {task.map_index: task.try_number for task in run.mapped(task_id) if task.try_number != 1}

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
+from penstock_testkit import PostgresServer
 from penstock_testkit.airflow import AirflowStack
 
 from . import copy_cases as cases
-from .lines import Lines, Servers
+from .lines import FEW, SECRETS, Lines, Servers
+from .watch import Watch
 
 pytestmark = pytest.mark.airflow_stack
+
+WRONG = "wr0ng-s3cret"
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +50,35 @@ def test_a_mapped_task_that_is_marked_failed_leaves_nothing_behind(lines: Lines)
 
 def test_a_mapped_task_that_is_too_late_leaves_nothing_behind(lines: Lines) -> None:
     cases.timed_out_in_mid_copy(lines)
+
+
+def test_no_password_is_to_be_seen_anywhere(stack: AirflowStack, lines: Lines) -> None:
+    with Watch(stack) as watch:
+        run = lines.run("few")
+        lines.check_done(run, partitions=FEW)
+        stack.set_connection(lines.conn_id("target"), lines.target.replace(SECRETS[-1], WRONG))
+        refused = lines.run("once")
+        assert refused.wait() == "failed"
+    assert "password authentication failed" in refused.log("lines.prepare")
+    places = {
+        "processes": b"\n".join(watch.seen),
+        "logs": b"\n".join(path.read_bytes() for path in stack.home.rglob("*.log")),
+        "metadata": _dump(stack.metadata, stack.metadata.url),
+        "control tables": _dump(stack.metadata, lines.target, "--schema=penstock"),
+    }
+    for secret in (*SECRETS, WRONG):
+        found = [name for name, content in places.items() if secret.encode() in content]
+        assert not found, f"{secret} is in {found}"
+    # They were the right places to look.
+    for name, known in {
+        "processes": b"penstock.nursery",
+        "logs": b"committed: p0001",
+        "metadata": lines.conn_id("source").encode(),
+        "control tables": lines.run_id(run).encode(),
+    }.items():
+        assert known in places[name], name
+
+
+def _dump(server: PostgresServer, url: str, *options: str) -> bytes:
+    command = [str(server.bin("pg_dump")), "--dbname", url, *options]
+    return subprocess.run(command, check=True, capture_output=True).stdout

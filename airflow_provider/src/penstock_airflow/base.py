@@ -76,6 +76,7 @@ class PenstockOperator(BaseOperator):
         finished: Finished | None = None
         self._copying = True
         try:
+            self._check_not_killed()
             with closing(events):
                 for event in narrate(events, self.log.info, only):
                     if isinstance(event, Finished):

@@ -1,0 +1,146 @@
+"""Task instances cleared on a real Airflow: what is copied again, and that all is there once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from penstock_testkit.airflow import AirflowStack, Run
+
+from . import copy_cases as cases
+from .lines import PARTITIONS, PATIENCE, Lines, Servers, ask, execute
+
+pytestmark = pytest.mark.airflow_stack
+
+COUNT_TRUNCATES = """
+    CREATE TABLE public.truncated (at timestamptz);
+    CREATE FUNCTION public.note() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN INSERT INTO public.truncated VALUES (now()); RETURN NULL; END';
+    CREATE TRIGGER note AFTER TRUNCATE ON public.lineitem EXECUTE FUNCTION public.note()
+"""
+TRUNCATED = "SELECT count(*) FROM public.truncated"
+
+DAYS = ("1995-03-01", "1995-03-05")
+DAILY = """
+from datetime import datetime, timedelta
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from penstock_airflow import copy_table
+
+with DAG(
+    "lines_daily",
+    schedule=CronDataIntervalTimetable("@daily", timezone="UTC"),
+    start_date=datetime(1995, 1, 1),
+    catchup=False,
+):
+    copy_table(
+        group_id="lines",
+        source_conn_id="{name}_source",
+        target_conn_id="{name}_target",
+        table="public.lineitem",
+        mode="replace",
+        strategy="range",
+        key="l_orderkey",
+        where="l_shipdate >= '{{{{ data_interval_start | ds }}}}' "
+        "AND l_shipdate < '{{{{ data_interval_end | ds }}}}'",
+        partitions=2,
+        partitions_per_task=2,
+        retries=2,
+        retry_delay=timedelta(seconds=1),
+    )
+"""
+BY_DAY = """
+    SELECT jsonb_object_agg(day, n ORDER BY day) FROM (
+        SELECT l_shipdate AS day, count(*) AS n FROM public.lineitem
+        WHERE l_shipdate BETWEEN '{}' AND '{}' GROUP BY 1
+    ) AS days
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(local_stack: AirflowStack) -> AirflowStack:
+    cases.prepare(local_stack)
+    return local_stack
+
+
+@pytest.fixture
+def lines(stack: AirflowStack, lineitem_servers: Servers) -> Iterator[Lines]:
+    with closing(Lines(stack, lineitem_servers)) as made:
+        yield made
+
+
+def clear_run(run: Run) -> None:
+    """Clear a whole run that was successful, and wait for its end."""
+    number = run.task("lines.verify").try_number + 1
+    run.rest.call("POST", f"{run.path}/clear", {"dry_run": False})
+    run.wait_for("lines.verify", states=["success"], try_number=number, timeout=4 * PATIENCE)
+
+
+def test_in_mode_replace_a_partition_is_copied_again(lines: Lines) -> None:
+    cases.cleared_after_success(lines)
+
+
+def test_in_mode_truncate_what_is_committed_is_left_alone(lines: Lines) -> None:
+    execute(lines.target, COUNT_TRUNCATES)
+    run = lines.run("packed")
+    lines.check_done(run)
+    before = lines.status(run)
+    log = cases.clear_copy(run, 3)
+    assert "committed before; nothing was copied" in log
+    lines.check_done(run)
+    assert lines.status(run).committed == before.committed
+    assert lines.status(run).run.prepared_at == before.run.prepared_at
+    assert ask(lines.target, TRUNCATED) == 1
+
+    clear_run(run)
+    lines.check_done(run)
+    assert lines.run_id(run) != before.run.run_id
+    assert not {record.committed_at for record in before.committed} & set(
+        lines.records(run).values()
+    )
+    assert ask(lines.target, TRUNCATED) == 2
+
+
+def test_with_recopy_a_partition_is_copied_again_in_mode_truncate_too(lines: Lines) -> None:
+    execute(lines.target, COUNT_TRUNCATES)
+    run = lines.run("recopy")
+    lines.check_done(run)
+    before = lines.records(run)
+    cases.clear_copy(run, 3)
+    lines.check_done(run)
+    assert cases.changed(before, lines.records(run)) == cases.pack_of(3)
+    assert ask(lines.target, TRUNCATED) == 1
+
+
+def test_in_mode_append_a_whole_run_that_is_cleared_adds_nothing(lines: Lines) -> None:
+    run = lines.run("append")
+    lines.check_done(run)
+    before = lines.status(run)
+    clear_run(run)
+    lines.check_done(run)
+    assert lines.status(run).committed == before.committed
+    assert len(before.committed) == PARTITIONS
+
+
+def test_a_backfill_leaves_every_day_once(stack: AirflowStack, lines: Lines) -> None:
+    by_day = BY_DAY.format(*DAYS)
+    expected = ask(lines.source, by_day)
+    assert len(expected) == 5
+    stack.add_dag(DAILY.format(name=lines.name), "lines_daily")
+
+    def check(runs: list[Run], number: int) -> None:
+        assert len(runs) == 5
+        for run in runs:
+            run.wait_for("lines.verify", try_number=number, timeout=4 * PATIENCE)
+            run.succeeded()
+        assert ask(lines.target, by_day) == expected
+        assert ask(lines.target, "SELECT count(*) FROM public.lineitem") == sum(expected.values())
+
+    check(stack.backfill("lines_daily", *DAYS), 1)
+    # Only a copy of every day can put this right.
+    execute(lines.target, "DELETE FROM public.lineitem WHERE l_linenumber = 1")
+    check(stack.backfill("lines_daily", *DAYS, reprocess="completed"), 2)
+    lines.check_no_backend()

@@ -1,0 +1,176 @@
+"""The one snapshot of all mapped tasks on a real Airflow: held, lost, and let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from penstock_testkit.airflow import AirflowStack, Run, until
+
+from . import copy_cases as cases
+from .lines import (
+    DEGREE,
+    PACK,
+    PARTITIONS,
+    PATIENCE,
+    Gate,
+    Lines,
+    Servers,
+    check_gone,
+    digest,
+    execute,
+    family,
+    partition_id,
+    tries,
+)
+
+pytestmark = pytest.mark.airflow_stack
+
+HOLDER = "penstock:snapshot"
+# The rows of the last partition: their new versions are in it, too.
+UPDATE_LAST = """
+    UPDATE public.lineitem SET l_comment = 'changed'
+    WHERE l_orderkey > (SELECT max(l_orderkey) - 100 FROM public.lineitem)
+"""
+CHANGES = (
+    UPDATE_LAST,
+    "DELETE FROM public.lineitem WHERE l_orderkey BETWEEN 300000 AND 300100",
+    "INSERT INTO public.lineitem SELECT * FROM public.lineitem"
+    " WHERE l_orderkey BETWEEN 400000 AND 400100",
+)
+FAIL_AT = """
+    CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN RAISE EXCEPTION ''no such row, please''; END';
+    CREATE TRIGGER refuse AFTER INSERT ON public.lineitem FOR EACH ROW
+        WHEN (NEW.l_orderkey = 150000) EXECUTE FUNCTION public.refuse()
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(local_stack: AirflowStack) -> AirflowStack:
+    cases.prepare(local_stack)
+    return local_stack
+
+
+@pytest.fixture
+def lines(stack: AirflowStack, lineitem_servers: Servers) -> Iterator[Lines]:
+    with closing(Lines(stack, lineitem_servers)) as made:
+        yield made
+
+
+def test_all_mapped_tasks_read_as_of_one_moment(lines: Lines) -> None:
+    gates = [lines.gate(partition) for partition in range(1, DEGREE + 1)]
+    run = lines.run("truncate")
+    for gate in gates:
+        gate.reached()
+    assert run.task("lines.snapshot").state == "deferred"
+    execute(lines.source, *CHANGES)
+    assert digest(lines.source) != lines.content
+    for gate in gates:
+        gate.open()
+    lines.check_done(run)
+    assert tries(run) == {}
+
+
+def test_a_worker_can_hold_it(lines: Lines) -> None:
+    # The holder has one of the four slots, the first tasks have the others.
+    gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE - 1)]
+    run = lines.run("worker")
+    for gate in gates:
+        gate.reached()
+    assert run.process("lines.snapshot").is_running()
+    execute(lines.source, *CHANGES)
+    for gate in gates:
+        gate.open()
+    lines.check_done(run)
+
+
+def test_a_run_that_is_marked_failed_lets_it_go(lines: Lines) -> None:
+    gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
+    run = lines.run("packed")
+    processes = []
+    for gate in gates:
+        gate.reached()
+        processes += [run.process("lines.copy", gate.index), *family(run, gate.index)]
+    assert lines.backends(HOLDER)
+    run.mark_run("failed")
+    check_gone(processes)
+    lines.check_no_backend()
+    assert not lines.records(run)
+    assert run.state == "failed"
+
+
+def test_a_partition_that_fails_for_good_fails_the_run_and_lets_it_go(lines: Lines) -> None:
+    execute(lines.target, FAIL_AT)
+    run = lines.run("packed")
+    assert run.wait(timeout=4 * PATIENCE) == "failed"
+    lines.check_no_backend()
+    states = [str(task.state) for task in run.mapped("lines.copy")]
+    assert sorted(states) == ["failed"] + ["success"] * (PARTITIONS // PACK - 1)
+    # It was not tried again: that could not help.
+    assert tries(run) == {}
+    log = run.log("lines.copy", states.index("failed"))
+    assert log.count("no such row, please") == 1, log
+    assert run.task("lines.verify").state == "upstream_failed"
+    assert run.task("lines.snapshot").state == "success"
+
+
+class Losing:
+    """A run that will lose its snapshot when it is half done.
+
+    One of its partitions is held, all before it are committed, none after it is begun.
+    """
+
+    HELD = 6
+
+    def __init__(self, lines: Lines, variant: str) -> None:
+        self.lines = lines
+        self.gate: Gate = lines.gate(self.HELD, pack=PACK)
+        self.run: Run = lines.run(variant)
+
+    def begun(self) -> None:
+        self.gate.reached()
+        assert sorted(self.lines.records(self.run)) == [
+            partition_id(number) for number in range(1, self.HELD)
+        ]
+
+    def failed(self) -> None:
+        """The run has failed, and nobody copied what was left."""
+        assert self.run.wait(timeout=4 * PATIENCE) == "failed"
+        assert self.run.task("lines.snapshot").state == "failed"
+        assert "is lost" in self.run.log("lines.snapshot")
+        self.lines.check_no_backend()
+        # The one that was held had read all it needed.
+        assert set(self.lines.records(self.run)) <= {
+            partition_id(number) for number in range(1, self.HELD + 1)
+        }
+
+
+def test_a_triggerer_that_is_killed_loses_it(
+    stack: AirflowStack, lineitem_servers: Servers
+) -> None:
+    with ExitStack() as exit_stack:
+        unwritten, written, accepted, restarted = (
+            Losing(exit_stack.enter_context(closing(Lines(stack, lineitem_servers))), variant)
+            for variant in ("lost", "lost", "accept", "restart")
+        )
+        all_of_them = (unwritten, written, accepted, restarted)
+        for each in all_of_them:
+            each.begun()
+        stack.components["triggerer"].kill()
+        for each in all_of_them:
+            each.lines.check_no_backend(HOLDER)
+        for each in (written, accepted, restarted):
+            execute(each.lines.source, UPDATE_LAST)
+        for each in all_of_them:
+            each.gate.open()
+        stack.components["triggerer"].start()
+        unwritten.lines.check_done(unwritten.run)
+        written.failed()
+        for each in (accepted, restarted):
+            each.lines.check_done(each.run, digest(each.lines.source))
+        assert "started over" in restarted.run.log("lines.snapshot")
+        assert "accepted" in accepted.run.log("lines.snapshot")
+    until(lambda: True if stack.rest.healthy() else None, PATIENCE, lambda: "triggerer is not well")
