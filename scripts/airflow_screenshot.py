@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,6 +27,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("picture", type=Path, help="where to write the PNG")
     parser.add_argument("--mapped", metavar="TASK_ID", help="list its instances")
     parser.add_argument("--conf", type=json.loads, help="of the run, JSON")
+    parser.add_argument("--logical-date", type=datetime.fromisoformat, help="with a time zone")
     parser.add_argument("--tables", nargs="*", default=["orders"], help="TPC-H tables of pg_src")
     parser.add_argument("--scale", type=float, default=0.01, help="TPC-H scale factor")
     parser.add_argument("--source-sql", default="SELECT 1", help="run in pg_src after the load")
@@ -63,7 +65,7 @@ def main() -> None:
             stack.set_connection("pg_src", source.url)
             stack.set_connection("pg_dst", target.url)
             stack.add_dag(given.file, given.dag_id)
-            run = stack.trigger(given.dag_id, conf=given.conf)
+            run = stack.trigger(given.dag_id, conf=given.conf, logical_date=given.logical_date)
             state = run.wait(timeout=600)
             groups = groups_of(run)
             names = [task.task_id.rpartition(".")[2] for task in run.tasks()]

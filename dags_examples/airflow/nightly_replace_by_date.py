@@ -27,6 +27,7 @@ with DAG(
         mode="replace",
         strategy="range",
         key="o_orderkey",
+        partitions=6,
         where=(
             "o_orderdate >= '{{ data_interval_start | ds }}' "
             "AND o_orderdate < '{{ data_interval_end | ds }}'"
