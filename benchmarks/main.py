@@ -10,17 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import memory, modes, overhead, speed
+from benchmarks import flows, memory, modes, overhead, speed
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
 
-PARTS = ("speed", "memory", "overhead", "modes")
+PARTS = ("speed", "memory", "overhead", "modes", "airflow")
 
 
 def main() -> int:
     options = _options()
     begun = time.monotonic()
-    found: dict[str, speed.Speed | memory.Memory | overhead.Overhead | modes.Modes] = {}
+    found: dict[str, speed.Speed | memory.Memory | overhead.Overhead | modes.Modes | flows.Flows]
+    found = {}
     with started() as bench:
         if "speed" in options.only:
             found["speed"] = speed.run(bench, options.scale, options.degrees, options.repeat)
@@ -30,6 +31,8 @@ def main() -> int:
             found["overhead"] = overhead.measure(bench, options.repeat)
         if "modes" in options.only:
             found["modes"] = modes.measure(bench, options.scale, options.repeat)
+        if "airflow" in options.only:
+            found["airflow"] = flows.measure(bench, options.scale, options.repeat)
     about = {"machine": machine(), "date": datetime.now(UTC).date().isoformat()}
     print(f"{about['date']}, {about['machine']}")
     for part in found.values():

@@ -1,0 +1,84 @@
+"""What Airflow adds to a copy: mapped tasks, fewer of them, one task."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench import Bench
+from benchmarks.cost import run
+from benchmarks.movers import penstock_command
+from benchmarks.report import Limit, show_table, tell
+from penstock_testkit.airflow import AirflowStack
+
+DAGS = Path(__file__).parent / "dags/flows.py"
+SCHEMA = "flows"
+TABLE = f"{SCHEMA}.lineitem"
+DEGREE = 2
+BASE = "penstock copy"
+NOTHING = "16 mapped tasks that do nothing"
+WAYS = {
+    NOTHING: "flow_nothing",
+    "copy_table, 16 mapped tasks": "flow_mapped",
+    "copy_table, 2 mapped tasks of 8 partitions": "flow_packed",
+    "CopyTableOperator, one task": "flow_one_task",
+}
+
+
+def measure(bench: Bench, scale: float, repeat: int) -> Flows:
+    """Copy lineitem in 16 partitions, two at once, `repeat` times each way, with LocalExecutor."""
+    tell(f"airflow: loading lineitem at scale {scale:g}, and starting Airflow")
+    rows = bench.load_tpch(SCHEMA, scale)
+    walls: dict[str, list[float]] = {}
+    with AirflowStack() as stack:
+        stack.set_connection("pg_src", bench.source_url)
+        stack.set_connection("pg_dst", bench.target_url)
+        first, *others = WAYS.values()
+        stack.add_dag(DAGS, first)
+        for dag_id in others:
+            stack.unpause(dag_id)
+        for turn in range(repeat):
+            bench.reset(TABLE)
+            begun = time.monotonic()
+            options = ("--mode", "truncate", "--partitions", "16")
+            run([penstock_command("copy", bench, TABLE, DEGREE, *options)])
+            walls.setdefault(BASE, []).append(time.monotonic() - begun)
+            for way, dag_id in WAYS.items():
+                bench.reset(TABLE)
+                done = stack.trigger(dag_id)
+                done.succeeded(timeout=600)
+                if way != NOTHING:
+                    bench.check(TABLE, rows)
+                walls.setdefault(way, []).append(_seconds(done.rest.get(done.path)))
+            tell(f"turn {turn + 1} of {repeat}: { ({way: f[-1] for way, f in walls.items()}) }")
+    return Flows(rows, {way: min(found) for way, found in walls.items()}, repeat)
+
+
+def _seconds(raw: dict[str, Any]) -> float:
+    """From the start of a DAG run to its end, as Airflow has them."""
+    begun, ended = (datetime.fromisoformat(raw[name]) for name in ("start_date", "end_date"))
+    return (ended - begun).total_seconds()
+
+
+class Flows:
+    def __init__(self, rows: int, walls: dict[str, float], turns: int) -> None:
+        self._rows = rows
+        self._walls = walls
+        self._turns = turns
+
+    def show(self) -> None:
+        base = self._walls[BASE]
+        show_table(
+            f"lineitem in 16 partitions, {self._rows:,} rows, two at once: wall time, best of "
+            f"{self._turns}",
+            ["way", "seconds", "over penstock copy"],
+            [[way, f"{wall:.1f}", f"{wall / base:.2f}"] for way, wall in self._walls.items()],
+        )
+
+    def limits(self) -> list[Limit]:
+        return []
+
+    def as_json(self) -> dict[str, Any]:
+        return {"rows": self._rows, "degree": DEGREE, "seconds": self._walls}
