@@ -13,7 +13,7 @@ import pytest
 from penstock_testkit import Server
 from penstock_testkit.airflow import DagRunResult
 
-from .shop import Shop, open_shop
+from .shop import HEAD, Shop, open_shop
 
 # The class "integrity constraint violation": trying again would not help.
 CHECK_VIOLATION = "23514"
@@ -42,6 +42,25 @@ with DAG("failures", schedule=None, start_date=START, default_args={**AT_ONCE, "
     CopyTableOperator(task_id="no_key", **ENDS, table="public.orders", mode="upsert")
 """
 
+WRONG = {
+    "mode": ('mode="replicate"', "mode: expected one of append, truncate"),
+    "key": ('mode="replace"', "mode replace: expected key, the column to delete by; found none"),
+    "table_and_query": (
+        'query="SELECT 1 AS n"',
+        "table, query: expected one of them, found both",
+    ),
+    "degree": ("degree=0", "degree: expected at least 1 mapped task at once, found 0"),
+    "unknown": ("depth=3", "{'depth': 3}"),
+    "snapshot_holder": (
+        'snapshot_holder="nobody"',
+        "snapshot_holder: expected one of triggerer, worker; found 'nobody'",
+    ),
+    "per_task": (
+        "partitions_per_task=0",
+        "partitions_per_task: expected a whole number, at least 1; found 0",
+    ),
+}
+
 
 @pytest.fixture(scope="module")
 def shop(
@@ -56,6 +75,12 @@ def shop(
 
 @pytest.fixture(scope="module")
 def file(shop: Shop) -> Path:
+    # Airflow reads the whole folder, so one run tells what it finds in each.
+    for name, (argument, _) in WRONG.items():
+        (shop.dags / f"{name}.py").write_text(f"""{HEAD}
+with DAG("{name}", schedule=None, start_date=START):
+    copy_table(**ENDS, table="public.orders", {argument})
+""")
     return shop.write(DAG_TEXT)
 
 
@@ -135,44 +160,10 @@ def test_nothing_is_tried_after_a_plan_that_failed(run: DagRunResult) -> None:
     assert after == ["upstream_failed"] * 4
 
 
-WRONG = {
-    "mode": ('mode="replicate"', "mode: expected one of append, truncate"),
-    "key": ('mode="replace"', "mode replace: expected key, the column to delete by; found none"),
-    "table_and_query": (
-        'query="SELECT 1 AS n"',
-        "table, query: expected one of them, found both",
-    ),
-    "degree": ("degree=0", "degree: expected at least 1 mapped task at once, found 0"),
-    "unknown": ("depth=3", "{'depth': 3}"),
-    "snapshot_holder": (
-        'snapshot_holder="nobody"',
-        "snapshot_holder: expected one of triggerer, worker; found 'nobody'",
-    ),
-    "per_task": (
-        "partitions_per_task=0",
-        "partitions_per_task: expected a whole number, at least 1; found 0",
-    ),
-}
-
-
 @pytest.fixture(scope="module")
-def import_errors(tmp_path_factory: pytest.TempPathFactory, shop: Shop) -> dict[str, str]:
-    """What Airflow says of DAG files with an argument that cannot be right, by the file's name."""
-    folder = tmp_path_factory.mktemp("wrong")
-    head = shop.write("").read_text()
-    for name, (argument, _) in WRONG.items():
-        (folder / f"{name}.py").write_text(f"""{head}
-with DAG("{name}", schedule=None, start_date=START):
-    copy_table(**ENDS, table="public.orders", {argument})
-""")
-    good = folder / "good.py"
-    good.write_text(f"""{head}
-with DAG("good", schedule=None, start_date=START):
-    task(task_id="nothing")(lambda: None)()
-""")
-    # Airflow reads the whole folder.
-    shop.run(good, "good").succeeded()
-    with closing(sqlite3.connect(shop.runner.database)) as connection:
+def import_errors(shop: Shop, run: DagRunResult) -> dict[str, str]:
+    """What Airflow says of DAG files that it cannot import, by the file's name."""
+    with closing(sqlite3.connect(run.database)) as connection:
         found = connection.execute("SELECT filename, stacktrace FROM import_error").fetchall()
     return {Path(name).stem: text for name, text in found}
 
