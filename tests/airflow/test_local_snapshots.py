@@ -40,11 +40,18 @@ CHANGES = (
     "INSERT INTO public.lineitem SELECT * FROM public.lineitem"
     " WHERE l_orderkey BETWEEN 400000 AND 400100",
 )
+# What the server knows of writes does not come with a database that is made from another one.
+COUNT_WRITES = """
+    DO $$ BEGIN
+        INSERT INTO public.lineitem SELECT * FROM public.lineitem LIMIT 1;
+        RAISE EXCEPTION 'counted';
+    EXCEPTION WHEN raise_exception THEN NULL; END $$
+"""
 FAIL_AT = """
     CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN RAISE EXCEPTION ''no such row, please''; END';
     CREATE TRIGGER refuse AFTER INSERT ON public.lineitem FOR EACH ROW
-        WHEN (NEW.l_orderkey = 150000) EXECUTE FUNCTION public.refuse()
+        WHEN (NEW.l_orderkey = 150016) EXECUTE FUNCTION public.refuse()
 """
 
 
@@ -126,6 +133,7 @@ class Losing:
     HELD = 6
 
     def __init__(self, lines: Lines, variant: str) -> None:
+        execute(lines.source, COUNT_WRITES)
         self.lines = lines
         self.gate: Gate = lines.gate(self.HELD, pack=PACK)
         self.run: Run = lines.run(variant)
