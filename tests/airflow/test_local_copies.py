@@ -12,8 +12,8 @@ from penstock_testkit import PostgresServer
 from penstock_testkit.airflow import AirflowStack
 
 from . import copy_cases as cases
-from .lines import FEW, SECRETS, Lines, Servers
-from .watch import Watch
+from .lines import FEW, SECRETS, Lines, Servers, check_gone
+from .watch import NURSERY, Watch
 
 pytestmark = pytest.mark.airflow_stack
 
@@ -52,13 +52,17 @@ def test_a_mapped_task_that_is_too_late_leaves_nothing_behind(lines: Lines) -> N
     cases.timed_out_in_mid_copy(lines)
 
 
-def test_no_password_is_to_be_seen_anywhere(stack: AirflowStack, lines: Lines) -> None:
+def test_no_password_is_to_be_seen_anywhere_and_no_process_is_left(
+    stack: AirflowStack, lines: Lines
+) -> None:
     with Watch(stack) as watch:
         run = lines.run("few")
         lines.check_done(run, partitions=FEW)
         stack.set_connection(lines.conn_id("target"), lines.target.replace(SECRETS[-1], WRONG))
         refused = lines.run("once")
         assert refused.wait() == "failed"
+    assert watch.nurseries
+    check_gone(list(watch.nurseries))
     assert "password authentication failed" in refused.log("lines.prepare")
     places = {
         "processes": b"\n".join(watch.seen),
@@ -71,7 +75,7 @@ def test_no_password_is_to_be_seen_anywhere(stack: AirflowStack, lines: Lines) -
         assert not found, f"{secret} is in {found}"
     # They were the right places to look.
     for name, known in {
-        "processes": b"penstock.nursery",
+        "processes": NURSERY.encode(),
         "logs": b"committed: p0001",
         "metadata": lines.conn_id("source").encode(),
         "control tables": lines.run_id(run).encode(),

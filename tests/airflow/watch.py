@@ -13,6 +13,7 @@ import psutil
 from penstock_testkit.airflow import AirflowStack
 
 LOOK_EVERY = 0.1
+NURSERY = "penstock.nursery"
 
 
 class Watch:
@@ -20,6 +21,8 @@ class Watch:
 
     def __init__(self, stack: AirflowStack) -> None:
         self.seen: set[bytes] = set()
+        self.nurseries: set[psutil.Process] = set()
+        """The processes with which tasks began to copy."""
         self._stack = stack
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -44,6 +47,8 @@ class Watch:
                 with contextlib.suppress(psutil.Error):
                     for process in (part.process, *part.process.children(recursive=True)):
                         self._look(process.pid)
+                        if NURSERY in process.cmdline():
+                            self.nurseries.add(process)
 
     def _look(self, pid: int) -> None:
         for name in ("cmdline", "environ"):
