@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Generator
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -198,3 +199,20 @@ def test_the_public_names_are_all_there() -> None:
         assert getattr(penstock_airflow, name).__name__ == name
     with pytest.raises(AttributeError, match="CopyTabelOperator"):
         _ = penstock_airflow.CopyTabelOperator
+
+
+def test_a_task_that_is_told_to_end_before_it_begins_to_copy_does_not_begin() -> None:
+    task = penstock_airflow.CopyPartitionOperator(task_id="copy", partition=PARTITION, **ENDS)
+    begun: list[bool] = []
+
+    def events() -> Generator[Any, None, None]:
+        begun.append(True)
+        yield from ()
+
+    task.on_kill()
+    sdk = import_module("airflow.providers.common.compat.sdk")
+    with pytest.raises(sdk.AirflowException, match="told to end") as raised:
+        task._follow(events())
+    # It may be retried.
+    assert raised.type is sdk.AirflowException
+    assert not begun
