@@ -133,3 +133,9 @@ def test_a_report_says_how_to_go_on_only_where_the_run_is_not_done() -> None:
     assert "1 of 2 committed" in text
     assert "clear what failed" in text
     assert "clear what failed" not in report_text(finished(status="done", committed=2), "clear")
+
+
+def test_who_copies_some_partitions_counts_those() -> None:
+    committed = (Opened(**of_attempt(1), label=""), Committed(**of_attempt(1), **MOVED))
+    assert lines(planned(), *committed)[-1].endswith("(1 of 2)")
+    assert lines(planned(), *committed, only=1)[-1].endswith("(1 of 1)")

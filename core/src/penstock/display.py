@@ -298,6 +298,11 @@ class Tally:
         before = self.planned.committed if self.planned else 0
         return min(before + len(self._done), self.partitions)
 
+    def standing(self) -> tuple[int, int]:
+        """Partitions that are committed, and of how many: of those that were asked for, where that
+        is not the whole run, whose others somebody else may copy meanwhile."""
+        return (len(self._done), self._only) if self._only else (self.committed, self.partitions)
+
     @property
     def rows(self) -> int:
         """Committed by this execution, or on their way."""
@@ -554,7 +559,8 @@ class Narrator:
 
     def _committed(self, event: Committed) -> str:
         tally = self.tally
-        count = f"({tally.committed:,} of {tally.partitions:,})"
+        done, asked = tally.standing()
+        count = f"({done:,} of {asked:,})"
         shown = one_line(tally.shown(event))
         if event.already:
             return f"committed: {shown}, by an earlier attempt {count}"
@@ -567,8 +573,9 @@ class Narrator:
         tally = self.tally
         rows, size = tally.rate()
         left = tally.left()
+        done, asked = tally.standing()
         return (
-            f"progress: {percent(tally.share())}, {tally.committed:,} of {tally.partitions:,} "
+            f"progress: {percent(tally.share())}, {done:,} of {asked:,} "
             f"partitions, {number(tally.rows)} rows, {number(rows)} rows/s, "
             f"{megabytes(size)} MB/s" + (f", about {duration(left)} left" if left else "")
         )
