@@ -24,7 +24,7 @@ demo: $(READY) ## copy tables between two real servers, and see it
 
 .PHONY: test
 test: $(READY) ## run every test
-	@$(BIN)/pytest -n 2 --dist loadfile
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: lint
 lint: $(READY) ## style, types and the direction of imports
