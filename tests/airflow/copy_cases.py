@@ -56,11 +56,11 @@ def levels(run: Run, task: TaskInstance) -> set[str]:
     return {entry["level"] for entry in answer["content"] if "level" in entry}
 
 
-def plain_run(lines: Lines) -> None:
-    run = lines.run("truncate")
+def plain_run(lines: Lines, variant: str = "truncate", pack: int = 1) -> None:
+    run = lines.run(variant)
     lines.check_done(run)
     copies = run.mapped("lines.copy")
-    assert [task.state for task in copies] == ["success"] * PARTITIONS
+    assert [task.state for task in copies] == ["success"] * (PARTITIONS // pack)
     assert tries(run) == {}
     assert [task.rendered_map_index for task in copies] == [
         entry["label"] for entry in run.xcom("lines.plan")

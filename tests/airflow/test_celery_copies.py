@@ -28,7 +28,7 @@ def lines(stack: AirflowStack, lineitem_servers: Servers) -> Iterator[Lines]:
 
 
 def test_a_plain_run(lines: Lines) -> None:
-    cases.plain_run(lines)
+    cases.plain_run(lines, "packed", PACK)
 
 
 def test_a_mapped_task_that_is_killed_is_retried_alone(lines: Lines) -> None:

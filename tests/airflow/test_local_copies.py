@@ -12,7 +12,7 @@ from penstock_testkit import PostgresServer
 from penstock_testkit.airflow import AirflowStack
 
 from . import copy_cases as cases
-from .lines import FEW, SECRETS, Lines, Servers, check_gone
+from .lines import FEW, PACK, SECRETS, Lines, Servers, check_gone
 from .watch import NURSERY, Watch
 
 pytestmark = pytest.mark.airflow_stack
@@ -45,7 +45,7 @@ def test_killed_once_it_has_committed_it_copies_nothing_again(lines: Lines) -> N
 
 
 def test_a_mapped_task_that_is_marked_failed_leaves_nothing_behind(lines: Lines) -> None:
-    cases.marked_failed_in_mid_copy(lines)
+    cases.marked_failed_in_mid_copy(lines, "packed", PACK)
 
 
 def test_a_mapped_task_that_is_too_late_leaves_nothing_behind(lines: Lines) -> None:

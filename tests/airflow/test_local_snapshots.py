@@ -68,8 +68,8 @@ def lines(stack: AirflowStack, lineitem_servers: Servers) -> Iterator[Lines]:
 
 
 def test_all_mapped_tasks_read_as_of_one_moment(lines: Lines) -> None:
-    gates = [lines.gate(partition) for partition in range(1, DEGREE + 1)]
-    run = lines.run("truncate")
+    gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
+    run = lines.run("packed")
     for gate in gates:
         gate.reached()
     assert run.task("lines.snapshot").state == "deferred"
