@@ -9,14 +9,14 @@ from typing import Any
 
 from benchmarks.bench import Bench
 from benchmarks.cost import run
+from benchmarks.modes import DEGREE, Walls
 from benchmarks.movers import penstock_command
-from benchmarks.report import Limit, show_table, tell
+from benchmarks.report import tell
 from penstock_testkit.airflow import AirflowStack
 
 DAGS = Path(__file__).parent / "dags/flows.py"
 SCHEMA = "flows"
 TABLE = f"{SCHEMA}.lineitem"
-DEGREE = 2
 BASE = "penstock copy"
 NOTHING = "16 mapped tasks that do nothing"
 WAYS = {
@@ -27,7 +27,7 @@ WAYS = {
 }
 
 
-def measure(bench: Bench, scale: float, repeat: int) -> Flows:
+def measure(bench: Bench, scale: float, repeat: int) -> Walls:
     """Copy lineitem in 16 partitions, two at once, `repeat` times each way, with LocalExecutor."""
     tell(f"airflow: loading lineitem at scale {scale:g}, and starting Airflow")
     rows = bench.load_tpch(SCHEMA, scale)
@@ -53,32 +53,15 @@ def measure(bench: Bench, scale: float, repeat: int) -> Flows:
                     bench.check(TABLE, rows)
                 walls.setdefault(way, []).append(_seconds(done.rest.get(done.path)))
             tell(f"turn {turn + 1} of {repeat}: { ({way: f[-1] for way, f in walls.items()}) }")
-    return Flows(rows, {way: min(found) for way, found in walls.items()}, repeat)
+    return Walls(
+        f"lineitem in 16 partitions, {rows:,} rows, two at once: wall time, best of {repeat}",
+        rows,
+        {way: min(found) for way, found in walls.items()},
+        BASE,
+    )
 
 
 def _seconds(raw: dict[str, Any]) -> float:
     """From the start of a DAG run to its end, as Airflow has them."""
     begun, ended = (datetime.fromisoformat(raw[name]) for name in ("start_date", "end_date"))
     return (ended - begun).total_seconds()
-
-
-class Flows:
-    def __init__(self, rows: int, walls: dict[str, float], turns: int) -> None:
-        self._rows = rows
-        self._walls = walls
-        self._turns = turns
-
-    def show(self) -> None:
-        base = self._walls[BASE]
-        show_table(
-            f"lineitem in 16 partitions, {self._rows:,} rows, two at once: wall time, best of "
-            f"{self._turns}",
-            ["way", "seconds", "over penstock copy"],
-            [[way, f"{wall:.1f}", f"{wall / base:.2f}"] for way, wall in self._walls.items()],
-        )
-
-    def limits(self) -> list[Limit]:
-        return []
-
-    def as_json(self) -> dict[str, Any]:
-        return {"rows": self._rows, "degree": DEGREE, "seconds": self._walls}

@@ -20,7 +20,7 @@ PARTS = ("speed", "memory", "overhead", "modes", "airflow")
 def main() -> int:
     options = _options()
     begun = time.monotonic()
-    found: dict[str, speed.Speed | memory.Memory | overhead.Overhead | modes.Modes | flows.Flows]
+    found: dict[str, speed.Speed | memory.Memory | overhead.Overhead | modes.Walls]
     found = {}
     with started() as bench:
         if "speed" in options.only:

@@ -32,7 +32,7 @@ WAYS: Mapping[str, Sequence[str]] = {
 }
 
 
-def measure(bench: Bench, scale: float, repeat: int) -> Modes:
+def measure(bench: Bench, scale: float, repeat: int) -> Walls:
     """Load lineitem in each way, `repeat` times."""
     tell(f"modes: loading lineitem at scale {scale:g}, with a primary key and two indexes")
     rows = bench.load_tpch(SCHEMA, scale)
@@ -59,21 +59,34 @@ def measure(bench: Bench, scale: float, repeat: int) -> Modes:
             bench.check(TABLE, rows)
             walls.setdefault(way, []).append(wall)
             tell(f"turn {turn + 1} of {repeat}, {way}: {wall:.2f} s")
-    return Modes(rows, {way: min(found) for way, found in walls.items()}, repeat)
+    return Walls(
+        f"lineitem with a primary key and two indexes, {rows:,} rows, degree {DEGREE}: "
+        f"wall time, best of {repeat}",
+        rows,
+        {way: min(found) for way, found in walls.items()},
+        "indexes kept",
+    )
 
 
-class Modes:
-    def __init__(self, rows: int, walls: dict[str, float], turns: int) -> None:
+class Walls:
+    """Wall times by way, beside that of the first one.
+
+    Parameters:
+        walls: seconds, the best of all turns.
+        over: what they are compared with, for the column's head.
+    """
+
+    def __init__(self, title: str, rows: int, walls: dict[str, float], over: str) -> None:
+        self._title = title
         self._rows = rows
         self._walls = walls
-        self._turns = turns
+        self._over = over
 
     def show(self) -> None:
-        base = self._walls[BASE]
+        base = next(iter(self._walls.values()))
         show_table(
-            f"lineitem with a primary key and two indexes, {self._rows:,} rows, degree {DEGREE}: "
-            f"wall time, best of {self._turns}",
-            ["way", "seconds", "over indexes kept"],
+            self._title,
+            ["way", "seconds", f"over {self._over}"],
             [[way, f"{wall:.1f}", f"{wall / base:.2f}"] for way, wall in self._walls.items()],
         )
 
