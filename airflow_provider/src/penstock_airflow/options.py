@@ -88,18 +88,15 @@ def make_spec(
     Raises:
         UsageError: names the argument.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    named = {**options, "source": source, "target": target, "run_id": run_id}
+    given = {name: value for name, value in named.items() if value is not None}
     for name in ("columns", "conflict_columns"):
         if isinstance(given.get(name), tuple):
             given[name] = list(given[name])
     try:
-        spec = CopySpec.from_mapping({"source": source, "target": target, **given}, "copy")
+        spec = CopySpec.from_mapping(given, "copy")
         spec.relation  # noqa: B018 - raises where it is neither a table nor a query, or both
         spec.target_ref  # noqa: B018
-        if run_id is not None:
-            return CopySpec.from_mapping(
-                {"source": source, "target": target, "run_id": run_id, **given}, "copy"
-            )
         return spec
     except UsageError as error:
         raise UsageError(in_words_of_python(error.message)) from None

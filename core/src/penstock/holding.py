@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any
 
-from penstock.backends.base import Outlook, RunRow
+from penstock.backends.base import ControlStore, Outlook, RunRow
 from penstock.connections import Connections, connect, resolve
 from penstock.continuity import committed_partitions, load_run, not_there, stored_spec
 from penstock.control_link import ControlLink
@@ -75,11 +75,7 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     Raises:
         UsageError: no such run.
     """
-    check_run_id(run_id)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
-        if not catalog.control.release(run_id):
-            raise not_there(run_id, control_schema)
+    _note(run_id, target, control_schema, lambda control: control.release(run_id))
 
 
 def take_up(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
@@ -90,10 +86,21 @@ def take_up(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     Raises:
         UsageError: no such run.
     """
+    _note(run_id, target, control_schema, lambda control: control.take_up(run_id))
+
+
+def _note(
+    run_id: str, target: str, control_schema: str, write: Callable[[ControlStore], bool]
+) -> None:
+    """Write something into the run's row.
+
+    Raises:
+        UsageError: no such run.
+    """
     check_run_id(run_id)
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        if not catalog.control.take_up(run_id):
+        if not write(catalog.control):
             raise not_there(run_id, control_schema)
 
 
