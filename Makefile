@@ -5,13 +5,13 @@
 
 BIN := .venv/bin
 READY := .venv/.ready
-TYPED := $(wildcard core/src airflow_provider/src testkit/src tests demo benchmarks scripts)
+TYPED := $(wildcard core/src airflow_provider/src dagster_plugin/src testkit/src tests demo benchmarks scripts)
 
 .PHONY: help
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
-$(READY): scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml core/pyproject.toml airflow_provider/pyproject.toml testkit/pyproject.toml uv.lock
+$(READY): scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml core/pyproject.toml airflow_provider/pyproject.toml dagster_plugin/pyproject.toml testkit/pyproject.toml uv.lock
 	@sh scripts/bootstrap.sh .venv
 	@touch $@
 

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.batch import copy_all
     from penstock.batch_spec import BatchSpec
-    from penstock.engine import RunStatus, control_ddl, copy, create, plan, resume, status, verify
+    from penstock.engine import (
+        RunStatus,
+        control_ddl,
+        copy,
+        create,
+        loaded,
+        plan,
+        resume,
+        status,
+        verify,
+    )
     from penstock.errors import (
         Interrupted,
         NoHolder,
@@ -29,20 +39,43 @@ if TYPE_CHECKING:
         TransientError,
         UsageError,
     )
-    from penstock.events import Event, Finished, from_line
+    from penstock.events import Committed, Event, Finished, Verified, from_line
     from penstock.holding import hold, release, take_up
-    from penstock.model import CommitRecord, Partition, PartitionPlan, TableRef
+    from penstock.model import (
+        Bound,
+        Column,
+        CommitRecord,
+        Extent,
+        HashBucket,
+        Key,
+        KeyIsNull,
+        KeyRange,
+        KeyValues,
+        Partition,
+        PartitionPlan,
+        TableRef,
+        Whole,
+    )
     from penstock.narration import failure_text, narrate, report_text, together
     from penstock.spec import CopySpec
     from penstock.verification import Verification
 
 __all__ = [
     "BatchSpec",
+    "Bound",
+    "Column",
     "CommitRecord",
+    "Committed",
     "CopySpec",
     "Event",
+    "Extent",
     "Finished",
+    "HashBucket",
     "Interrupted",
+    "Key",
+    "KeyIsNull",
+    "KeyRange",
+    "KeyValues",
     "NoHolder",
     "Partition",
     "PartitionPlan",
@@ -59,6 +92,8 @@ __all__ = [
     "TransientError",
     "UsageError",
     "Verification",
+    "Verified",
+    "Whole",
     "control_ddl",
     "copy",
     "copy_all",
@@ -66,6 +101,7 @@ __all__ = [
     "failure_text",
     "from_line",
     "hold",
+    "loaded",
     "narrate",
     "plan",
     "release",
@@ -80,10 +116,34 @@ __all__ = [
 _HOMES = {
     "batch": ("copy_all",),
     "batch_spec": ("BatchSpec",),
-    "engine": ("RunStatus", "control_ddl", "copy", "create", "plan", "resume", "status", "verify"),
-    "events": ("Event", "Finished", "from_line"),
+    "engine": (
+        "RunStatus",
+        "control_ddl",
+        "copy",
+        "create",
+        "loaded",
+        "plan",
+        "resume",
+        "status",
+        "verify",
+    ),
+    "events": ("Committed", "Event", "Finished", "Verified", "from_line"),
     "holding": ("hold", "release", "take_up"),
-    "model": ("CommitRecord", "Partition", "PartitionPlan", "TableRef"),
+    "model": (
+        "Bound",
+        "Column",
+        "CommitRecord",
+        "Extent",
+        "HashBucket",
+        "Key",
+        "KeyIsNull",
+        "KeyRange",
+        "KeyValues",
+        "Partition",
+        "PartitionPlan",
+        "TableRef",
+        "Whole",
+    ),
     "narration": ("failure_text", "narrate", "report_text", "together"),
     "spec": ("CopySpec",),
     "verification": ("Verification",),

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.backends.base import ControlStore, RunRow, SourceCatalog, TargetCatalog
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
-from penstock.model import KeyRange
+from penstock.model import GIVEN, KeyRange, Partition
 from penstock.plan_builder import match_columns
 from penstock.spec import CopySpec
 
@@ -64,6 +64,29 @@ def check_same_spec(spec: CopySpec, run: RunRow) -> None:
         raise SpecMismatch(
             f"run {run.run_id} exists with other options:\n  " + "\n  ".join(differences)
         )
+
+
+def check_same_given(given: Sequence[Partition], series: str, run: RunRow) -> None:
+    """
+    Raises:
+        SpecMismatch: the run has other partitions than those that are given, or another series.
+    """
+    theirs = {p.id for p in run.plan.partitions} if run.plan.strategy == GIVEN else set()
+    if {partition.id for partition in given} != theirs:
+        raise SpecMismatch(
+            f"run {run.run_id} exists with other partitions: expected {_some(theirs)}, found "
+            f"{_some({partition.id for partition in given})}"
+        )
+    if series != run.plan.series:
+        raise SpecMismatch(
+            f"run {run.run_id} exists in another series: expected {run.plan.series!r}, found "
+            f"{series!r}"
+        )
+
+
+def _some(ids: set[str]) -> str:
+    first, *rest = sorted(ids) or ["none that are given"]
+    return f"{first} and {len(rest):,} more" if rest else first
 
 
 def check_same_shape(

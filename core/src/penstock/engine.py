@@ -1,10 +1,10 @@
-"""`plan`, `create`, `copy`, `resume`, `verify`, `status`: what everything else calls."""
+"""`plan`, `create`, `copy`, `resume`, `verify`, `status`, `loaded`: what everything else calls."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from penstock.backends.base import (
 )
 from penstock.connections import Connections, connect, resolve
 from penstock.continuity import (
+    check_same_given,
     check_same_shape,
     check_same_spec,
     committed_partitions,
@@ -29,6 +30,7 @@ from penstock.continuity import (
 from penstock.errors import SpecMismatch, UsageError
 from penstock.events import Event
 from penstock.execution import Execution
+from penstock.given import check_given, check_series
 from penstock.model import CommitRecord, Partition, PartitionPlan
 from penstock.plan_builder import build_plan
 from penstock.recopying import Recopying
@@ -133,16 +135,28 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             view.close()
 
 
-def create(spec: CopySpec) -> RunStatus:
+def create(
+    spec: CopySpec, *, given: Sequence[Partition] = (), series: str | None = None
+) -> RunStatus:
     """Plan a copy and store it as a run; copies nothing, and holds no snapshot.
 
     A run of that id which was made from the same options is returned as it is.
 
+    Parameters:
+        given: partitions by `spec.key` that the caller names, which need not cover the table. A
+            `Bound` whose type is empty has the key's own; its text is read by the source.
+        series: names runs that belong together: all of them commit a partition of one id once,
+            and an attempt to load it again fails. `loaded` tells what they have committed.
+
     Raises:
         UsageError, PlanningError: before anything is changed.
-        SpecMismatch: the run id exists with other options.
+        SpecMismatch: the run id exists with other options, or other partitions.
         TransientError: a server cannot be reached.
     """
+    if given:
+        check_given(spec, given)
+    if series is not None:
+        check_series(series)
     ends = connect(spec.source, spec.target)
     with closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target:
         run_id = spec.run_id or new_run_id()
@@ -153,13 +167,21 @@ def create(spec: CopySpec) -> RunStatus:
                 view.look(source)
                 # Of the source as it is now: a plan covers every row of a later snapshot as well.
                 made = build_plan(
-                    spec, streams(spec.degree), run_id, source, target, ends.source_backend.formats
+                    spec,
+                    streams(spec.degree),
+                    run_id,
+                    source,
+                    target,
+                    ends.source_backend.formats,
+                    given,
+                    series or "",
                 )
             target.control.create()
             target.control.create_run(run_id, spec.stored(), made, view.state, None)
             run = load_run(target, run_id, spec.control_schema)
         # Also where somebody else has just created it.
         check_same_spec(spec, run)
+        check_same_given(given, series or "", run)
         return _status(target, run)
 
 
@@ -268,6 +290,16 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         return _status(catalog, load_run(catalog, run_id, control_schema))
+
+
+def loaded(
+    series: str, *, target: str, control_schema: str = "penstock"
+) -> Mapping[str, tuple[str, CommitRecord]]:
+    """What the runs of a series have committed: by partition, the run and the commit record."""
+    check_series(series)
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        return catalog.control.loaded(series)
 
 
 def control_ddl(target: str | None = None, control_schema: str = "penstock") -> str:

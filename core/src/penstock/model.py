@@ -14,6 +14,8 @@ from typing import Any
 
 from penstock.errors import UsageError
 
+GIVEN = "given"
+"""The strategy of a plan whose partitions the caller has named: they need not cover the table."""
 # What `TableRef.parse` reads back without quotes.
 _PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
 
@@ -208,6 +210,7 @@ class Bound:
     """A key value: its text in the source's own notation, tagged with its type."""
 
     type: str
+    """Empty in a partition that a caller names: the key's own."""
     text: str
 
     def as_json(self) -> dict[str, str]:
@@ -477,6 +480,8 @@ class PartitionPlan:
     rows: int | None = None
     bytes: int | None = None
     warnings: tuple[str, ...] = ()
+    series: str = ""
+    """A partition of an id is committed once by all runs of a series; empty: of this run alone."""
 
     @property
     def fingerprint(self) -> str:
@@ -519,6 +524,7 @@ class PartitionPlan:
             "format": self.format,
             "load": self.load.as_json(),
             "partitions": [partition.as_json() for partition in self.partitions],
+            "series": self.series,
         }
 
     @classmethod
@@ -534,6 +540,7 @@ class PartitionPlan:
             format=raw["format"],
             load=LoadPlan.from_json(raw["load"]),
             partitions=tuple(Partition.from_json(partition) for partition in raw["partitions"]),
+            series=raw.get("series", ""),
         )
 
 

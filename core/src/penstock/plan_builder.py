@@ -8,8 +8,9 @@ from dataclasses import replace
 from penstock import planning
 from penstock.backends.base import LoadRequest, SourceCatalog, TableStatistics, TargetCatalog
 from penstock.errors import PlanningError
+from penstock.given import place
 from penstock.mapping import ColumnMapping, map_columns
-from penstock.model import Bound, Column, ColumnPair, Key, PartitionPlan
+from penstock.model import GIVEN, Bound, Column, ColumnPair, Key, Partition, PartitionPlan
 from penstock.planning import Choice, Cut
 from penstock.spec import CopySpec
 
@@ -21,11 +22,15 @@ def build_plan(
     source: SourceCatalog,
     target: TargetCatalog,
     formats: Sequence[str],
+    given: Sequence[Partition] = (),
+    series: str = "",
 ) -> PartitionPlan:
     """Plan a copy and check that the target can take it. Changes nothing.
 
     Parameters:
         formats: the stream formats that the source speaks, best first.
+        given: partitions that the caller names; by default the strategy makes them.
+        series: see `PartitionPlan`.
 
     Raises:
         PlanningError: the plan cannot be made, or the target cannot take it; says everything
@@ -41,8 +46,8 @@ def build_plan(
         theirs = target.columns(spec.target_ref)
     mapping = match_columns(spec, all_columns, theirs, source, target, formats)
     if spec.mode != "recreate":
-        names = [pair.target for pair in mapping.pairs]
-        target.check_writable(spec.target_ref, spec.mode, names)
+        written = [pair.target for pair in mapping.pairs]
+        target.check_writable(spec.target_ref, spec.mode, written)
     _check_apart(spec, source, target)
     load = target.plan_load(
         LoadRequest(
@@ -58,19 +63,29 @@ def build_plan(
         )
     )
     statistics = source.statistics(relation, spec.where)
-    choice = planning.choose(spec, statistics, degree)
-    cut = _cut(spec, choice, statistics, source, {column.name for column in all_columns})
+    names = {column.name for column in all_columns}
+    if given:
+        placed = place(spec, given, source, names)
+        choice, cut = Choice(GIVEN, (), spec.key), Cut((), placed.reasons, placed.warnings)
+        partitions = placed.partitions
+    else:
+        choice = planning.choose(spec, statistics, degree)
+        cut = _cut(spec, choice, statistics, source, names)
+        partitions = planning.number(cut.extents, statistics)
     plan = PartitionPlan(
         strategy=choice.strategy,
         reasons=(*choice.reasons, *cut.reasons, *mapping.reasons),
         warnings=(*cut.warnings, *mapping.warnings, *load.warnings),
-        partitions=planning.number(cut.extents, statistics),
+        partitions=partitions,
         columns=mapping.columns,
         pairs=mapping.pairs,
         format=mapping.format,
         load=load,
-        rows=None if statistics.rows is None else round(statistics.rows * statistics.selected),
-        bytes=round(statistics.bytes * statistics.selected),
+        rows=None
+        if statistics.rows is None or given
+        else round(statistics.rows * statistics.selected),
+        bytes=None if given else round(statistics.bytes * statistics.selected),
+        series=series,
     )
     if spec.mode == "replace":
         _check_same_names(mapping.pairs)

@@ -174,6 +174,7 @@ class RunState:
             mode=spec.mode,
             conflict_columns=plan.load.conflict_columns,
             volatile=plan.load.volatile,
+            series=plan.series,
             snapshot=snapshot.token if snapshot else None,
             stall_timeout=spec.stall_timeout,
             grace=spec.grace,

@@ -30,6 +30,7 @@ VERIFY = ("none", "counts", "checksums")
 
 # application_name holds 63 bytes: "penstock:" + run id + ":" + partition + ":" + attempt.
 MAX_RUN_ID = 36
+MAX_PARTITION_ID = 10
 _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{MAX_RUN_ID - 1}}}")
 _LISTS = ("columns", "conflict_columns")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
@@ -561,6 +562,8 @@ class WorkerSpec:
     conflict_columns: tuple[str, ...]
     volatile: bool
     """See `LoadPlan`."""
+    series: str
+    """See `PartitionPlan`."""
     snapshot: str | None
     stall_timeout: float
     grace: float

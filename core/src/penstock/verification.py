@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
 from penstock.backends.base import Checksum, RunRow, SourceCatalog, TargetCatalog
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.model import (
+    GIVEN,
     BlockRange,
     ChildBlocks,
     Children,
@@ -146,7 +147,9 @@ class _Verifying:
         self._target = target
         self._checksums = checksums
         self._show_rows = show_rows
-        self._alone = spec.mode in ALONE
+        # Between partitions that the caller has named there may be others.
+        self._given = run.plan.strategy == GIVEN
+        self._alone = spec.mode in ALONE and not self._given
         self._records = {r.partition_id: r for r in target.control.committed(run.run_id)}
         self._table = self._loaded_table()
         # In mode replace, rows outside the run's condition are none of its own.
@@ -237,6 +240,8 @@ class _Verifying:
     def _target_sums(self, mine: _Sums) -> _Sums:
         if self._spec.mode == "upsert":
             return self._upserted_sums(mine)
+        if self._given and self._spec.mode == "replace" and self._same_keys():
+            return self._sums_by_condition()
         records = list(self._records.values())
         loaded = self._target.checksums(
             self._table, self._where, records, self._compared, others=self._alone
@@ -247,31 +252,43 @@ class _Verifying:
             return _Sums(parts, total, records=records)
         if not self._alone:
             self._notes.append(
-                "the target is not compared: in mode append it may hold rows of other origin too, "
-                "and it does not tell which rows the run has loaded"
+                f"the target is not compared: in mode {self._spec.mode} it may hold rows of other "
+                "origin too, and it does not tell which rows the run has loaded"
             )
             return _Sums()
         total = self._target.checksum(self._table, self._where, Whole(), self._compared)
         if total != mine.total and self._same_keys():
-            return _Sums(
-                {
-                    partition.id: self._target.checksum(
-                        self._table, self._spec.where, partition.extent, self._compared
-                    )
-                    for partition in self._run.plan.partitions
-                },
-                total,
-            )
+            return replace(self._sums_by_condition(), total=total)
         self._notes.append(
             "the target is compared as a whole: it does not tell which partition a row belongs to"
         )
         return _Sums(total=total)
 
+    def _sums_by_condition(self) -> _Sums:
+        parts = {
+            partition.id: self._target.checksum(
+                self._table, self._spec.where, partition.extent, self._compared
+            )
+            for partition in self._run.plan.partitions
+        }
+        return _Sums(parts, _total(parts.values()))
+
     def _upserted_sums(self, mine: _Sums) -> _Sums:
         """Rows of other origin may be there: then every row of the source is looked for."""
-        total = self._target.checksum(self._table, None, Whole(), self._compared)
-        if total == mine.total:
-            return _Sums(total=total)
+        extents: Sequence[Extent] = [Whole()]
+        if self._given:
+            if not self._same_keys():
+                self._notes.append(
+                    "the target is not compared: its key is of another type, or not among its "
+                    "columns"
+                )
+                return _Sums()
+            extents = [partition.extent for partition in self._run.plan.partitions]
+            theirs = self._sums_by_condition()
+        else:
+            theirs = _Sums(total=self._target.checksum(self._table, None, Whole(), self._compared))
+        if theirs.total == mine.total:
+            return theirs
         if not self._checksums:
             self._notes.append(
                 "the target is not counted: in mode upsert it may hold rows of other origin too"
@@ -281,7 +298,9 @@ class _Verifying:
             "the target holds other rows too, or other values: each row of the source was looked "
             "for by its key"
         )
-        differing = compare_rows(self._mine(Whole()), self._theirs(Whole()))
+        differing = chain.from_iterable(
+            compare_rows(self._mine(extent), self._theirs(extent)) for extent in extents
+        )
         missing = (row for row in differing if row.what != EXTRA)
         return _Sums(missing=list(islice(missing, self._most_rows)))
 

@@ -308,6 +308,27 @@ class SourceCatalog(Protocol):
         """
         ...
 
+    def read_ranges(
+        self, relation: Relation, key: Key, ranges: Sequence[tuple[str | None, str | None]]
+    ) -> tuple[tuple[Bound | None, Bound | None], ...]:
+        """Bounds that somebody wrote, as the key's own; None leaves a side open.
+
+        A range may be empty: both its bounds are one value.
+
+        Raises:
+            PlanningError: a text is no value of the key's type, a range's bounds do not ascend, or
+                two ranges overlap.
+        """
+        ...
+
+    def read_values(self, relation: Relation, key: Key, values: Sequence[str]) -> tuple[Bound, ...]:
+        """Values that somebody wrote, as the key's own.
+
+        Raises:
+            PlanningError: a text is no value of the key's type, or two are one value.
+        """
+        ...
+
     def checksum(
         self,
         relation: Relation,
@@ -491,6 +512,10 @@ class ControlStore(Protocol):
 
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
         """The commit records: what is done, and nothing else says so."""
+        ...
+
+    def loaded(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
+        """What the runs of a series have committed: by partition, the run and the record."""
         ...
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...

@@ -392,6 +392,13 @@ class ControlTables:
             rows = self._connection.execute(self._statement("committed"), [run_id]).fetchall()
         return tuple(CommitRecord(*row) for row in rows)
 
+    def loaded(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
+        with translated("target"):
+            if not self._exist():
+                return {}
+            rows = self._connection.execute(self._statement("loaded"), [series]).fetchall()
+        return {row[1]: (row[0], CommitRecord(*row[1:])) for row in rows}
+
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
         progress = (
             "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p"

@@ -46,7 +46,7 @@ class ColumnFacts:
 def column_facts(connection: Connection, read: Relation, column: str) -> ColumnFacts:
     with planning("source", f"--key {column}"):
         if isinstance(read, Query):
-            return ColumnFacts(True, False, _collation_of(connection, read, Key(column)))
+            return ColumnFacts(True, False, collation_of(connection, read, Key(column)))
         found = connection.execute(
             statement("key"), {"table": quoted(read).as_string(connection), "column": column}
         ).fetchone()
@@ -56,7 +56,7 @@ def column_facts(connection: Connection, read: Relation, column: str) -> ColumnF
     return ColumnFacts(nullable, indexed, sql.Identifier(schema, name) if name else None)
 
 
-def _collation_of(connection: Connection, read: Relation, key: Key) -> sql.Composable | None:
+def collation_of(connection: Connection, read: Relation, key: Key) -> sql.Composable | None:
     if not is_collatable(connection, read, key):
         return None
     found = connection.execute(
@@ -106,7 +106,7 @@ def check_closed(connection: Connection, read: Relation, text: str) -> None:
     )
 
 
-def _ranged_type(connection: Connection, read: Relation, key: Key) -> str:
+def ranged_type(connection: Connection, read: Relation, key: Key) -> str:
     type_ = key_type(connection, read, key)
     if type_ not in RANGED:
         raise PlanningError(
@@ -119,7 +119,7 @@ def _ranged_type(connection: Connection, read: Relation, key: Key) -> str:
 def key_statistics(
     connection: Connection, read: Relation, key: Key, where: str | None
 ) -> KeyStatistics:
-    type_ = _ranged_type(connection, read, key)
+    type_ = ranged_type(connection, read, key)
     facts = column_facts(connection, read, key.text)
     rows, origin = _histogram(connection, read, key, type_, where, facts)
     null_fraction = float(rows[0][2]) if rows else 0.0
@@ -131,7 +131,7 @@ def key_statistics(
 def ntile(
     connection: Connection, read: Relation, key: Key, where: str | None, count: int
 ) -> KeyStatistics:
-    type_ = _ranged_type(connection, read, key)
+    type_ = ranged_type(connection, read, key)
     facts = column_facts(connection, read, key.text)
     with planning("source", f"--strategy ntile: --key {key.text}"):
         rows = connection.execute(

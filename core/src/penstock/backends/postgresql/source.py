@@ -22,6 +22,7 @@ from penstock.backends.postgresql.sizes import read_statistics
 from penstock.backends.postgresql.snapshot import import_snapshot
 from penstock.backends.postgresql.state import read_state
 from penstock.backends.postgresql.statements import column_list, raw, statement
+from penstock.backends.postgresql.written import read_ranges, read_values
 from penstock.errors import PlanningError
 from penstock.model import (
     Bound,
@@ -142,6 +143,14 @@ class PostgresSource:
                 "--strategy range or hash"
             )
         return tuple(Bound(type_, text) for (text,) in rows if text is not None)
+
+    def read_ranges(
+        self, relation: Relation, key: Key, ranges: Sequence[tuple[str | None, str | None]]
+    ) -> tuple[tuple[Bound | None, Bound | None], ...]:
+        return read_ranges(self._connection, relation, key, ranges)
+
+    def read_values(self, relation: Relation, key: Key, values: Sequence[str]) -> tuple[Bound, ...]:
+        return read_values(self._connection, relation, key, values)
 
     def checksum(
         self,

@@ -59,6 +59,7 @@ class PostgresWriter:
             "partition_id": partition.id,
             "attempt": attempt,
             "volatile": self._spec.volatile,
+            "series": self._spec.series,
         }
         name = f"penstock:{self._spec.run_id}:{partition.id}:{attempt}"
         if self._connection is None:
@@ -71,6 +72,8 @@ class PostgresWriter:
                 inserted = connection.execute(self._begin_record, self._record).rowcount
                 if not inserted:
                     self._check_run(connection)
+                    if self._spec.series:
+                        self._check_series(connection, partition)
                     connection.execute("ROLLBACK")
                     return False
             if self._spec.mode == "replace":
@@ -110,6 +113,25 @@ class PostgresWriter:
         # A commit record of before the crash says nothing about the table.
         if self._spec.volatile and not self._is_marked(connection):
             raise load_lost(self._spec.run_id)
+
+    def _check_series(self, connection: Connection, partition: Partition) -> None:
+        """
+        Raises:
+            PermanentError: another run of the series has committed the partition.
+        """
+        found = connection.execute(
+            sql.SQL(
+                "SELECT run_id, committed_at::text FROM {} WHERE series = %s AND partition_id = %s"
+            ).format(sql.Identifier(self._spec.control_schema, "commit_record")),
+            [self._spec.series, partition.id],
+        ).fetchone()
+        if found is not None and found[0] != self._spec.run_id:
+            raise PermanentError(
+                f"target: partition {partition.id} was loaded already, by run {found[0]} at "
+                f"{found[1]}: expected that no run of series {self._spec.series} has; loading it "
+                "again would double its rows",
+                Diagnosis(side="target"),
+            )
 
     def _is_marked(self, connection: Connection) -> bool:
         query = sql.SQL("SELECT FROM {} WHERE run_id = %s").format(

@@ -1,8 +1,9 @@
 -- The lock on the run's row keeps the run from being started over under this attempt; it is held
 -- until the attempt ends. Many attempts share it, and it does not hinder updates of the status.
 -- A volatile load whose mark a crash has taken is refused.
-INSERT INTO {schema}.commit_record (run_id, partition_id, attempt)
-SELECT r.run_id, %(partition_id)s, %(attempt)s
+-- So is a partition that another run of the series has committed: the second unique index.
+INSERT INTO {schema}.commit_record (run_id, partition_id, attempt, series)
+SELECT r.run_id, %(partition_id)s, %(attempt)s, nullif(%(series)s::text, '')
 FROM (
     SELECT run_id FROM {schema}.run
     WHERE run_id = %(run_id)s AND generation = %(generation)s

@@ -1,0 +1,5 @@
+SELECT
+    run_id, partition_id, attempt, rows, bytes, started_at::text, committed_at::text, inserted,
+    updated, coalesce(transaction::text, '')
+FROM {schema}.commit_record
+WHERE series = %s

@@ -1,0 +1,1 @@
+"""Copies big tables from Dagster."""
