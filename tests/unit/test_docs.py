@@ -308,6 +308,7 @@ def test_parts_of_events() -> None:
         if title not in events.BY_NAME
     }
     assert parts == {
+        "differences": [item.name for item in fields(events.PartitionDifference)],
         "failures": [item.name for item in fields(events.PartitionFailure)],
         "timings": [item.name for item in fields(events.PartitionTiming)],
         "tables": [item.name for item in fields(events.BatchTable)],

@@ -15,7 +15,15 @@ from jsonschema import Draft202012Validator
 
 from penstock import events
 from penstock.errors import Diagnosis, PenstockError
-from penstock.events import BY_NAME, BatchTable, Event, PartitionFailure, PartitionTiming, from_line
+from penstock.events import (
+    BY_NAME,
+    BatchTable,
+    Event,
+    PartitionDifference,
+    PartitionFailure,
+    PartitionTiming,
+    from_line,
+)
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "event-protocol.schema.json"
 SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
@@ -92,6 +100,17 @@ OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "failures": st.lists(made(PartitionFailure), max_size=2).map(tuple),
         "timings": st.lists(made(PartitionTiming), max_size=2).map(tuple),
     },
+}
+OWN["verified"] = {
+    "differences": st.lists(
+        made(
+            PartitionDifference,
+            **dict.fromkeys(("committed", "source", "target"), estimates),
+            partition_id=st.none() | st.text(min_size=1),
+            note=st.text(),
+        ),
+        max_size=2,
+    ).map(tuple)
 }
 OWN["step"] = {"state": st.sampled_from(["started", "done", "retrying", "failed"])}
 TABLES = st.lists(
@@ -223,6 +242,7 @@ class TestSchema:
     @pytest.mark.parametrize(
         ("name", "kind"),
         [
+            ("difference", PartitionDifference),
             ("failure", PartitionFailure),
             ("timing", PartitionTiming),
             ("batch_table", BatchTable),

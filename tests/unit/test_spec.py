@@ -375,6 +375,7 @@ def worker_spec() -> WorkerSpec:
     return WorkerSpec(
         run_id="r1",
         generation=1,
+        series="",
         source=SOURCE,
         target=SOURCE,
         source_backend="a:b",

@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import Asset, AssetAlias
 
-from penstock import RunStatus, TableRef
-from penstock_airflow.places import place_of
+from penstock import RunStatus, TableRef, place_of
 
 
 def alias_of(target_conn_id: str, target_table: str) -> AssetAlias:

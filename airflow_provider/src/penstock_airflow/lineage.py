@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import penstock
-from penstock import PenstockError, RunStatus, TableRef
+from penstock import PenstockError, Place, RunStatus, TableRef, place_of
 from penstock_airflow.connections import connection_url
-from penstock_airflow.places import Place, place_of
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import (

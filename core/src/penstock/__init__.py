@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.batch import copy_all
     from penstock.batch_spec import BatchSpec
+    from penstock.connections import place_of
     from penstock.engine import (
         RunStatus,
         control_ddl,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         KeyValues,
         Partition,
         PartitionPlan,
+        Place,
         TableRef,
         Whole,
     )
@@ -81,6 +83,7 @@ __all__ = [
     "PartitionPlan",
     "PenstockError",
     "PermanentError",
+    "Place",
     "PlanningError",
     "RunFailed",
     "RunFailedTransiently",
@@ -103,6 +106,7 @@ __all__ = [
     "hold",
     "loaded",
     "narrate",
+    "place_of",
     "plan",
     "release",
     "report_text",
@@ -114,6 +118,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "connections": ("place_of",),
     "batch": ("copy_all",),
     "batch_spec": ("BatchSpec",),
     "engine": (
@@ -141,6 +146,7 @@ _HOMES = {
         "KeyValues",
         "Partition",
         "PartitionPlan",
+        "Place",
         "TableRef",
         "Whole",
     ),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock.backends.base import Backend, TargetCatalog, find_backend
 from penstock.control_link import ControlLink
+from penstock.model import Place
 from penstock.spec import resolve_reference
 from penstock.supervisor import worker_environment
 from penstock.worker_process import Nursery
@@ -54,6 +55,16 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
     backend, name = find_backend(written, flag)
     url = backend.resolve(written, os.environ, flag)
     return url, backend, name, (written, url, *backend.secrets(url))
+
+
+def place_of(reference: str) -> Place:
+    """The server and the database that a connection leads to, without its secrets.
+
+    Raises:
+        UsageError: the reference leads nowhere, or no backend has the URL's scheme.
+    """
+    url = resolve_reference(reference, os.environ, "connection")
+    return find_backend(url, "connection")[0].place(url)
 
 
 def connect(source: str, target: str) -> Connections:

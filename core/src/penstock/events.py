@@ -169,6 +169,22 @@ class StepChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDifference:
+    """What differs between the two sides and the commit record."""
+
+    partition_id: str | None
+    """None: the whole run, where it cannot be told which."""
+    label: str
+    note: str
+    committed: int | None
+    """Rows by the commit record."""
+    source: int | None
+    """Rows; None where they were not counted."""
+    target: int | None
+    """Rows; None where they cannot be told from others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Event):
     """Both sides were compared, every partition being committed."""
 
@@ -180,6 +196,7 @@ class Verified(Event):
     method: str
     """``counts`` or ``checksums``."""
     seconds: float
+    differences: tuple[PartitionDifference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +340,11 @@ def from_line(line: str | bytes) -> Event:
         values = _known(kind, raw)
         if kind is Planned:
             values["reasons"] = tuple(values["reasons"])
+        if kind is Verified:
+            values["differences"] = tuple(
+                PartitionDifference(**_known(PartitionDifference, item))
+                for item in values["differences"]
+            )
         if kind is Finished:
             for part, part_kind in (("failures", PartitionFailure), ("timings", PartitionTiming)):
                 values[part] = tuple(part_kind(**_known(part_kind, item)) for item in values[part])

@@ -545,6 +545,27 @@ class PartitionPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a URL leads, told without its secrets: how assets and lineage name a database."""
+
+    scheme: str
+    host: str
+    port: int | None
+    database: str
+
+    @property
+    def authority(self) -> str:
+        """`host:port`, as a URL has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port is None else f"{host}:{self.port}"
+
+    @property
+    def namespace(self) -> str:
+        """What lineage calls the server."""
+        return f"{self.scheme}://{self.authority}"
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A token for one consistent view of the source, and when it was taken."""
 

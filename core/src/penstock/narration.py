@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.display import Narrator, Tally, error_lines
-from penstock.events import Event, Failed, Finished, Planned, Retrying
+from penstock.events import Committed, Event, Failed, Finished, Planned, Retrying
 from penstock.tables import make_console, print_report
 
 SLOWEST = 10
@@ -16,7 +16,7 @@ REPORT_WIDTH = 110
 
 
 def narrate(
-    events: Iterable[Event], say: Callable[[str], object], only: int = 0
+    events: Iterable[Event], say: Callable[[str], object], only: int = 0, *, commits: bool = True
 ) -> Iterator[Event]:
     """Pass events on, and say what is worth a line: what happened, and every few seconds how far
     it is.
@@ -27,6 +27,7 @@ def narrate(
     Parameters:
         say: takes a line, without its end.
         only: how many partitions were asked for, where not all of the plan's were.
+        commits: say each partition that is committed; False where something else tells that.
     """
     narrator = Narrator(Tally(only))
     failed: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -37,6 +38,8 @@ def narrate(
             lines = ()
         elif isinstance(event, Planned) and only:
             lines = lines[:1]  # the reasons were told where the run was planned
+        elif isinstance(event, Committed) and not commits:
+            lines = ()
         elif isinstance(event, Retrying):
             lines = (*failed.pop((event.run_id, event.partition_id), ()), *lines)
         for line in lines:

@@ -19,6 +19,7 @@ from penstock.events import (
     Committed,
     Event,
     Finished,
+    PartitionDifference,
     PartitionFailure,
     Planned,
     Prepared,
@@ -221,6 +222,17 @@ class RunState:
             mismatches=len(found.wrong),
             method=found.method,
             seconds=round(time.monotonic() - begun, 3),
+            differences=tuple(
+                PartitionDifference(
+                    partition_id=check.partition_id,
+                    label=check.label,
+                    note=check.note,
+                    committed=check.committed,
+                    source=check.source,
+                    target=check.target,
+                )
+                for check in found.wrong
+            ),
         )
 
     def steps(self) -> list[Step]:

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import conninfo
 
-from penstock import CopySpec, UsageError
+from penstock import CopySpec, UsageError, place_of
 from penstock.spec import redact
-from penstock_airflow.places import place_of
 
 SECRET = "pa55:w@rd/?#%&="
 
@@ -206,4 +205,3 @@ def test_where_a_connection_leads_is_told_without_its_secrets(
 def test_hosts_of_a_url_with_ports_of_their_own() -> None:
     assert place_of("postgresql://me:x@[::1]:5433,b:5434/d").namespace == "postgres://[::1]:5433"
     assert place_of("postgresql://me:x@b:5434,c/d").namespace == "postgres://b:5434"
-    assert place_of("other://me:x@b/d").namespace == "other://b"

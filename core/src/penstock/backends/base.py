@@ -26,6 +26,7 @@ from penstock.model import (
     LoadPlan,
     Partition,
     PartitionPlan,
+    Place,
     Relation,
     Snapshot,
     SourceState,
@@ -735,6 +736,10 @@ class Backend(Protocol):
 
     def secrets(self, url: str) -> tuple[str, ...]:
         """The passwords in a URL that `resolve` returned."""
+        ...
+
+    def place(self, url: str) -> Place:
+        """Where a URL leads, for people and lineage: nothing secret is in it."""
         ...
 
     def source(self, url: str) -> SourceCatalog: ...

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from penstock.backends.base import HeldSnapshot, Reader, SourceCatalog, TargetCatalog, Writer
 from penstock.backends.postgresql import connection
 from penstock.backends.postgresql.statements import FORMATS
-from penstock.model import Relation
+from penstock.model import Place, Relation
 from penstock.spec import WorkerSpec
 
 
@@ -26,6 +26,11 @@ class PostgresBackend:
 
     def secrets(self, url: str) -> tuple[str, ...]:
         return connection.secrets(url)
+
+    def place(self, url: str) -> Place:
+        from penstock.backends.postgresql.place import place_of  # noqa: PLC0415
+
+        return place_of(url)
 
     # The modules are imported where they are used: a worker needs neither catalog.
 

@@ -1,33 +1,16 @@
-"""Where a URL leads, told without its secrets: how assets and lineage name a database."""
+"""Where a URL leads: the server and the database, and nothing else of it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-# What others call it, and the port where a URL names none.
-_SCHEMES = {"postgresql": ("postgres", 5432), "postgres": ("postgres", 5432)}
+from penstock.model import Place
+
+# What assets and lineage call it, and the port where a URL names none.
+SCHEME = "postgres"
+DEFAULT_PORT = 5432
 _HOST = re.compile(r"\[(?P<bracketed>[^]]*)\](:(?P<after>\d*))?|(?P<host>[^:]*)(:(?P<port>\d*))?")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    scheme: str
-    host: str
-    port: int | None
-    database: str
-
-    @property
-    def authority(self) -> str:
-        """`host:port`, as a URL has it."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port is None else f"{host}:{self.port}"
-
-    @property
-    def namespace(self) -> str:
-        """What lineage calls the server."""
-        return f"{self.scheme}://{self.authority}"
 
 
 def place_of(url: str) -> Place:
@@ -40,7 +23,6 @@ def place_of(url: str) -> Place:
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     user, _, place = parts.netloc.rpartition("@")
-    scheme, default_port = _SCHEMES.get(parts.scheme, (parts.scheme, None))
     found = _HOST.match(place.split(",")[0])
     assert found is not None
     host = unquote(found["bracketed"] or found["host"] or "")
@@ -51,8 +33,8 @@ def place_of(url: str) -> Place:
     name = unquote(user.partition(":")[0]) or query.get("user", "")
     database = unquote(parts.path.removeprefix("/")) or query.get("dbname", "")
     return Place(
-        scheme,
+        SCHEME,
         host.lower(),
-        int(port) if port else default_port,
+        int(port) if port else DEFAULT_PORT,
         database or name or query.get("service", "postgres"),
     )
