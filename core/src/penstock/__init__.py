@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         TransientError,
         UsageError,
     )
-    from penstock.events import Committed, Event, Finished, Verified, from_line
+    from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
     from penstock.holding import hold, release, take_up
     from penstock.model import (
         Bound,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     )
     from penstock.narration import failure_text, narrate, report_text, together
     from penstock.spec import CopySpec
+    from penstock.supervisor import streams
     from penstock.verification import Verification
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "KeyValues",
     "NoHolder",
     "Partition",
+    "PartitionDifference",
     "PartitionPlan",
     "PenstockError",
     "PermanentError",
@@ -112,6 +114,7 @@ __all__ = [
     "report_text",
     "resume",
     "status",
+    "streams",
     "take_up",
     "together",
     "verify",
@@ -132,7 +135,8 @@ _HOMES = {
         "status",
         "verify",
     ),
-    "events": ("Committed", "Event", "Finished", "Verified", "from_line"),
+    "events": ("Committed", "Event", "Finished", "PartitionDifference", "Verified", "from_line"),
+    "supervisor": ("streams",),
     "holding": ("hold", "release", "take_up"),
     "model": (
         "Bound",

@@ -1,1 +1,49 @@
-"""Copies big tables from Dagster."""
+"""Penstock in Dagster: one asset partition per range of a table, each retried alone.
+
+import dagster as dg
+from dagster_penstock import CopySpec, PenstockResource, penstock_assets
+
+@penstock_assets(
+    specs=[
+        CopySpec(
+            source=dg.EnvVar("PG_SRC"),
+            target=dg.EnvVar("PG_DST"),
+            table="public.orders",
+            target_table="dw.orders",
+            mode="replace",
+            key="o_orderdate",
+        )
+    ],
+    partitions_def=dg.DailyPartitionsDefinition("1992-01-01"),
+)
+def orders(context, penstock: PenstockResource):
+    yield from penstock.copy(context)
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from dagster_shared.libraries import DagsterLibraryRegistry
+
+from dagster_penstock.component import CopyTablesComponent
+from dagster_penstock.decorator import penstock_assets
+from dagster_penstock.partitions import Ranges, ranges
+from dagster_penstock.resource import PenstockResource
+from dagster_penstock.translator import CopiedTable, PenstockTranslator
+from penstock import CopySpec
+
+__all__ = [
+    "CopiedTable",
+    "CopySpec",
+    "CopyTablesComponent",
+    "PenstockResource",
+    "PenstockTranslator",
+    "Ranges",
+    "penstock_assets",
+    "ranges",
+]
+
+DagsterLibraryRegistry.register(
+    "dagster-penstock", version("dagster-penstock"), is_dagster_package=False
+)

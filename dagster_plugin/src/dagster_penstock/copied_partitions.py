@@ -1,0 +1,201 @@
+"""A table whose partitions are those of its asset: copied side by side, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+
+import penstock
+from dagster_penstock.checks import partition_results
+from dagster_penstock.copied import Copied, Copy
+from dagster_penstock.identity import run_id_of, series_of
+from dagster_penstock.metadata import (
+    Loaded,
+    empty_metadata,
+    partition_metadata,
+    version_tags,
+)
+from dagster_penstock.partitions import Ranges, named, partition_id
+from dagster_penstock.report import markdown
+from dagster_penstock.stored_plan import stored_ranges
+from penstock import CommitRecord, Committed, CopySpec, Partition, PartitionPlan, UsageError
+
+_MOST_NAMED = 20
+
+
+class PartitionedCopy(Copy):
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        asset: dg.AssetKey,
+        spec: CopySpec,
+        most: int | None,
+        partitions_def: dg.PartitionsDefinition,
+    ) -> None:
+        # Each partition stands for itself: the others are copied though one fails, and a retry
+        # reads what is left as it is by then.
+        spec = replace(spec, on_error="continue", on_snapshot_lost="accept")
+        super().__init__(context, asset, spec, most)
+        self._partitions_def = partitions_def
+
+    def run(self) -> Iterator[Copied]:
+        spec = self._spec
+        keys = self._asked()
+        self.keys = _ids(keys)
+        version = self._partitions_def.version if isinstance(self._partitions_def, Ranges) else ""
+        series = series_of(self._asset, str(spec.target_ref), version)
+        partitions = self._partitions(keys, series)
+        run_id = run_id_of(self._asset, self._request, keys)
+        for key in keys:
+            if key not in partitions and not self._told.by_run(key, run_id):
+                yield self._materialization(
+                    key, empty_metadata(spec, run_id, self._request), run_id
+                )
+        if spec.mode == "append":
+            yield from self._take_over(partitions, series, run_id)
+        if partitions:
+            yield from self._copy(partitions, series, run_id)
+        yield from self._outputs()
+
+    def _asked(self) -> list[str]:
+        """
+        Raises:
+            UsageError: the run has no partitions.
+        """
+        context = self._context
+        if not (context.has_partition_key or context.has_partition_key_range):
+            raise UsageError("expected a run of one or more partitions, found one of none")
+        return list(context.partition_keys)
+
+    def _partitions(self, keys: list[str], series: str) -> dict[str, Partition]:
+        """By key; those of `ranges` that hold nothing are not there."""
+        if not isinstance(self._partitions_def, Ranges):
+            return named(self._spec, self._partitions_def, keys)
+        extents = stored_ranges(self._spec, self._partitions_def, series)
+        return {key: Partition(partition_id(key), extents[key]) for key in keys if key in extents}
+
+    def _copy(
+        self, partitions: Mapping[str, Partition], series: str, run_id: str
+    ) -> Iterator[Copied]:
+        spec = self._spec
+        status = penstock.create(
+            replace(spec, run_id=run_id),
+            given=list(partitions.values()),
+            series=series if spec.mode == "append" else None,
+        )
+        plan = status.run.plan
+        # Committed by an earlier try, which may have been killed before it could say so.
+        for record in status.committed:
+            if not self._told.by_run(self.keys[record.partition_id], run_id):
+                yield self._committed(Loaded.of(record), run_id, plan)
+        elsewhere = set()
+        for event in self._resume(run_id, commits=False):
+            if isinstance(event, Committed):
+                if event.already:
+                    elsewhere.add(event.partition_id)
+                else:
+                    yield self._committed(Loaded.of(event), run_id, plan)
+        if elsewhere:
+            status = penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
+            for record in status.committed:
+                if record.partition_id in elsewhere:
+                    yield self._committed(Loaded.of(record), run_id, plan)
+        if self._checked and self._verified is not None:
+            compared = {id_: key for id_, key in self.keys.items() if key in partitions}
+            yield from partition_results(
+                self._asset, self._verified, compared, blocking=self._blocking
+            )
+
+    def _take_over(
+        self, partitions: dict[str, Partition], series: str, run_id: str
+    ) -> Iterator[Copied]:
+        """Leave out what an earlier run has appended, and say so where nobody has.
+
+        Raises:
+            UsageError: some of it is materialized already: to copy it again would double its rows.
+        """
+        spec = self._spec
+        found = penstock.loaded(series, target=spec.target, control_schema=spec.control_schema)
+        again: dict[str, CommitRecord] = {}
+        for key, partition in list(partitions.items()):
+            run, record = found.get(partition.id, (run_id, None))
+            if run == run_id or record is None:
+                continue
+            told = self._told.by_request(key)
+            if told is not None and told != self._request:
+                again[key] = record
+                continue
+            if told is None:
+                plan = penstock.status(
+                    run, target=spec.target, control_schema=spec.control_schema
+                ).run.plan
+                yield self._committed(Loaded.of(record), run, plan)
+            del partitions[key]
+        if again:
+            raise UsageError(_refusal(spec, again))
+
+    def _committed(
+        self, loaded: Loaded, run_id: str, plan: PartitionPlan
+    ) -> dg.AssetMaterialization:
+        metadata = partition_metadata(self._spec, run_id, self._request, plan, loaded)
+        return self._materialization(self.keys[loaded.partition_id], metadata, run_id)
+
+    def _materialization(
+        self, key: str, metadata: dict[str, Any], run_id: str
+    ) -> dg.AssetMaterialization:
+        return dg.AssetMaterialization(
+            asset_key=self._asset,
+            partition=key,
+            metadata=metadata,
+            tags=version_tags(f"{run_id}:{key}"),
+        )
+
+    def _outputs(self) -> Iterator[dg.Output[None]]:
+        """What assets downstream, and checks, in the same run wait for.
+
+        Without the mark, Dagster would materialize every partition of the run once more here, with
+        the same metadata for all. It has the mark for assets that tell of themselves, as these do.
+        """
+        assets_def = self._context.assets_def
+        metadata: dict[str, Any] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+        if self._finished is not None:
+            metadata["penstock/report"] = dg.MetadataValue.md(markdown(self._finished, self.keys))
+        yield dg.Output(
+            None,
+            output_name=assets_def.get_output_name_for_asset_key(self._asset),
+            metadata=metadata,
+        )
+        for name, check in assets_def.check_specs_by_output_name.items():
+            if check.asset_key == self._asset and name in self._context.selected_output_names:
+                yield dg.Output(None, output_name=name)
+
+
+def _ids(keys: list[str]) -> dict[str, str]:
+    """
+    Raises:
+        UsageError: two keys have one id.
+    """
+    ids: dict[str, str] = {}
+    for key in keys:
+        other = ids.setdefault(partition_id(key), key)
+        if other != key:
+            raise UsageError(f"partitions {other!r} and {key!r} have one id; expected another key")
+    return ids
+
+
+def _refusal(spec: CopySpec, again: Mapping[str, CommitRecord]) -> str:
+    shown = [
+        f"{key} ({record.rows:,} rows at {record.committed_at})"
+        for key, record in list(again.items())[:_MOST_NAMED]
+    ]
+    more = len(again) - len(shown)
+    return (
+        f"mode append: {spec.target_ref} has these partitions already: {', '.join(shown)}"
+        + (f" and {more:,} more" if more else "")
+        + ". To copy them again would double their rows: expected partitions that are missing, or "
+        "mode replace, which takes back what was loaded"
+    )

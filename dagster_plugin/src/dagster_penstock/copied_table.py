@@ -1,0 +1,60 @@
+"""A table that is one asset without partitions: copied as the core cuts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import dagster as dg
+
+import penstock
+from dagster_penstock.checks import whole_result
+from dagster_penstock.copied import Copied, Copy
+from dagster_penstock.identity import run_id_of, series_of
+from dagster_penstock.metadata import table_metadata
+from dagster_penstock.report import markdown
+from penstock import UsageError
+
+
+class WholeCopy(Copy):
+    def run(self) -> Iterator[Copied]:
+        spec = self._spec
+        run_id = run_id_of(self._asset, self._request, ())
+        series = None
+        if spec.mode == "append":
+            series = series_of(self._asset, str(spec.target_ref))
+            self._check_not_loaded(series, run_id)
+        penstock.create(replace(spec, run_id=run_id), series=series)
+        for _ in self._resume(run_id, commits=True):
+            pass
+        status = penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
+        assert self._finished is not None
+        metadata = table_metadata(spec, run_id, self._request, status.run.plan, status.committed)
+        yield dg.MaterializeResult(
+            asset_key=self._asset,
+            metadata={
+                **metadata,
+                "penstock/report": dg.MetadataValue.md(markdown(self._finished, self.keys)),
+            },
+            data_version=dg.DataVersion(run_id),
+        )
+        if self._checked:
+            yield whole_result(self._asset, spec.verify, self._verified)
+
+    def _check_not_loaded(self, series: str, run_id: str) -> None:
+        """
+        Raises:
+            UsageError: an earlier materialization has appended the table, or a part of it.
+        """
+        spec = self._spec
+        loaded = penstock.loaded(series, target=spec.target, control_schema=spec.control_schema)
+        others = [record for run, record in loaded.values() if run != run_id]
+        if others:
+            rows = sum(record.rows for record in others)
+            raise UsageError(
+                f"mode append: this asset has loaded {spec.target_ref} before, {rows:,} rows until "
+                f"{max(record.committed_at for record in others)}: to copy it again would "
+                "double them; expected a first materialization, or mode truncate, swap, upsert or "
+                "replace, which can be repeated. If that one was cut off, re-execute its run from "
+                "failure"
+            )

@@ -1,0 +1,41 @@
+"""A step: the selected tables copied one after the other, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from dagster_penstock.copied import Copied
+from dagster_penstock.copied_partitions import PartitionedCopy
+from dagster_penstock.copied_table import WholeCopy
+from dagster_penstock.definition import definition_of
+from dagster_penstock.failing import Trouble, failure_of
+from penstock import PenstockError
+
+
+def copy_assets(context: dg.AssetExecutionContext, most: int | None) -> Iterator[Copied]:
+    """
+    Parameters:
+        most: streams at once; None: as each table's own `degree` says.
+
+    Raises:
+        Failure: not everything could be copied. What could is.
+    """
+    troubles: list[Trouble] = []
+    assets_def = context.assets_def
+    for asset, spec in assets_def.specs_by_key.items():
+        if asset not in context.selected_asset_keys:
+            continue
+        definition = definition_of(spec)
+        copy = (
+            WholeCopy(context, asset, definition.spec, most)
+            if assets_def.partitions_def is None
+            else PartitionedCopy(context, asset, definition.spec, most, assets_def.partitions_def)
+        )
+        try:
+            yield from copy.run()
+        except PenstockError as error:
+            troubles.append(copy.trouble(error))
+    if troubles:
+        raise failure_of(troubles)

@@ -1,0 +1,78 @@
+"""`penstock_assets`: tables that are copied, as assets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from dagster_penstock.checks import check_spec
+from dagster_penstock.definition import define
+from dagster_penstock.translator import PenstockTranslator
+from penstock import CopySpec
+
+
+def penstock_assets(
+    *,
+    specs: Sequence[CopySpec],
+    partitions_def: dg.PartitionsDefinition | None = None,
+    backfill_policy: dg.BackfillPolicy | None = None,
+    name: str | None = None,
+    group_name: str | None = None,
+    translator: PenstockTranslator | None = None,
+    blocking: bool = False,
+    pool: str | None = None,
+    retry_policy: dg.RetryPolicy | None = None,
+    op_tags: Mapping[str, Any] | None = None,
+    description: str | None = None,
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Make an asset of each copy. The function below it is a step that copies what is selected:
+
+    @penstock_assets(specs=[CopySpec(source=dg.EnvVar("PG_SRC"), ...)])
+    def orders(context: dg.AssetExecutionContext, penstock: PenstockResource):
+        yield from penstock.copy(context)
+
+    A `CopySpec` with `verify="counts"` or `"checksums"` gives its asset a check: source and target
+    are compared when all partitions of a step are copied, as of the same moment.
+
+    Parameters:
+        specs: what is copied; connections as `dg.EnvVar`, or as URLs without a password.
+        partitions_def: time windows, `ranges`, or values of the key; none: whole tables.
+        backfill_policy: by default one run for all partitions of a backfill, side by side;
+            `dg.BackfillPolicy.multi_run()` for a run of its own for each.
+        translator: what the assets are called, and all else that Dagster has of them.
+        blocking: a check that fails keeps assets downstream from running.
+        pool: limits how many such steps run at once, in all runs.
+
+    Raises:
+        DagsterInvalidDefinitionError: a copy cannot be had with these partitions.
+    """
+    if not specs:
+        raise dg.DagsterInvalidDefinitionError("penstock_assets: expected specs, found none")
+    translator = translator or PenstockTranslator()
+    assets = [define(spec, partitions_def, translator) for spec in specs]
+    checks = [
+        check_spec(asset.key, spec.verify, partitions_def, blocking=blocking)
+        for asset, spec in zip(assets, specs, strict=True)
+        if spec.verify != "none"
+    ]
+    if group_name is not None:
+        assets = [
+            asset if asset.group_name else asset.replace_attributes(group_name=group_name)
+            for asset in assets
+        ]
+    if backfill_policy is None and partitions_def is not None:
+        backfill_policy = dg.BackfillPolicy.single_run()
+    return dg.multi_asset(
+        name=name,
+        specs=assets,
+        check_specs=checks or None,
+        can_subset=len(assets) > 1,
+        partitions_def=partitions_def,
+        backfill_policy=backfill_policy,
+        pool=pool,
+        retry_policy=retry_policy,
+        op_tags=op_tags,
+        description=description,
+    )

@@ -1,0 +1,70 @@
+"""What an asset keeps of its copy: in its own metadata, where renaming an asset leaves it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dagster as dg
+
+from dagster_penstock.partitions import check_partitions
+from dagster_penstock.translator import CopiedTable, PenstockTranslator
+from penstock import CopySpec, UsageError
+
+METADATA_KEY = "penstock/copy"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Definition:
+    """A copy, as an asset's metadata holds it. It is no metadata value: Dagster shows its class."""
+
+    spec: CopySpec
+
+    def __repr__(self) -> str:
+        return f"{self.spec.source_name} to {self.spec.target_ref}"
+
+
+def define(
+    spec: CopySpec,
+    partitions_def: dg.PartitionsDefinition | None,
+    translator: PenstockTranslator,
+) -> dg.AssetSpec:
+    """
+    Raises:
+        DagsterInvalidDefinitionError: the copy cannot be had with these partitions.
+    """
+    spec = replace(spec, source=reference(spec.source), target=reference(spec.target))
+    try:
+        if partitions_def is not None:
+            check_partitions(spec, partitions_def)
+    except UsageError as error:
+        raise dg.DagsterInvalidDefinitionError(
+            f"copy of {spec.source_name} to {spec.target_ref}: {error.message}"
+        ) from None
+    asset = translator.get_asset_spec(CopiedTable(spec, partitions_def))
+    changed: dict[str, Any] = {"metadata": {**asset.metadata, METADATA_KEY: Definition(spec)}}
+    if partitions_def is not None:
+        # A run copies some partitions and says so of each by itself: there is no output of all.
+        changed |= {"partitions_def": partitions_def, "skippable": True}
+    return asset.replace_attributes(**changed)
+
+
+def definition_of(asset: dg.AssetSpec) -> Definition:
+    """
+    Raises:
+        DagsterInvariantViolationError: it is no asset of `penstock_assets`.
+    """
+    found = asset.metadata.get(METADATA_KEY)
+    if not isinstance(found, Definition):
+        raise dg.DagsterInvariantViolationError(
+            f"asset {asset.key.to_user_string()}: expected an asset of penstock_assets, found one "
+            "without a copy"
+        )
+    return found
+
+
+def reference(connection: str) -> str:
+    """A connection as the core takes it: read from the environment where a copy begins."""
+    if isinstance(connection, dg.EnvVar):
+        return f"env:{connection.env_var_name}"
+    return connection

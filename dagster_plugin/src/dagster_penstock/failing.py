@@ -1,0 +1,69 @@
+"""What could not be copied, as the failure of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from dagster_penstock.report import cell
+from penstock import Finished, PenstockError, failure_text
+
+_MOST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a table, or some of its partitions, are not copied."""
+
+    asset: dg.AssetKey
+    error: PenstockError
+    finished: Finished | None = None
+    keys: Mapping[str, str] | None = None
+    """Partition keys by the core's ids; None of a whole table."""
+
+    @property
+    def failed_keys(self) -> list[str]:
+        if self.keys is None or self.finished is None:
+            return []
+        return [self.keys[failure.partition_id] for failure in self.finished.failures]
+
+    @property
+    def text(self) -> str:
+        """The core's own words."""
+        return (failure_text(self.finished) if self.finished else "") or self.error.message
+
+
+def failure_of(troubles: Sequence[Trouble]) -> dg.Failure:
+    """One failure for all; a retry policy takes it up where trying again may help."""
+    failed = [
+        f"{trouble.asset.to_user_string()} {key}"
+        for trouble in troubles
+        for key in trouble.failed_keys or [""]
+    ]
+    metadata: dict[str, dg.MetadataValue] = {
+        "penstock/failed": dg.MetadataValue.json([name.strip() for name in failed])
+    }
+    rows = [row for trouble in troubles for row in _rows(trouble)]
+    if rows:
+        heading = ["| asset | partition | attempts | error |", "| --- | --- | --- | --- |"]
+        metadata["penstock/errors"] = dg.MetadataValue.md("\n".join([*heading, *rows]))
+    return dg.Failure(
+        description="\n\n".join(
+            f"{trouble.asset.to_user_string()}: {trouble.text}" for trouble in troubles
+        ),
+        metadata=metadata,
+        allow_retries=all(trouble.error.transient for trouble in troubles),
+    )
+
+
+def _rows(trouble: Trouble) -> list[str]:
+    if trouble.finished is None or trouble.keys is None:
+        return []
+    asset, keys = cell(trouble.asset.to_user_string()), trouble.keys
+    return [
+        f"| {asset} | {cell(keys[item.partition_id])} | {item.attempts} "
+        f"| {cell(str(item.error.get('message', '')))} |"
+        for item in trouble.finished.failures[:_MOST]
+    ]

@@ -1,0 +1,133 @@
+"""What a materialization tells: rows, bytes, time, bounds, where from and where to, columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+
+from penstock import CommitRecord, Committed, CopySpec, PartitionPlan, place_of
+
+RUN_ID = "penstock/run_id"
+REQUEST = "penstock/request"
+DATA_VERSION = "dagster/data_version"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A partition that is committed."""
+
+    partition_id: str
+    attempt: int
+    rows: int
+    bytes: int
+    seconds: float
+
+    @classmethod
+    def of(cls, found: CommitRecord | Committed) -> Loaded:
+        seconds = found.seconds if isinstance(found, Committed) else _seconds(found)
+        return cls(found.partition_id, found.attempt, found.rows, found.bytes, seconds)
+
+
+def partition_metadata(
+    spec: CopySpec, run_id: str, request: str, plan: PartitionPlan, loaded: Loaded
+) -> dict[str, Any]:
+    """Of one partition.
+
+    Parameters:
+        request: the Dagster run that a retry goes back to.
+    """
+    return {
+        "dagster/partition_row_count": loaded.rows,
+        **_amounts(loaded.rows, loaded.bytes, loaded.seconds),
+        "penstock/attempts": loaded.attempt,
+        "penstock/bounds": str(plan.partition(loaded.partition_id).extent),
+        **_common(spec, run_id, request),
+        "dagster/column_schema": _schema(plan),
+    }
+
+
+def empty_metadata(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
+    """Of a partition that the stored plan has no rows for."""
+    return {
+        "dagster/partition_row_count": 0,
+        "penstock/bounds": "nothing: the source knows too few values for so many ranges",
+        **_common(spec, run_id, request),
+    }
+
+
+def table_metadata(
+    spec: CopySpec,
+    run_id: str,
+    request: str,
+    plan: PartitionPlan,
+    records: tuple[CommitRecord, ...],
+) -> dict[str, Any]:
+    """Of a whole table, by the commit records of its run."""
+    seconds = 0.0
+    if records:
+        begun = min(datetime.fromisoformat(record.started_at) for record in records)
+        ended = max(datetime.fromisoformat(record.committed_at) for record in records)
+        seconds = (ended - begun).total_seconds()
+    rows = sum(record.rows for record in records)
+    return {
+        "dagster/row_count": rows,
+        **_amounts(rows, sum(record.bytes for record in records), seconds),
+        "penstock/attempts": sum(record.attempt for record in records),
+        "penstock/partitions": len(plan.partitions),
+        **_common(spec, run_id, request),
+        "dagster/column_schema": _schema(plan),
+    }
+
+
+def _seconds(record: CommitRecord) -> float:
+    begun, ended = (datetime.fromisoformat(at) for at in (record.started_at, record.committed_at))
+    return (ended - begun).total_seconds()
+
+
+def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
+    divisor = max(seconds, 0.001)
+    return {
+        "penstock/bytes": size,
+        "penstock/seconds": round(seconds, 3),
+        "penstock/rows_per_second": round(rows / divisor, 1),
+        "penstock/bytes_per_second": round(size / divisor, 1),
+    }
+
+
+def _common(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
+    target = spec.target_ref
+    place = place_of(spec.target)
+    return {
+        RUN_ID: run_id,
+        REQUEST: request,
+        "penstock/source_table": spec.source_name,
+        "penstock/target_table": str(target),
+        "dagster/table_name": str(target),
+        "dagster/uri": f"{place.namespace}/{place.database}/{target.schema}/{target.name}",
+    }
+
+
+def _schema(plan: PartitionPlan) -> dg.TableSchema:
+    columns = {column.name: column for column in plan.columns}
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                name=pair.target,
+                type=pair.cast or columns[pair.source].type,
+                constraints=dg.TableColumnConstraints(nullable=columns[pair.source].nullable),
+            )
+            for pair in plan.pairs
+        ]
+    )
+
+
+def version_tags(version: str) -> dict[str, str]:
+    """Tags by which Dagster knows that what is downstream is older than this copy.
+
+    Parameters:
+        version: another one whenever something was copied.
+    """
+    return {DATA_VERSION: version}

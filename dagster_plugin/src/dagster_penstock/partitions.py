@@ -1,0 +1,118 @@
+"""Asset partitions as partitions of a copy: windows of time, ranges of a stored plan, values."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+
+import dagster as dg
+
+from penstock import Bound, CopySpec, Key, KeyRange, KeyValues, Partition, UsageError
+
+# Modes that leave the rows of other partitions alone.
+MODES = ("replace", "append", "upsert")
+# Of the core: what fits into the name of a session.
+_ID_LENGTH = 10
+_ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{_ID_LENGTH}}}")
+MOST_RANGES = 1000
+
+
+class Ranges(dg.StaticPartitionsDefinition):
+    """Ranges of about equally many rows, ``000`` and on, whose bounds are those of a stored plan.
+
+    The plan is made when the first of them is copied and kept in the target: a range holds the same
+    keys as long as `version` is the same.
+    """
+
+    def __init__(self, count: int, version: str = "1") -> None:
+        self.count = count
+        self.version = version
+        super().__init__([f"{number:03}" for number in range(count)])
+
+
+def ranges(count: int, version: str = "1") -> Ranges:
+    """Asset partitions that are ranges of `CopySpec.key`.
+
+    Where the key may be NULL, the last one holds those rows. Where the source knows too few values
+    to tell so many ranges apart, the last ones are empty.
+
+    Parameters:
+        count: how many, 2 to 1,000.
+        version: names the stored plan. Another one makes a new plan, after which every partition
+            has to be copied again.
+
+    Raises:
+        DagsterInvalidDefinitionError: a count or a version that cannot be.
+    """
+    if not 2 <= count <= MOST_RANGES:
+        raise dg.DagsterInvalidDefinitionError(
+            f"ranges: expected a count from 2 to {MOST_RANGES:,}, found {count:,}"
+        )
+    if not version.strip():
+        raise dg.DagsterInvalidDefinitionError("ranges: expected a version, found an empty text")
+    return Ranges(count, version)
+
+
+def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) -> None:
+    """
+    Raises:
+        UsageError: the asset partitions cannot be those of this copy.
+    """
+    strategies: tuple[str, ...]
+    if isinstance(partitions_def, Ranges):
+        strategies = ("auto", "range", "ntile", "hash")
+    elif isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
+        strategies = ("auto", "time")
+    elif isinstance(partitions_def, dg.StaticPartitionsDefinition | dg.DynamicPartitionsDefinition):
+        strategies = ("auto", "values")
+    else:
+        raise UsageError(
+            "partitions_def: expected time windows, ranges(), or static or dynamic partitions that "
+            f"are values of the key; found {type(partitions_def).__name__}"
+        )
+    if spec.key is None:
+        raise UsageError("key: expected the column that the asset's partitions are of; found none")
+    if spec.mode not in MODES:
+        raise UsageError(
+            f"mode: expected {', '.join(MODES)}, which leave other partitions of the asset alone; "
+            f"found {spec.mode}"
+        )
+    if spec.strategy not in strategies:
+        raise UsageError(
+            f"strategy: expected {', '.join(strategies)} with {type(partitions_def).__name__}; "
+            f"found {spec.strategy}"
+        )
+    if spec.on_snapshot_lost == "restart":
+        raise UsageError(
+            "on_snapshot_lost: restart copies every partition of a run again, also those that are "
+            "materialized; expected fail or accept"
+        )
+
+
+def named(
+    spec: CopySpec, partitions_def: dg.PartitionsDefinition, keys: Sequence[str]
+) -> dict[str, Partition]:
+    """Windows or values as partitions of the copy, by partition key; not for `Ranges`."""
+    assert spec.key is not None
+    key = Key(spec.key)
+    if isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
+        found = {}
+        for name in keys:
+            window = partitions_def.time_window_for_partition_key(name)
+            # With its offset from UTC. A column without a zone holds the zone's own time of day.
+            lower, upper = Bound("", window.start.isoformat()), Bound("", window.end.isoformat())
+            found[name] = Partition(partition_id(name), KeyRange(key, lower, upper))
+        return found
+    return {
+        name: Partition(partition_id(name), KeyValues(key, (Bound("", name),))) for name in keys
+    }
+
+
+def partition_id(name: str) -> str:
+    """The id of a partition: its key, or a hash where that is too long or has other characters."""
+    if _ID.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode()).digest()
+    return base64.b32encode(digest).decode()[:_ID_LENGTH].lower()
