@@ -33,7 +33,7 @@ def check_spec(
         options["partitions_def"] = partitions_def
     with warnings.catch_warnings():
         # It is a preview feature, and says so every time.
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", dg.PreviewWarning)
         return dg.AssetCheckSpec(
             NAMES[verify],
             asset=asset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -64,15 +65,18 @@ def penstock_assets(
         ]
     if backfill_policy is None and partitions_def is not None:
         backfill_policy = dg.BackfillPolicy.single_run()
-    return dg.multi_asset(
-        name=name,
-        specs=assets,
-        check_specs=checks or None,
-        can_subset=len(assets) > 1,
-        partitions_def=partitions_def,
-        backfill_policy=backfill_policy,
-        pool=pool,
-        retry_policy=retry_policy,
-        op_tags=op_tags,
-        description=description,
-    )
+    with warnings.catch_warnings():
+        # Of backfill policies, which are there since 1.3: the user did not choose the parameter.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.multi_asset(
+            name=name,
+            specs=assets,
+            check_specs=checks or None,
+            can_subset=len(assets) > 1,
+            partitions_def=partitions_def,
+            backfill_policy=backfill_policy,
+            pool=pool,
+            retry_policy=retry_policy,
+            op_tags=op_tags,
+            description=description,
+        )
