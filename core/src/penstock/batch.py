@@ -28,6 +28,7 @@ from penstock.errors import (
     SnapshotLost,
     TransientError,
     UsageError,
+    is_cancellation,
 )
 from penstock.events import (
     BatchFinished,
