@@ -11,6 +11,7 @@ from dagster_penstock.copied_partitions import PartitionedCopy
 from dagster_penstock.copied_table import WholeCopy
 from dagster_penstock.definition import definition_of
 from dagster_penstock.failing import Trouble, failure_of
+from dagster_penstock.orphaned import ended_with_parent
 from penstock import PenstockError
 
 
@@ -34,7 +35,8 @@ def copy_assets(context: dg.AssetExecutionContext, most: int | None) -> Iterator
             else PartitionedCopy(context, asset, definition.spec, most, assets_def.partitions_def)
         )
         try:
-            yield from copy.run()
+            with ended_with_parent():
+                yield from copy.run()
         except PenstockError as error:
             troubles.append(copy.trouble(error))
     if troubles:

@@ -11,8 +11,10 @@ from penstock_testkit.airflow.dag_runs import (
     TaskRun,
 )
 from penstock_testkit.airflow.migrated import locked
-from penstock_testkit.airflow.rest import Rest, RestError, Run, TaskInstance, until
-from penstock_testkit.airflow.stack import AirflowStack, Component, Executor
+from penstock_testkit.airflow.rest import Rest, RestError, Run, TaskInstance
+from penstock_testkit.airflow.stack import AirflowStack, Executor
+from penstock_testkit.component import Component
+from penstock_testkit.waiting import until
 
 __all__ = [
     "AirflowStack",

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 import psutil
 
-T = TypeVar("T")
+from penstock_testkit.waiting import until
 
 UNMAPPED = -1
 FINISHED = ("success", "failed", "skipped", "upstream_failed", "removed")
@@ -259,25 +258,6 @@ class Run:
     def _path(self, task_id: str, map_index: int) -> str:
         mapped = "" if map_index == UNMAPPED else f"/{map_index}"
         return f"{self.path}/taskInstances/{quote(task_id)}{mapped}"
-
-
-def until(ask: Callable[[], T | None], timeout: float, otherwise: Callable[[], str]) -> T:
-    """Ask again and again until there is an answer that is not None. Returns it.
-
-    Parameters:
-        timeout: in seconds.
-        otherwise: gives the error's message.
-
-    Raises:
-        TimeoutError: there was none in time.
-    """
-    deadline = time.monotonic() + timeout
-    while True:
-        if (found := ask()) is not None:
-            return found
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"after {timeout:g} s: {otherwise()}")
-        time.sleep(0.2)
 
 
 def _task_instance(raw: dict[str, Any]) -> TaskInstance:

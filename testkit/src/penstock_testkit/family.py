@@ -4,7 +4,7 @@ Usage: ``python -I -S family.py PARENT_PID COMMAND...``, with a pipe as stdin th
 open. The command's process id is written to stdout; what it prints goes to stderr. When the pipe
 closes or the parent is another one, every descendant gets SIGKILL.
 
-Airflow's tasks have process groups of their own, and outlive a scheduler or worker that is killed:
+An orchestrator's tasks may have process groups of their own, and outlive what has started them:
 this process adopts them, so that none is lost.
 """
 
@@ -64,6 +64,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # The terminal's Ctrl-C goes to the whole group; a server ends when its owner says so.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C may come to all; a server ends when its owner says so. A handler, because the command
+    # would go on ignoring what is ignored here, and so would all that it starts.
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     main()

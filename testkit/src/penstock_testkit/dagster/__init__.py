@@ -1,0 +1,19 @@
+"""Dagster for tests: a real one, with web server, daemon and code server.
+
+Nothing here imports dagster: it runs in processes of its own.
+"""
+
+from penstock_testkit.dagster.graphql import GraphQL, GraphQLError
+from penstock_testkit.dagster.runs import Backfill, Event, Materialization, Run
+from penstock_testkit.dagster.stack import DagsterStack, PartitionStatuses
+
+__all__ = [
+    "Backfill",
+    "DagsterStack",
+    "Event",
+    "GraphQL",
+    "GraphQLError",
+    "Materialization",
+    "PartitionStatuses",
+    "Run",
+]

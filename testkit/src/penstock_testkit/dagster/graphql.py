@@ -1,0 +1,61 @@
+"""Dagster's GraphQL interface."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+
+class GraphQLError(RuntimeError):
+    """The server refused; the message is its answer."""
+
+
+@dataclass(frozen=True)
+class GraphQL:
+    """The GraphQL interface of a web server.
+
+    Parameters:
+        url: of the server, without ``/graphql``.
+    """
+
+    url: str
+
+    def ask(self, text: str, /, **variables: Any) -> dict[str, Any]:
+        """Send a query or a mutation. Returns the answer's data.
+
+        Raises:
+            GraphQLError: the server said no.
+            URLError: it does not listen.
+        """
+        body = json.dumps({"query": text, "variables": variables}).encode()
+        headers = {"Content-Type": "application/json"}
+        try:
+            with urlopen(
+                Request(f"{self.url}/graphql", body, headers, method="POST"), timeout=60
+            ) as answer:
+                told = json.load(answer)
+        except HTTPError as error:
+            with error:
+                raise GraphQLError(error.read().decode(errors="replace")) from None
+        if told.get("errors"):
+            raise GraphQLError(json.dumps(told["errors"], indent=1))
+        data: dict[str, Any] = told["data"]
+        return data
+
+    def one(self, kind: str, text: str, /, **variables: Any) -> dict[str, Any]:
+        """As `ask`, of a query with one field. Returns that.
+
+        Parameters:
+            kind: its type, where all is well.
+
+        Raises:
+            GraphQLError: it has another type, as errors have; the message is all of it.
+        """
+        (found,) = self.ask(text, **variables).values()
+        if found["__typename"] != kind:
+            raise GraphQLError(f"expected {kind}, found {json.dumps(found, indent=1)}")
+        answer: dict[str, Any] = found
+        return answer

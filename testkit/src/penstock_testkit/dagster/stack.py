@@ -1,0 +1,219 @@
+"""A real Dagster: `dagster dev` with its web server, its daemon and the user's code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.error import URLError
+
+from penstock_testkit.component import Component
+from penstock_testkit.dagster.graphql import GraphQL
+from penstock_testkit.dagster.runs import ERROR, METADATA, Backfill, Run, entry
+from penstock_testkit.servers import HOST, ServerError, free_port
+from penstock_testkit.waiting import until
+
+# What a run of the tests, or who started it, may have set for itself.
+FOREIGN = ("DAGSTER", "PG", "PYTHONWARNINGS", "PYTEST_", "COVERAGE")
+ALL_ASSETS = "__ASSET_JOB"
+INSTANCE = """\
+telemetry: {enabled: false}
+nux: {enabled: false}
+# Runs begin when they are launched, and not when the daemon looks.
+run_coordinator: {module: dagster._core.run_coordinator, class: DefaultRunCoordinator}
+run_retries: {enabled: false}
+"""
+
+
+@dataclass(frozen=True)
+class PartitionStatuses:
+    """Of an asset: which of its partitions are there, and whose last copy failed."""
+
+    materialized: list[str]
+    failed: list[str]
+    missing: list[str]
+    materializing: list[str]
+
+
+class DagsterStack:
+    """A real Dagster on 127.0.0.1.
+
+    A context manager: entering starts it, which takes about 10 seconds, leaving stops it and
+    removes everything. It never outlives this process.
+
+    Parameters:
+        definitions: the Python file with the `Definitions`.
+        env: environment variables, over those of this process.
+    """
+
+    def __init__(self, definitions: Path, env: Mapping[str, str] | None = None) -> None:
+        self.definitions = definitions
+        self._given = dict(env or {})
+        self._resources = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything and remove its files. Closed, do nothing."""
+        self._resources.close()
+
+    # What runs
+
+    def launch(
+        self, asset: str, partitions: str | tuple[str, str] | None = None, *, checks: bool = True
+    ) -> Run:
+        """Have an asset materialized now.
+
+        Parameters:
+            asset: its key, like ``dw/orders``.
+            partitions: one partition, or the first and the last one of a range; None: the asset
+                has none.
+            checks: run its checks too.
+        """
+        tags: dict[str, str] = {}
+        if isinstance(partitions, str):
+            tags = {"dagster/partition": partitions}
+        elif partitions is not None:
+            first, last = partitions
+            tags = {
+                "dagster/asset_partition_range_start": first,
+                "dagster/asset_partition_range_end": last,
+            }
+        selector = {
+            "pipelineName": ALL_ASSETS,
+            "repositoryName": self._repository,
+            "repositoryLocationName": self._location,
+            "assetSelection": [_key(asset)],
+            # None stands for all checks of the selected assets.
+            "assetCheckSelection": None if checks else [],
+        }
+        made = self.graphql.one(
+            "LaunchRunSuccess",
+            "mutation($what: ExecutionParams!) { launchRun(executionParams: $what)"
+            f" {{ __typename ... on LaunchRunSuccess {{ run {{ runId }} }} {ERROR} }} }}",
+            what={
+                "selector": selector,
+                "executionMetadata": {
+                    "tags": [{"key": key, "value": value} for key, value in tags.items()]
+                },
+            },
+        )
+        return Run(self.graphql, made["run"]["runId"])
+
+    def backfill(self, asset: str, partitions: Sequence[str]) -> Backfill:
+        """Have the daemon launch what materializes some partitions of an asset.
+
+        Parameters:
+            asset: its key, like ``dw/orders``.
+        """
+        made = self.graphql.one(
+            "LaunchBackfillSuccess",
+            "mutation($what: LaunchBackfillParams!) {"
+            " launchPartitionBackfill(backfillParams: $what)"
+            f" {{ __typename ... on LaunchBackfillSuccess {{ backfillId }} {ERROR} }} }}",
+            what={"assetSelection": [_key(asset)], "partitionNames": list(partitions)},
+        )
+        return Backfill(self.graphql, made["backfillId"])
+
+    # What is there
+
+    def statuses(self, asset: str) -> PartitionStatuses:
+        """Of the partitions of an asset, which must not be time windows."""
+        found = self._asset(
+            asset,
+            "assetPartitionStatuses { ... on DefaultPartitionStatuses { materializedPartitions"
+            " failedPartitions unmaterializedPartitions materializingPartitions } }",
+        )["assetPartitionStatuses"]
+        return PartitionStatuses(
+            materialized=sorted(found["materializedPartitions"]),
+            failed=sorted(found["failedPartitions"]),
+            missing=sorted(found["unmaterializedPartitions"]),
+            materializing=sorted(found["materializingPartitions"]),
+        )
+
+    def metadata(self, asset: str) -> dict[str, Any]:
+        """What the asset's definition has, by label."""
+        return dict(map(entry, self._asset(asset, METADATA)["metadataEntries"]))
+
+    def log_tail(self, lines: int = 80) -> str:
+        """The last lines of what it printed."""
+        return self.process.log_tail(lines)
+
+    def _asset(self, asset: str, fields: str) -> dict[str, Any]:
+        return self.graphql.one(
+            "AssetNode",
+            "query($asset: AssetKeyInput!) { assetNodeOrError(assetKey: $asset)"
+            f" {{ __typename ... on AssetNode {{ {fields} }} }} }}",
+            asset=_key(asset),
+        )
+
+    # How it is started
+
+    def _start(self) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="penstock-dagster-"))
+        self._resources.callback(shutil.rmtree, self.home, ignore_errors=True)
+        (self.home / "dagster.yaml").write_text(INSTANCE)
+        port = free_port()
+        self.url = f"http://{HOST}:{port}"
+        self.graphql = GraphQL(self.url)
+        env = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+        env |= {"DAGSTER_HOME": str(self.home), "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
+        command = [sys.executable, "-m", "dagster", "dev", "-h", HOST, "-p", str(port)]
+        self.process = Component(
+            "dagster dev",
+            [*command, "-f", str(self.definitions)],
+            env | self._given,
+            self.home / "dagster-dev.log",
+        )
+        self._resources.callback(self.process.close)
+        self.process.start()
+        self._location, self._repository = until(
+            self._code, 120, lambda: f"Dagster is not ready\n{self.log_tail()}"
+        )
+
+    def _code(self) -> tuple[str, str] | None:
+        """The names under which the user's code is loaded; None: not yet."""
+        if not self.process.running:
+            raise ServerError(f"dagster dev ended\n{self.log_tail()}")
+        query = (
+            "{ workspaceOrError { __typename ... on Workspace { locationEntries { name"
+            " locationOrLoadError { __typename ... on RepositoryLocation { repositories { name } }"
+            f" {ERROR} }} }} }} }} }}"
+        )
+        try:
+            entries = self.graphql.one("Workspace", query)["locationEntries"]
+        except URLError:
+            return None
+        for code in entries:
+            loaded = code["locationOrLoadError"]
+            if loaded is None:
+                return None
+            if loaded["__typename"] != "RepositoryLocation":
+                raise ServerError(f"{self.definitions} cannot be loaded\n{loaded['message']}")
+            return code["name"], loaded["repositories"][0]["name"]
+        return None
+
+
+def _key(asset: str) -> dict[str, list[str]]:
+    return {"path": asset.split("/")}

@@ -1,0 +1,41 @@
+"""The assets of a real Dagster's tests: TPC-H's lineitem, each copied into a schema of its own."""
+
+import dagster as dg
+
+from dagster_penstock import CopySpec, PenstockResource, penstock_assets, ranges
+
+
+def lineitem(schema: str, policy: dg.BackfillPolicy | None = None) -> dg.AssetsDefinition:
+    @penstock_assets(
+        name=schema,
+        specs=[
+            CopySpec(
+                source=dg.EnvVar("PG_SRC"),
+                target=dg.EnvVar("PG_DST"),
+                table="public.lineitem",
+                target_table=f"{schema}.lineitem",
+                mode="replace",
+                key="l_orderkey",
+                degree=2,
+                verify="counts",
+            )
+        ],
+        partitions_def=ranges(8),
+        backfill_policy=policy,
+    )
+    def copied(context: dg.AssetExecutionContext, penstock: PenstockResource):  # type: ignore[no-untyped-def]
+        yield from penstock.copy(context)
+
+    return copied
+
+
+defs = dg.Definitions(
+    assets=[
+        lineitem("backfilled"),
+        lineitem("one_by_one", dg.BackfillPolicy.multi_run()),
+        lineitem("step_killed"),
+        lineitem("worker_killed"),
+        lineitem("canceled"),
+    ],
+    resources={"penstock": PenstockResource()},
+)

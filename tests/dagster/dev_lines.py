@@ -1,0 +1,205 @@
+"""Copies of lineitem in a real Dagster: held in mid-copy, and what must be there afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+import penstock
+from penstock_testkit import PostgresServer, tpch
+from penstock_testkit.dagster import DagsterStack, Run
+from penstock_testkit.waiting import until
+
+SCALE = 0.1
+KEYS = [f"{number:03}" for number in range(8)]
+ALL = (KEYS[0], KEYS[-1])
+# Long enough for a busy machine: a test that waits for so long has failed.
+PATIENCE = 120.0
+# Seconds within which nothing is left of what was killed or canceled.
+PROMISED = 5.0
+SCHEMAS = ("backfilled", "one_by_one", "step_killed", "worker_killed", "canceled")
+
+# Order does not matter to a sum; that of hashes tells a wrong value from a right one.
+DIGEST = """
+    SELECT
+        count(*), count(DISTINCT (l_orderkey, l_linenumber)),
+        coalesce(sum(pg_catalog.hashtextextended(row::text, 0)::numeric), 0)
+    FROM {}.lineitem AS row
+"""
+# A row in the midst of a partition: their bounds part the keys into eight about equal parts.
+MIDDLE = """
+    SELECT l_orderkey, l_linenumber FROM public.lineitem
+    WHERE l_orderkey >= (SELECT max(l_orderkey) FROM public.lineitem) * (%s + 0.5) / 8
+    ORDER BY 1, 2 LIMIT 1
+"""
+GATE = """
+    CREATE FUNCTION {schema}.gate_{key}() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM pg_catalog.pg_advisory_xact_lock_shared({key}); RETURN NULL; END';
+    CREATE TRIGGER gate_{key} AFTER INSERT ON {schema}.lineitem FOR EACH ROW
+        WHEN (NEW.l_orderkey = {order} AND NEW.l_linenumber = {line})
+        EXECUTE FUNCTION {schema}.gate_{key}()
+"""
+AT_GATE = """
+    SELECT count(*) FROM pg_locks
+    WHERE locktype = 'advisory' AND NOT granted AND (classid, objid) = (0, %s)
+"""
+SESSIONS = "SELECT application_name FROM pg_stat_activity WHERE starts_with(application_name, %s)"
+RUNS = "SELECT run_id FROM penstock.run WHERE spec::jsonb ->> 'target_table' = %s"
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Digest = tuple[int, int, int]
+
+
+def connect(url: str) -> Connection:
+    # Values read the same on both servers, whatever theirs are set to.
+    options = "-c timezone=UTC -c extra_float_digits=3"
+    return psycopg.connect(url, autocommit=True, options=options)
+
+
+def rows(url: str, query: str, *values: object) -> list[tuple[Any, ...]]:
+    with closing(connect(url)) as connection:
+        return connection.execute(query, values).fetchall()
+
+
+def digest(url: str, schema: str) -> Digest:
+    """Rows, distinct keys, and a checksum over all values."""
+    (found,) = rows(url, DIGEST.format(schema))
+    return int(found[0]), int(found[1]), int(found[2])
+
+
+def promised() -> float:
+    """Seconds in which what is promised within 5 has to be: more where others want the CPUs."""
+    load = os.getloadavg()[0]
+    with contextlib.suppress(OSError):
+        now = Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0]
+        load = max(load, float(now))
+    return PROMISED * max(1.0, 2 * load / (os.cpu_count() or 1))
+
+
+@dataclass(frozen=True)
+class Servers:
+    """A source that has lineitem, and a target with an empty one in each of `SCHEMAS`."""
+
+    source: str
+    target: str
+    content: Digest
+
+
+@contextmanager
+def servers() -> Iterator[Servers]:
+    with ExitStack() as stack:
+        # No test takes the machine's power away, so fsync would buy nothing.
+        source, target = (
+            stack.enter_context(PostgresServer(fsync=False, password=password)).url
+            for password in ("s3cret-of-the-source", "s3cret-of-the-target")
+        )
+        tpch.load(source, scale=SCALE, primary_keys=True)
+        for schema in SCHEMAS:
+            tpch.create(target, schema=schema)
+        yield Servers(source, target, digest(source, "public"))
+
+
+class Lines:
+    """One asset's copies, of lineitem into a schema of the target.
+
+    Parameters:
+        stack: a Dagster that knows `dev_definitions.py`.
+    """
+
+    def __init__(self, stack: DagsterStack, of: Servers, schema: str) -> None:
+        self.stack = stack
+        self.schema = schema
+        self.asset = f"{schema}/lineitem"
+        self._of = of
+        self._gates: dict[int, Connection] = {}
+
+    def close(self) -> None:
+        for key in list(self._gates):
+            self.open(key)
+
+    # What a test arranges
+
+    def hold(self, partition: int) -> None:
+        """From now on, hold a partition in the middle of its stream."""
+        ((order, line),) = rows(self._of.source, MIDDLE, partition)
+        key = 100 * SCHEMAS.index(self.schema) + partition
+        holder = self._gates[key] = connect(self._of.target)
+        holder.execute("SELECT pg_advisory_lock(%s)", [key])
+        holder.execute(GATE.format(schema=self.schema, key=key, order=order, line=line))
+
+    def held(self) -> None:
+        """Wait until every partition that is to be held is."""
+        for key in self._gates:
+            until(
+                lambda key=key: True if rows(self._of.target, AT_GATE, key) == [(1,)] else None,  # type: ignore[misc]
+                PATIENCE,
+                lambda key=key: f"nobody is held at {key}\n{self.stack.log_tail()}",  # type: ignore[misc]
+            )
+
+    def open(self, key: int) -> None:
+        self._gates.pop(key).close()
+
+    # What is there
+
+    def records(self) -> dict[str, str]:
+        """When each partition was committed, by its id and run."""
+        return {
+            f"{run}:{record.partition_id}": record.committed_at
+            for run in self._runs()
+            for record in self._committed(run)
+        }
+
+    def rows(self) -> dict[str, int]:
+        """How many rows each partition has that is committed, by its id."""
+        return {
+            record.partition_id: record.rows
+            for run in self._runs()
+            for record in self._committed(run)
+        }
+
+    def sessions(self) -> list[str]:
+        """What Penstock has open on either server for this asset."""
+        return [
+            name
+            for url in (self._of.source, self._of.target)
+            for run in self._runs()
+            for (name,) in rows(url, SESSIONS, f"penstock:{run}:")
+        ]
+
+    def _runs(self) -> list[str]:
+        found = [run for (run,) in rows(self._of.target, RUNS, self.asset.replace("/", "."))]
+        return [run for run in found if run.startswith("dagster-")]
+
+    def _committed(self, run: str) -> tuple[penstock.CommitRecord, ...]:
+        return penstock.status(run, target=self._of.target).committed
+
+    # What must hold
+
+    def check_gone(self, processes: list[psutil.Process]) -> None:
+        """Soon none of them is left, nor a session of theirs."""
+
+        def left() -> list[object]:
+            return [*filter(psutil.Process.is_running, processes), *self.sessions()]
+
+        until(lambda: None if left() else True, promised(), lambda: f"still there: {left()}")
+
+    def check_nothing_half(self) -> None:
+        """The target has the rows of the partitions that are committed, and no other."""
+        assert digest(self._of.target, self.schema)[0] == sum(self.rows().values())
+
+    def check_content(self) -> None:
+        """The target has every row once, with the source's values."""
+        assert digest(self._of.target, self.schema) == self._of.content
+
+    def check_all_told(self, *runs: Run) -> None:
+        """Each partition is materialized, and was told once in all these runs."""
+        assert sorted(str(key) for run in runs for key in run.partitions()) == KEYS
+        assert self.stack.statuses(self.asset).materialized == KEYS

@@ -1,0 +1,153 @@
+"""A real Dagster: backfills, killed processes, canceled runs; what is done stays done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from penstock_testkit.dagster import Backfill, DagsterStack, Run
+
+from .dev_lines import ALL, KEYS, Lines, Servers, connect, servers
+
+DEFINITIONS = Path(__file__).with_name("dev_definitions.py")
+# In the midst of the partition that has to fail once.
+REFUSED = "ALTER TABLE backfilled.lineitem ADD CONSTRAINT refused CHECK (l_orderkey <> 344993)"
+FAILED = "004"
+NURSERY = "penstock.nursery"
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[Servers]:
+    with servers() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stack(both: Servers) -> Iterator[DagsterStack]:
+    with DagsterStack(DEFINITIONS, {"PG_SRC": both.source, "PG_DST": both.target}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def backfills(stack: DagsterStack, both: Servers) -> dict[str, Backfill]:
+    """Launched before all else, since the daemon looks every 30 seconds only."""
+    with closing(connect(both.target)) as connection:
+        connection.execute(REFUSED)
+    return {
+        "backfilled": stack.backfill("backfilled/lineitem", KEYS),
+        "one_by_one": stack.backfill("one_by_one/lineitem", KEYS[:3]),
+    }
+
+
+@pytest.fixture
+def lines(request: pytest.FixtureRequest, stack: DagsterStack, both: Servers) -> Iterator[Lines]:
+    with closing(Lines(stack, both, request.param)) as made:
+        yield made
+
+
+def held_in_mid_copy(lines: Lines) -> Run:
+    """A run of all partitions, whose two streams are held, and some partitions are committed."""
+    lines.hold(2)
+    lines.hold(5)
+    run = lines.stack.launch(lines.asset, ALL)
+    lines.held()
+    assert 0 < len(lines.records()) < 7
+    return run
+
+
+def family(run: Run) -> list[psutil.Process]:
+    """The step's process, and those that Penstock has started in it: the nursery, its workers."""
+    step = run.step_process()
+    # Dagster has some there, too, which gather what is printed.
+    found = [one for one in step.children(recursive=True) if NURSERY in one.cmdline()]
+    assert len(found) == 3, found
+    return [step, *found]
+
+
+def check_goes_on(lines: Lines, run: Run) -> None:
+    """Re-executed from failure, it copies what is not committed, and nothing else."""
+    before = lines.records()
+    lines.close()
+    again = run.reexecute()
+    again.ended("SUCCESS")
+    after = lines.records()
+    assert {name: after[name] for name in before} == before
+    assert len(after) == len(KEYS)
+    lines.check_content()
+    lines.check_all_told(run, again)
+    lines.check_gone([])
+
+
+@pytest.mark.parametrize("lines", ["step_killed"], indirect=True)
+def test_a_killed_step_leaves_nothing_behind(lines: Lines) -> None:
+    run = held_in_mid_copy(lines)
+    processes = family(run)
+    processes[0].kill()
+    lines.check_gone(processes)
+    lines.check_nothing_half()
+    run.ended("FAILURE")
+    check_goes_on(lines, run)
+
+
+@pytest.mark.parametrize("lines", ["worker_killed"], indirect=True)
+def test_a_killed_run_worker_leaves_nothing_behind(lines: Lines) -> None:
+    run = held_in_mid_copy(lines)
+    worker, processes = run.worker_process(), family(run)
+    assert processes[0] in worker.children()
+    worker.kill()
+    lines.check_gone([worker, *processes])
+    lines.check_nothing_half()
+    run.ended("FAILURE")
+    check_goes_on(lines, run)
+
+
+@pytest.mark.parametrize("lines", ["canceled"], indirect=True)
+def test_a_canceled_run_leaves_nothing_behind(lines: Lines) -> None:
+    run = held_in_mid_copy(lines)
+    processes = family(run)
+    run.cancel()
+    lines.check_gone(processes)
+    lines.check_nothing_half()
+    run.ended("CANCELED")
+    check_goes_on(lines, run)
+
+
+@pytest.mark.parametrize("lines", ["backfilled"], indirect=True)
+def test_a_backfill_of_which_one_partition_fails(
+    lines: Lines, both: Servers, backfills: dict[str, Backfill]
+) -> None:
+    backfill = backfills["backfilled"]
+    (run,) = backfill.runs(1)
+    run.ended("FAILURE")
+    others = [key for key in KEYS if key != FAILED]
+    assert run.partitions() == others
+    found = lines.stack.statuses(lines.asset)
+    assert (found.materialized, found.failed) == (others, [FAILED])
+    assert "refused" in run.log()
+    before = lines.records()
+
+    with closing(connect(both.target)) as connection:
+        connection.execute("ALTER TABLE backfilled.lineitem DROP CONSTRAINT refused")
+    again = run.reexecute()
+    again.ended("SUCCESS")
+    assert again.partitions() == [FAILED]
+    after = lines.records()
+    assert {name: after[name] for name in before} == before
+    lines.check_content()
+    lines.check_all_told(run, again)
+
+
+@pytest.mark.parametrize("lines", ["one_by_one"], indirect=True)
+def test_a_run_for_each_partition(lines: Lines, backfills: dict[str, Backfill]) -> None:
+    runs = backfills["one_by_one"].runs(3)
+    for run in runs:
+        run.ended("SUCCESS")
+    assert sorted(run.partitions() for run in runs) == [[key] for key in KEYS[:3]]
+    told = [one for run in runs for one in run.materializations()]
+    counts = {one.partition: one.metadata["dagster/partition_row_count"] for one in told}
+    assert counts == lines.rows()
+    lines.check_nothing_half()
