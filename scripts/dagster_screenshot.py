@@ -1,0 +1,72 @@
+"""Materialize partitions of an asset in a real Dagster and take a picture of its partitions.
+
+Usage: ``.venv/bin/python scripts/dagster_screenshot.py FILE ASSET FIRST LAST PICTURE``.
+Dagster gets the connections PG_SRC and PG_DST: two real PostgreSQL servers, of which both have the
+TPC-H table that ``--table`` names, the second one an empty one. Needs Chromium, see
+`penstock_testkit.browser`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import psycopg
+
+from penstock_testkit import PostgresServer, tpch
+from penstock_testkit.browser import BrowserError, chromium, picture
+from penstock_testkit.dagster import DagsterStack
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", type=Path, help="the file with the definitions")
+    parser.add_argument("asset", help="its key, like dw/orders")
+    parser.add_argument("first", help="partition")
+    parser.add_argument("last", help="partition")
+    parser.add_argument("picture", type=Path, help="where to write the PNG")
+    parser.add_argument("--shown", metavar="PARTITION", help="the one whose details are shown")
+    parser.add_argument("--table", default="orders", help="TPC-H table")
+    parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor")
+    parser.add_argument("--schema", default="dw", help="of the target's table")
+    parser.add_argument("--source-sql", default="SELECT 1", help="run in PG_SRC after the load")
+    parser.add_argument("--target-sql", default="SELECT 1", help="run in PG_DST before the run")
+    parser.add_argument("--size", type=int, nargs=2, default=(1600, 900), help="in pixels")
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments()
+    try:
+        chromium()
+    except BrowserError as error:
+        raise SystemExit(f"dagster_screenshot: {error}") from None
+    with PostgresServer(fsync=False) as source, PostgresServer(fsync=False) as target:
+        tpch.load(source.url, [given.table], given.scale)
+        tpch.create(target.url, [given.table], schema=given.schema)
+        for url, statement in ((source.url, given.source_sql), (target.url, given.target_sql)):
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(statement)
+        with DagsterStack(given.file, {"PG_SRC": source.url, "PG_DST": target.url}) as stack:
+            run = stack.launch(given.asset, (given.first, given.last))
+            status = run.wait(timeout=600)
+            shown = given.shown or given.first
+            query = urlencode(
+                {
+                    "view": "partitions",
+                    "partition": shown,
+                    "default_range": f"[{given.first}...{given.last}]",
+                }
+            )
+            shot = picture(
+                f"{stack.url}/assets/{quote(given.asset)}?{query}",
+                size=tuple(given.size),
+                words=["Partitions Selected", shown],
+            )
+            print(f"{given.picture}: {run.run_id} {status}, {len(run.partitions())} materialized")
+    given.picture.write_bytes(shot)
+
+
+if __name__ == "__main__":
+    main()
