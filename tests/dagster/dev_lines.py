@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
+from tests.faults.cli import promised
 
 import penstock
 from penstock_testkit import PostgresServer, tpch
@@ -23,8 +21,6 @@ KEYS = [f"{number:03}" for number in range(8)]
 ALL = (KEYS[0], KEYS[-1])
 # Long enough for a busy machine: a test that waits for so long has failed.
 PATIENCE = 120.0
-# Seconds within which nothing is left of what was killed or canceled.
-PROMISED = 5.0
 SCHEMAS = ("backfilled", "one_by_one", "step_killed", "worker_killed", "canceled")
 
 # Order does not matter to a sum; that of hashes tells a wrong value from a right one.
@@ -73,15 +69,6 @@ def digest(url: str, schema: str) -> Digest:
     """Rows, distinct keys, and a checksum over all values."""
     (found,) = rows(url, DIGEST.format(schema))
     return int(found[0]), int(found[1]), int(found[2])
-
-
-def promised() -> float:
-    """Seconds in which what is promised within 5 has to be: more where others want the CPUs."""
-    load = os.getloadavg()[0]
-    with contextlib.suppress(OSError):
-        now = Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0]
-        load = max(load, float(now))
-    return PROMISED * max(1.0, 2 * load / (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,18 @@ class DagsterStack:
             materializing=sorted(found["materializingPartitions"]),
         )
 
+    def checks(self, asset: str, name: str) -> dict[str | None, bool]:
+        """Whether a check of an asset has passed, by partition; its newest evaluations."""
+        executions = self.graphql.ask(
+            "query($asset: AssetKeyInput!, $name: String!) { assetCheckExecutions(assetKey: $asset,"
+            " checkName: $name, limit: 1000) { evaluation { partition success } } }",
+            asset=_key(asset),
+            name=name,
+        )["assetCheckExecutions"]
+        # The newest come first.
+        found = [one["evaluation"] for one in reversed(executions) if one["evaluation"]]
+        return {one["partition"]: one["success"] for one in found}
+
     def metadata(self, asset: str) -> dict[str, Any]:
         """What the asset's definition has, by label."""
         return dict(map(entry, self._asset(asset, METADATA)["metadataEntries"]))
