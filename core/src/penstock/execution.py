@@ -67,8 +67,9 @@ class Execution:
             finished = state.conclude(self._streams)
             yield finished
         except BaseException as error:
-            # Whatever ended this: the target should say so, if it can be told.
-            cancelled = isinstance(error, Interrupted | GeneratorExit | KeyboardInterrupt)
+            # Whatever ended this: the target should say so, if it can be told. What is no
+            # Exception is somebody's way to end the process, an orchestrator's for instance.
+            cancelled = isinstance(error, Interrupted) or not isinstance(error, Exception)
             briefly(lambda: self._tell_end(cancelled=cancelled))
             raise
         if finished.status == "failed":
