@@ -20,5 +20,8 @@ from dagster_penstock import CopySpec, PenstockResource, penstock_assets, ranges
     ],
     partitions_def=ranges(8),
 )
-def orders(context: dg.AssetExecutionContext, penstock: PenstockResource) -> Iterator[object]:
+def orders(
+    context: dg.AssetExecutionContext,
+    penstock: PenstockResource,
+) -> Iterator[object]:
     yield from penstock.copy(context)

@@ -135,6 +135,8 @@ def known_options() -> set[str]:
 
 # Of `airflow backfill create`.
 OF_AIRFLOW = {"--dag-id", "--from-date", "--max-active-runs", "--reprocess-behavior", "--to-date"}
+# Of `dagster asset materialize`.
+OF_DAGSTER = {"--partition-range", "--select"}
 
 
 def options_in(page: Path) -> set[str]:
@@ -143,7 +145,7 @@ def options_in(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", MANUAL, ids=name)
 def test_every_option_that_is_written_of_exists(page: Path) -> None:
-    assert options_in(page) - known_options() - OF_AIRFLOW == set()
+    assert options_in(page) - known_options() - OF_AIRFLOW - OF_DAGSTER == set()
 
 
 def test_every_option_is_in_the_reference() -> None:
@@ -393,9 +395,11 @@ def test_every_method_of_a_backend_is_explained(protocol: type) -> None:
     assert {m for m in members if not re.search(rf"`{m}[`(]", page)} == set()
 
 
-def test_the_readme_shows_an_example_as_it_is() -> None:
+def test_the_readme_shows_examples_as_they_are() -> None:
     example = text("dags_examples/airflow/nightly_replace_by_date.py")
     assert example[example.index("with DAG(") :] in blocks("README.md", "python")
+    example = text("dags_examples/dagster/daily_replace.py")
+    assert example[example.index("@penstock_assets") :] in blocks("README.md", "python")
 
 
 # Words that have a synonym in the glossary
