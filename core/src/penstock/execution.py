@@ -13,6 +13,7 @@ from penstock.errors import (
     PenstockError,
     SnapshotLost,
     TransientError,
+    is_cancellation,
 )
 from penstock.events import Event
 from penstock.finishing import Finishing
@@ -67,9 +68,8 @@ class Execution:
             finished = state.conclude(self._streams)
             yield finished
         except BaseException as error:
-            # Whatever ended this: the target should say so, if it can be told. What is no
-            # Exception is somebody's way to end the process, an orchestrator's for instance.
-            cancelled = isinstance(error, Interrupted) or not isinstance(error, Exception)
+            # Whatever ended this: the target should say so, if it can be told.
+            cancelled = is_cancellation(error)
             briefly(lambda: self._tell_end(cancelled=cancelled))
             raise
         if finished.status == "failed":
