@@ -16,11 +16,14 @@ import dagster as dg
 import psycopg
 import pytest
 
+from dagster_penstock import CopiedTable, CopySpec
 from penstock_testkit import Server, tpch
 
 from ..conftest import Connection, fresh_database
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "dags_examples/dagster"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "dags_examples/dagster"
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLES = ("lineitem", "orders")
 ORDERS, LINEITEM = dg.AssetKey(["dw", "orders"]), dg.AssetKey(["dw", "lineitem"])
 RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
@@ -92,6 +95,21 @@ def test_every_example_is_tested() -> None:
     assert set(re.findall(r'EXAMPLES / "(\w+\.py)"', tests)) == {
         file.name for file in EXAMPLES.glob("*.py")
     }
+
+
+@pytest.mark.parametrize("page", ["docs/dagster.md", "dagster_plugin/README.md"])
+def test_examples_of_pages(page: str) -> None:
+    for body in PYTHON.findall((ROOT / page).read_text(encoding="utf-8")):
+        found: dict[str, Any] = {}
+        exec(compile(body, page, "exec", dont_inherit=True), found)
+        if "defs" in found:
+            dg.Definitions.validate_loadable(found["defs"])
+        elif "Warehouse" in found:
+            spec = CopySpec(source="env:SRC", target="env:DST", table="public.orders")
+            asset = found["Warehouse"]().get_asset_spec(CopiedTable(spec))
+            assert asset.owners == ["team:data"]
+        else:
+            pytest.fail(f"not tried: {body}")
 
 
 def test_daily_replace(
