@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 import penstock
@@ -286,3 +289,40 @@ def test_upsert(days: Pair, verifying: str) -> None:
     assert days.target.count(where="id >= 0") == 200
     days.target.run("UPDATE public.t SET region = 'x' WHERE id = 105")
     assert verify(days, "a", checksum=True).ok is False
+
+
+def test_two_runs_of_a_series_at_once(days: Pair) -> None:
+    """Both begin before either commits: the second waits for the first, and is refused."""
+    for run in ("a", "b"):
+        penstock.create(spec(days, run_id=run, mode="append"), given=DAYS[:1], series="orders")
+    outcomes: list[str] = []
+
+    def resume(run: str) -> None:
+        try:
+            list(penstock.resume(run, source=days.source.url, target=days.target.url))
+            outcomes.append("done")
+        except PermanentError:
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=resume, args=(run,)) for run in ("a", "b")]
+    with psycopg.connect(days.target.url) as keeper:
+        keeper.execute("LOCK TABLE public.t IN EXCLUSIVE MODE")
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 60
+        # One waits for the table, the other for that one's commit record.
+        while waiting(days) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    for thread in threads:
+        thread.join(60)
+    assert sorted(outcomes) == ["done", "refused"]
+    assert days.target.count(where="day = '2024-01-01'") == 100
+
+
+def waiting(pair: Pair) -> int:
+    found: int = pair.target.value(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name LIKE 'penstock:%' AND wait_event_type = 'Lock'"
+    )
+    return found

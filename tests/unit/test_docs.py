@@ -352,14 +352,21 @@ def test_architecture_names_every_module() -> None:
 def test_architecture_has_the_layers_that_are_held() -> None:
     contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
     held = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
-    assert len(held) == 2  # the core and the Airflow provider
+    assert len(held) == 3  # the core and its two integrations
     for layers in held:
         assert "\n".join(layers) + "\n" in blocks("docs/architecture.md", "")
 
 
-def test_architecture_names_every_module_of_the_airflow_provider() -> None:
-    there = {path.stem for path in (ROOT / "airflow_provider/src/penstock_airflow").glob("*.py")}
-    section = text("docs/architecture.md").partition("## Airflow")[2].partition("\n## ")[0]
+@pytest.mark.parametrize(
+    ("title", "folder"),
+    [
+        ("Airflow", "airflow_provider/src/penstock_airflow"),
+        ("Dagster", "dagster_plugin/src/dagster_penstock"),
+    ],
+)
+def test_architecture_names_every_module_of_an_integration(title: str, folder: str) -> None:
+    there = {path.stem for path in (ROOT / folder).glob("*.py")}
+    section = text("docs/architecture.md").partition(f"## {title}")[2].partition("\n## ")[0]
     named = set(re.findall(r"`(\w+)\.py`", section))
     assert there - {"__init__"} == named
 

@@ -28,6 +28,7 @@ from penstock.errors import (
     SnapshotLost,
     TransientError,
     UsageError,
+    is_cancellation,
 )
 from penstock.events import (
     BatchFinished,
@@ -163,7 +164,7 @@ class _Batch:
             yield from self._finish()
             yield from self._conclude()
         except BaseException as error:
-            cancelled = isinstance(error, Interrupted | GeneratorExit | KeyboardInterrupt)
+            cancelled = is_cancellation(error)
             if isinstance(error, Interrupted):
                 yield from self._cut_short("interrupted")
             elif isinstance(error, PenstockError):

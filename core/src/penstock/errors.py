@@ -136,3 +136,10 @@ class RunFailedTransiently(TransientError):
 
 class Interrupted(PenstockError):
     exit_code = EXIT_INTERRUPTED
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether somebody wants an end, which is no failure: what is no `Exception` is a way to end a
+    process, an orchestrator's own for instance.
+    """
+    return isinstance(error, Interrupted) or not isinstance(error, Exception)

@@ -13,6 +13,7 @@ from penstock.errors import (
     PenstockError,
     SnapshotLost,
     TransientError,
+    is_cancellation,
 )
 from penstock.events import Event
 from penstock.finishing import Finishing
@@ -68,7 +69,7 @@ class Execution:
             yield finished
         except BaseException as error:
             # Whatever ended this: the target should say so, if it can be told.
-            cancelled = isinstance(error, Interrupted | GeneratorExit | KeyboardInterrupt)
+            cancelled = is_cancellation(error)
             briefly(lambda: self._tell_end(cancelled=cancelled))
             raise
         if finished.status == "failed":
