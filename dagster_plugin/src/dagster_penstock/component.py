@@ -86,6 +86,9 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
             model_field_type=list[TableCopy],
             description="What is copied: each with a table or a query, and with options for it"
             " alone.",
+            examples=[
+                [{"table": "public.orders", "target_table": "dw.orders", "key": "o_orderdate"}]
+            ],
         ),
     ]
     options: Annotated[
@@ -94,6 +97,7 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
             resolve_options,
             model_field_type=CopyOptions,
             description="Options of a copy, for all tables.",
+            examples=[{"mode": "replace", "degree": 4, "verify": "checksums"}],
         ),
     ] = {}
     partitions: Annotated[
@@ -103,6 +107,7 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
             model_field_type=Partitions,
             description="Partitions of every asset, which are those of its copy: windows of time,"
             " values or ranges of `key`. None: whole tables.",
+            examples=[{"type": "daily", "start_date": "1992-01-01", "timezone": "Europe/Berlin"}],
         ),
     ] = None
     blocking: Annotated[
@@ -113,20 +118,22 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
     ] = False
     op: Annotated[
         OpSpec | None,
-        dg.Resolver.default(description="The step: its name, tags, pool and backfill policy."),
+        dg.Resolver.default(
+            description="The step: its name, tags, pool and backfill policy.",
+            examples=[{"pool": "warehouse", "backfill_policy": {"type": "multi_run"}}],
+        ),
     ] = None
-    translation: (
-        Annotated[
-            TranslationFn[CopiedTable],
-            TranslationFnResolver[CopiedTable](_variables),
-        ]
-        | None
-    ) = pydantic.Field(
-        default=None,
-        description="Attributes of the assets: keys, groups, owners and so on. Templates may use"
-        " `target` and `source`, such as `{{ target.schema }}` and `{{ source.name }}`, `table`,"
-        " and `spec`, the asset as it is by default.",
-    )
+    translation: Annotated[
+        Annotated[TranslationFn[CopiedTable], TranslationFnResolver[CopiedTable](_variables)]
+        | None,
+        dg.Resolver.default(
+            description="Attributes of the assets: keys, groups, owners and so on. Templates may"
+            " use `target` and `source`, such as `{{ target.schema }}` and `{{ source.name }}`,"
+            " `table`, which is what get_asset_spec takes, and `spec`, the asset as it is by"
+            " default.",
+            examples=[{"key": "warehouse/{{ target.name }}", "group_name": "warehouse"}],
+        ),
+    ] = None
 
     @classmethod
     def model(cls) -> type[pydantic.BaseModel]:
@@ -161,7 +168,7 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
             specs=specs,
             partitions_def=self.partitions,
             backfill_policy=op.backfill_policy,
-            name=op.name or re.sub(r"\W+", "_", place).strip("_"),
+            name=op.name or _step_name(place),
             translator=_Translator(self),
             blocking=self.blocking,
             pool=op.pool,
@@ -172,6 +179,11 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
             yield from self.execute(context, PenstockResource())
 
         return dg.Definitions(assets=[copies])
+
+
+def _step_name(place: str) -> str:
+    """A name that stays when another component is added to the same file."""
+    return re.sub(r"\W+", "_", place.removesuffix("[0]")).strip("_")
 
 
 @cache

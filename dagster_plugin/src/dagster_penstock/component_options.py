@@ -28,7 +28,11 @@ class OrTemplate:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: pydantic.GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        return core_schema.no_info_wrap_validator_function(_template_or, handler(source))
+        return core_schema.no_info_wrap_validator_function(
+            _template_or,
+            handler(source),
+            serialization=core_schema.wrap_serializer_function_ser_schema(_template_or),
+        )
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: pydantic.GetJsonSchemaHandler
@@ -36,7 +40,7 @@ class OrTemplate:
         # A pattern asks nothing of null.
         return {
             "if": {"type": ["string", "null"], "pattern": r"\{[{%]"},
-            "else": handler.resolve_ref_schema(handler(schema)),
+            "else": handler(schema),
         }
 
 
