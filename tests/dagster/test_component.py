@@ -156,6 +156,9 @@ def test_a_connection_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "hush" not in repr(component)
         assert "hush" not in repr(defs)
         assert "hush" not in repr(list(defs.resolve_all_asset_specs()))
+    with pytest.raises(ValueError, match="tables") as caught:
+        CopyTablesComponent(source="postgresql://me:hush@nowhere/db", target="env:B")  # type: ignore[call-arg]
+    assert "hush" not in str(caught.value)
 
 
 def test_python_makes_one_too() -> None:
@@ -244,7 +247,7 @@ def test_an_asset_is_named_by_its_target() -> None:
         ("group_name", "{{ table.spec.mode }}s", "replaces"),
         ("owners", ["team:data", "me@example.com"], ["team:data", "me@example.com"]),
         ("kinds", ["postgresql"], {"postgresql"}),
-        ("tags", {"tier": "1"}, {"tier": "1", "dagster/kind/penstock": ""}),
+        ("tags", {"tier": "gold"}, {"tier": "gold", "dagster/kind/penstock": ""}),
         ("description", "{{ spec.description }} Daily.", "dw.orders in mode replace by o_order"),
         ("metadata", {"wiki": "orders"}, "orders"),
         ("deps", ["shop/{{ source.name }}"], [dg.AssetDep(dg.AssetKey(["shop", "orders"]))]),

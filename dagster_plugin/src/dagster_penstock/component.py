@@ -55,7 +55,8 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
     To get started: `dg scaffold defs dagster_penstock.CopyTablesComponent copies`
     """
 
-    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    # What is wrong is said without the rest of what was given: a URL may hold a password.
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
 
     source: Annotated[
         _Connection,
