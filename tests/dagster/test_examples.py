@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 import psycopg
 import pytest
+from dagster.components.testing import create_defs_folder_sandbox
 
 from dagster_penstock import CopiedTable, CopySpec
 from penstock_testkit import Server, tpch
@@ -24,6 +25,7 @@ from ..conftest import Connection, fresh_database
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "dags_examples/dagster"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLES = ("lineitem", "orders")
 ORDERS, LINEITEM = dg.AssetKey(["dw", "orders"]), dg.AssetKey(["dw", "lineitem"])
 RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
@@ -110,6 +112,19 @@ def test_examples_of_pages(page: str) -> None:
             assert asset.owners == ["team:data"]
         else:
             pytest.fail(f"not tried: {body}")
+
+
+@pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")
+@pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)")
+def test_yaml_of_the_page() -> None:
+    page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
+    (body,) = [body for body in YAML.findall(page) if body.startswith("type:")]
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.defs_folder_path / "copies"
+        folder.mkdir()
+        (folder / "defs.yaml").write_text(body)
+        with sandbox.load_component_and_build_defs(folder) as (_, defs):
+            assert defs.resolve_asset_graph().get_all_asset_keys() == {ORDERS}
 
 
 def test_daily_replace(
