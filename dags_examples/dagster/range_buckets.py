@@ -9,8 +9,8 @@ ranges at once. Or from a shell:
 
     dagster asset materialize -f range_buckets.py --select dw/lineitem --partition-range 000...007
 
-If some ranges fail, re-executing the run "from failure" copies those and no other; so does a backfill of
-failed and missing partitions.
+If some ranges fail, re-executing the run "from failure" copies those and no other; so does a
+backfill of failed and missing partitions.
 """
 
 import dagster as dg
