@@ -23,10 +23,16 @@ class Record:
     committed_at: str
 
 
-def checksums(source: str, target: str, table: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Rows and checksum of a table on both sides, computed at once."""
+def checksums(
+    source: str, target: str, table: str, target_table: str | None = None
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and checksum of a table on both sides, computed at once.
+
+    Parameters:
+        target_table: what it is called in the target, if that is another name.
+    """
     with ThreadPoolExecutor(2) as pool:
-        ours, theirs = pool.map(lambda url: _checksum(url, table), (source, target))
+        ours, theirs = pool.map(_checksum, (source, target), (table, target_table or table))
     return ours, theirs
 
 

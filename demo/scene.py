@@ -26,8 +26,8 @@ CREATE TRIGGER demo_fail_once BEFORE INSERT ON {table} FOR EACH ROW
     WHEN (NEW.{key} = {order}) EXECUTE FUNCTION demo_fail_once_{table}()"""
 
 REFUND = "UPDATE orders SET o_totalprice = -o_totalprice WHERE o_orderkey = {order}"
-ADD_RULE = "ALTER TABLE orders ADD CONSTRAINT no_refunds CHECK (o_totalprice >= 0)"
-DROP_RULE = "ALTER TABLE orders DROP CONSTRAINT no_refunds"
+ADD_RULE = "ALTER TABLE {table} ADD CONSTRAINT no_refunds CHECK (o_totalprice >= 0)"
+DROP_RULE = "ALTER TABLE {table} DROP CONSTRAINT no_refunds"
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class Scene:
         """Set the trap of the first table on the second one too."""
         self.on_target(FAIL_ONCE.format(table="orders", key="o_orderkey", order=self.refused_once))
 
+    def make_warehouse(self) -> None:
+        """Make an empty table `dw.orders` in the target, with the rule of the other one."""
+        tpch.create(self.target, ("orders",), schema="dw")
+        self.on_target(ADD_RULE.format(table="dw.orders"))
+
 
 def start(server: PostgresServer) -> str:
     """Make the database `shop` on a server. Returns its URL."""
@@ -67,7 +72,7 @@ def build(source: str, target: str) -> Scene:
     refused_once, refund = _order_near(source, 0.35), _order_near(source, 0.45)
     _execute(target, FAIL_ONCE.format(table="lineitem", key="l_orderkey", order=refused_once))
     _execute(source, REFUND.format(order=refund))
-    _execute(target, ADD_RULE)
+    _execute(target, ADD_RULE.format(table="orders"))
     return Scene(source, target, rows, refused_once, refund)
 
 

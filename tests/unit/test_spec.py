@@ -15,6 +15,7 @@ from penstock.spec import (
     CopySpec,
     WorkerSpec,
     check_run_id,
+    in_names,
     parse_duration,
     parse_size,
     resolve_degree,
@@ -423,3 +424,8 @@ class TestWorkerSpec:
         assert line.isascii()
         assert len(line.splitlines()) == 1
         assert WorkerSpec.from_line(line) == made
+
+
+def test_flags_as_names() -> None:
+    message = "--conflict-columns goes with --mode upsert, not --nonsense or a--b"
+    assert in_names(message) == "conflict_columns goes with mode upsert, not --nonsense or a--b"

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from penstock import CopySpec, UsageError
+from penstock import CopySpec, UsageError, in_names
 
 # How the ends are reached, and what the run is called, is the operators' affair.
 _OURS = ("source", "target", "run_id")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
-_FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _INTERVAL = re.compile(r"\bdata_interval_(start|end)\b")
 _KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
@@ -99,19 +98,9 @@ def make_spec(
         spec.target_ref  # noqa: B018
         return spec
     except UsageError as error:
-        raise UsageError(in_words_of_python(error.message)) from None
+        raise UsageError(in_names(error.message)) from None
 
 
 def overrides(on_snapshot_lost: str | None) -> dict[str, Any]:
     """What is said in place of what the run was begun with."""
     return {} if on_snapshot_lost is None else {"on_snapshot_lost": on_snapshot_lost}
-
-
-def in_words_of_python(message: str) -> str:
-    """The message with arguments in the place of the command line's flags."""
-
-    def name(found: re.Match[str]) -> str:
-        argument = found[1].replace("-", "_")
-        return argument if argument in OPTIONS else found[0]
-
-    return _FLAG.sub(name, message)

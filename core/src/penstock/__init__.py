@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         Whole,
     )
     from penstock.narration import failure_text, narrate, report_text, together
-    from penstock.spec import CopySpec
+    from penstock.spec import CopySpec, in_names
     from penstock.supervisor import streams
     from penstock.verification import Verification
 
@@ -106,6 +106,7 @@ __all__ = [
     "failure_text",
     "from_line",
     "hold",
+    "in_names",
     "loaded",
     "narrate",
     "place_of",
@@ -155,7 +156,7 @@ _HOMES = {
         "Whole",
     ),
     "narration": ("failure_text", "narrate", "report_text", "together"),
-    "spec": ("CopySpec",),
+    "spec": ("CopySpec", "in_names"),
     "verification": ("Verification",),
 }
 

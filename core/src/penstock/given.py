@@ -119,12 +119,14 @@ def place(
     _, indexed = source.key_facts(relation, key)
     warnings = []
     if not indexed and not hashed:
-        warnings.append(
-            f"{key.text} has no index: each of {len(given):,} partitions scans the whole table"
-        )
+        which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
+        warnings.append(f"{key.text} has no index: {which} scans the whole table")
     return Placed(
         tuple(replace(partition, extent=extents[partition.id]) for partition in given),
-        (f"given: {len(given):,} partitions by {key.text}, named by the caller",),
+        (
+            f"given: {len(given):,} partition{'s' if len(given) > 1 else ''} by {key.text}, "
+            "named by the caller",
+        ),
         tuple(warnings),
     )
 

@@ -12,28 +12,7 @@ from typing import Any
 
 from penstock.batch_spec import ON_TABLE_ERROR, BatchSpec
 from penstock.errors import UsageError
-from penstock.spec import (
-    INDEXES,
-    MAPS,
-    MODES,
-    ON_ERROR,
-    ON_SNAPSHOT_LOST,
-    SNAPSHOTS,
-    STRATEGIES,
-    VERIFY,
-    CopySpec,
-)
-
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "map": MAPS,
-    "strategy": STRATEGIES,
-    "mode": MODES,
-    "indexes": INDEXES,
-    "snapshot": SNAPSHOTS,
-    "on_snapshot_lost": ON_SNAPSHOT_LOST,
-    "on_error": ON_ERROR,
-    "verify": VERIFY,
-}
+from penstock.spec import CopySpec
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "what to copy": (
@@ -183,8 +162,8 @@ def _add(
     }
     if kind == "bool":
         settings["action"] = argparse.BooleanOptionalAction
-    elif item.name in _CHOICES:
-        settings["choices"] = _CHOICES[item.name]
+    elif item.metadata["choices"]:
+        settings["choices"] = item.metadata["choices"]
     else:
         settings["metavar"] = item.metadata["metavar"] or None
     group.add_argument("--" + item.name.replace("_", "-"), **settings)

@@ -35,16 +35,25 @@ _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{MAX_RUN_ID - 1}}}")
 _LISTS = ("columns", "conflict_columns")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
+_FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _SECRET_NAME = re.compile(r"pass|secret|token|credential|key|auth", re.IGNORECASE)
 
 
-def option(default: Any, text: str, *, execution: bool = False, metavar: str = "") -> Any:
+def option(
+    default: Any,
+    text: str,
+    *,
+    execution: bool = False,
+    metavar: str = "",
+    choices: tuple[str, ...] = (),
+) -> Any:
     """A field of `CopySpec`: its default and its help.
 
     Parameters:
         execution: the option says how to run, not what to copy; it may change on resume.
+        choices: the values that there are; none: any of its type.
     """
-    metadata = {"help": text, "execution": execution, "metavar": metavar}
+    metadata = {"help": text, "execution": execution, "metavar": metavar, "choices": choices}
     return field(default=default, metadata=metadata)
 
 
@@ -62,6 +71,7 @@ class CopySpec:
             "help": "where rows come from: a URL, or env:NAME to read it from the environment",
             "execution": True,
             "metavar": "URL",
+            "choices": (),
         },
     )
     target: str = field(
@@ -70,6 +80,7 @@ class CopySpec:
             "help": "where rows go to: a URL, or env:NAME to read it from the environment",
             "execution": True,
             "metavar": "URL",
+            "choices": (),
         },
     )
     table: str | None = option(
@@ -90,9 +101,13 @@ class CopySpec:
         None, "copy only these columns, comma separated; all by default", metavar="A,B"
     )
     map: str = option(
-        "name", "which column goes into which: the one of the same name, or of the same position"
+        "name",
+        "which column goes into which: the one of the same name, or of the same position",
+        choices=MAPS,
     )
-    strategy: str = option("auto", "how to cut the table; auto chooses and says why")
+    strategy: str = option(
+        "auto", "how to cut the table; auto chooses and says why", choices=STRATEGIES
+    )
     key: str | None = option(
         None,
         "the column that range, ntile and time cut by; for hash and values a column or an "
@@ -129,6 +144,7 @@ class CopySpec:
         "upsert: insert rows whose key is new, update those that differ; "
         "recreate: drop the target and make it like the source; "
         "swap: build a new table beside the target, and rename it at the end",
+        choices=MODES,
     )
     conflict_columns: tuple[str, ...] | None = option(
         None,
@@ -139,6 +155,7 @@ class CopySpec:
         "keep",
         "keep: the target's indexes grow with the rows; defer: they are dropped before and built "
         "again after, side by side",
+        choices=INDEXES,
     )
     unlogged: bool = option(
         False,
@@ -153,13 +170,16 @@ class CopySpec:
         "allow --indexes defer and --unlogged to alter a table that was there before",
     )
     snapshot: str = option(
-        "shared", "shared: all partitions see one moment of the source; none: each its own"
+        "shared",
+        "shared: all partitions see one moment of the source; none: each its own",
+        choices=SNAPSHOTS,
     )
     on_snapshot_lost: str = option(
         "fail",
         "when the shared snapshot is lost: fail; restart the copy from nothing (not with append); "
         "accept: read what is left with a new one",
         execution=True,
+        choices=ON_SNAPSHOT_LOST,
     )
     accept_moving_rows: bool = option(
         False,
@@ -172,12 +192,14 @@ class CopySpec:
         "stop",
         "after a partition has failed for good: stop starting others, or continue with them",
         execution=True,
+        choices=ON_ERROR,
     )
     verify: str = option(
         "none",
         "when every partition is committed, compare both sides while the snapshot is held: counts "
         "of rows, or checksums of their values; a difference fails the run, and a swap is not done",
         execution=True,
+        choices=VERIFY,
     )
     stall_timeout: float = option(
         600.0,
@@ -214,14 +236,9 @@ class CopySpec:
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         self.relation  # noqa: B018 - raises where malformed
         self.target_ref  # noqa: B018
-        _one_of("strategy", self.strategy, STRATEGIES)
-        _one_of("mode", self.mode, MODES)
-        _one_of("map", self.map, MAPS)
-        _one_of("indexes", self.indexes, INDEXES)
-        _one_of("snapshot", self.snapshot, SNAPSHOTS)
-        _one_of("on-snapshot-lost", self.on_snapshot_lost, ON_SNAPSHOT_LOST)
-        _one_of("on-error", self.on_error, ON_ERROR)
-        _one_of("verify", self.verify, VERIFY)
+        for item in fields(self):
+            if item.metadata["choices"]:
+                _one_of(item.name, getattr(self, item.name), item.metadata["choices"])
         for name in ("partitions", "rows_per_partition", "bytes_per_partition"):
             _at_least(name, getattr(self, name), 1)
         _at_least("attempts", self.attempts, 1)
@@ -463,6 +480,17 @@ def parse_duration(value: Any, flag: str) -> float:
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
+
+
+def in_names(message: str) -> str:
+    """A message with the names of `CopySpec`'s fields in the place of the command line's flags."""
+    known = {item.name for item in fields(CopySpec)}
+
+    def name(found: re.Match[str]) -> str:
+        written = found[1].replace("-", "_")
+        return written if written in known else found[0]
+
+    return _FLAG.sub(name, message)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

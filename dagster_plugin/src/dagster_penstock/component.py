@@ -1,1 +1,211 @@
-class CopyTablesComponent: ...
+"""`CopyTablesComponent`: tables that are copied, written in `defs.yaml`."""
+
+# Without annotations from __future__: of a step's function, Dagster looks at the types themselves.
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any
+
+import dagster as dg
+import pydantic
+from dagster.components.resolved.core_models import OpSpec
+from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
+
+from dagster_penstock.component_options import (
+    CopyOptions,
+    OrTemplate,
+    TableCopy,
+    copy_specs,
+    resolve_options,
+    resolve_tables,
+)
+from dagster_penstock.component_partitions import Partitions, resolve_partitions
+from dagster_penstock.copied import Copied
+from dagster_penstock.decorator import penstock_assets
+from dagster_penstock.definition import reference
+from dagster_penstock.resource import PenstockResource
+from dagster_penstock.scaffolding import CopyTablesScaffolder
+from dagster_penstock.translator import CopiedTable, PenstockTranslator
+
+_VARIABLE = re.compile(r"\s*\{\{\s*env\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}\s*")
+
+
+def _resolve_connection(context: dg.ResolutionContext, written: str) -> str:
+    """A variable of the environment is not read here: its URL is read where a copy begins."""
+    if found := _VARIABLE.fullmatch(written):
+        return f"env:{found[1]}"
+    return reference(context.resolve_value(written, as_type=str))
+
+
+def _variables(table: CopiedTable) -> Mapping[str, Any]:
+    """What templates of `translation` may name."""
+    return {"table": table, "source": table.spec.relation, "target": table.spec.target_ref}
+
+
+_Connection = Annotated[str, pydantic.BeforeValidator(reference)]
+
+
+@dg.scaffold_with(CopyTablesScaffolder)
+class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
+    """Copies big tables between databases in parallel, each partition exactly once.
+
+    Every table is an asset, with a check where `verify` asks for one. The tables of a component
+    are copied by one step, one after the other, each in as many streams as `degree` says.
+
+    To get started: `dg scaffold defs dagster_penstock.CopyTablesComponent copies`
+    """
+
+    # What is wrong is said without the rest of what was given: a URL may hold a password.
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+    source: Annotated[
+        _Connection,
+        dg.Resolver(
+            _resolve_connection,
+            model_field_type=str,
+            inject_before_resolve=False,
+            description="Where rows come from: a URL, or the environment variable that holds it,"
+            " which is read when a copy begins.",
+            examples=["{{ env.PG_SRC }}", "env:PG_SRC"],
+        ),
+    ] = pydantic.Field(repr=False)
+    target: Annotated[
+        _Connection,
+        dg.Resolver(
+            _resolve_connection,
+            model_field_type=str,
+            inject_before_resolve=False,
+            description="Where rows go to: a URL, or the environment variable that holds it,"
+            " which is read when a copy begins.",
+            examples=["{{ env.PG_DST }}", "env:PG_DST"],
+        ),
+    ] = pydantic.Field(repr=False)
+    tables: Annotated[
+        Sequence[Mapping[str, Any]],
+        dg.Resolver(
+            resolve_tables,
+            model_field_type=list[TableCopy],
+            description="What is copied: each with a table or a query, and with options for it"
+            " alone.",
+            examples=[
+                [{"table": "public.orders", "target_table": "dw.orders", "key": "o_orderdate"}]
+            ],
+        ),
+    ]
+    options: Annotated[
+        Mapping[str, Any],
+        dg.Resolver(
+            resolve_options,
+            model_field_type=CopyOptions,
+            description="Options of a copy, for all tables.",
+            examples=[{"mode": "replace", "degree": 4, "verify": "checksums"}],
+        ),
+    ] = {}
+    partitions: Annotated[
+        dg.PartitionsDefinition | None,
+        dg.Resolver(
+            resolve_partitions,
+            model_field_type=Partitions,
+            description="Partitions of every asset, which are those of its copy: windows of time,"
+            " values or ranges of `key`. None: whole tables.",
+            examples=[{"type": "daily", "start_date": "1992-01-01", "timezone": "Europe/Berlin"}],
+        ),
+    ] = None
+    blocking: Annotated[
+        bool,
+        dg.Resolver.default(
+            description="A check that fails keeps assets downstream from running.",
+        ),
+    ] = False
+    op: Annotated[
+        OpSpec | None,
+        dg.Resolver.default(
+            description="The step: its name, tags, pool and backfill policy.",
+            examples=[{"pool": "warehouse", "backfill_policy": {"type": "multi_run"}}],
+        ),
+    ] = None
+    translation: Annotated[
+        Annotated[TranslationFn[CopiedTable], TranslationFnResolver[CopiedTable](_variables)]
+        | None,
+        dg.Resolver.default(
+            description="Attributes of the assets: keys, groups, owners and so on. Templates may"
+            " use `target` and `source`, such as `{{ target.schema }}` and `{{ source.name }}`,"
+            " `table`, which is what get_asset_spec takes, and `spec`, the asset as it is by"
+            " default.",
+            examples=[{"key": "warehouse/{{ target.name }}", "group_name": "warehouse"}],
+        ),
+    ] = None
+
+    @classmethod
+    def model(cls) -> type[pydantic.BaseModel]:
+        """The schema of `attributes`, with errors that name the option and its line."""
+        return _told_apart(super().model())
+
+    def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
+        """The asset of a table, before `translation`. Override it for what templates cannot say."""
+        return PenstockTranslator().get_asset_spec(table)
+
+    def execute(
+        self, context: dg.AssetExecutionContext, penstock: PenstockResource
+    ) -> Iterator[Copied]:
+        """The step. Override it to do more before the copies, or after."""
+        yield from penstock.copy(context)
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """
+        Raises:
+            DagsterInvalidDefinitionError: a table cannot be copied as it is asked for.
+        """
+        place = context.component_path.get_relative_key(context.defs_module_path)
+        specs = copy_specs(self.source, self.target, self.options, self.tables, place)
+        if self.blocking and all(spec.verify == "none" for spec in specs):
+            raise dg.DagsterInvalidDefinitionError(
+                f"{place}: blocking: expected a check, which verify gives: counts or checksums; "
+                "found none"
+            )
+        op = self.op or OpSpec()
+
+        @penstock_assets(
+            specs=specs,
+            partitions_def=self.partitions,
+            backfill_policy=op.backfill_policy,
+            name=op.name or _step_name(place),
+            translator=_Translator(self),
+            blocking=self.blocking,
+            pool=op.pool,
+            op_tags=op.tags,
+            description=op.description,
+        )
+        def copies(context: dg.AssetExecutionContext) -> Iterator[Copied]:
+            yield from self.execute(context, PenstockResource())
+
+        return dg.Definitions(assets=[copies])
+
+
+def _step_name(place: str) -> str:
+    """A name that stays when another component is added to the same file."""
+    return re.sub(r"\W+", "_", place.removesuffix("[0]")).strip("_")
+
+
+@cache
+def _told_apart(model: type[pydantic.BaseModel]) -> type[pydantic.BaseModel]:
+    types: dict[str, Any] = {
+        "tables": list[TableCopy],  # type: ignore[valid-type]
+        "options": CopyOptions,
+        "partitions": Partitions,
+    }
+    changed: dict[str, Any] = {
+        name: (Annotated[type_, OrTemplate()], model.model_fields[name])
+        for name, type_ in types.items()
+    }
+    return pydantic.create_model(model.__name__, __base__=model, **changed)
+
+
+class _Translator(PenstockTranslator):
+    def __init__(self, component: CopyTablesComponent) -> None:
+        self._component = component
+
+    def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
+        asset = self._component.get_asset_spec(table)
+        translation = self._component.translation
+        return asset if translation is None else translation(asset, table)

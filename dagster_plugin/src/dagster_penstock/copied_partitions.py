@@ -170,7 +170,10 @@ class PartitionedCopy(Copy):
             metadata=metadata,
         )
         for name, check in assets_def.check_specs_by_output_name.items():
-            if check.asset_key == self._asset and name in self._context.selected_output_names:
+            if (
+                check.asset_key == self._asset
+                and name in self._context.op_execution_context.selected_output_names
+            ):
                 yield dg.Output(None, output_name=name)
 
 

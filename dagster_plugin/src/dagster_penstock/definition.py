@@ -42,6 +42,11 @@ def define(
             f"copy of {spec.source_name} to {spec.target_ref}: {error.message}"
         ) from None
     asset = translator.get_asset_spec(CopiedTable(spec, partitions_def))
+    if asset.partitions_def not in (None, partitions_def):
+        raise dg.DagsterInvalidDefinitionError(
+            f"asset {asset.key.to_user_string()}: expected the partitions of its copy, found others"
+            " in what the translator returns"
+        )
     changed: dict[str, Any] = {"metadata": {**asset.metadata, METADATA_KEY: Definition(spec)}}
     if partitions_def is not None:
         # A run copies some partitions and says so of each by itself: there is no output of all.

@@ -17,6 +17,8 @@ MODES = ("replace", "append", "upsert")
 _ID_LENGTH = 10
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{_ID_LENGTH}}}")
 MOST_RANGES = 1000
+# Options that say how the core cuts a table.
+_CUTS = ("partitions", "rows_per_partition", "bytes_per_partition", "interval", "values_query")
 
 
 class Ranges(dg.StaticPartitionsDefinition):
@@ -84,6 +86,12 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
             f"strategy: expected {', '.join(strategies)} with {type(partitions_def).__name__}; "
             f"found {spec.strategy}"
         )
+    for name in _CUTS:
+        if getattr(spec, name) is not None:
+            raise UsageError(
+                f"{name}: expected none, since the copy is cut by the asset's partitions; found "
+                f"{getattr(spec, name)!r}"
+            )
     if spec.on_snapshot_lost == "restart":
         raise UsageError(
             "on_snapshot_lost: restart copies every partition of a run again, also those that are "

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from penstock.errors import PermanentError, UsageError
@@ -766,7 +767,9 @@ class Backend(Protocol):
         ...
 
 
+@cache
 def _entry_points() -> EntryPoints:
+    """Asked for once: the search reads the metadata of every distribution that is installed."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - workers never search
 
     return entry_points(group=ENTRY_POINTS)

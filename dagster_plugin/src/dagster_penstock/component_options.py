@@ -1,0 +1,148 @@
+"""Options of a copy in `defs.yaml`: their schema, made from CopySpec's fields, and reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field, fields
+from typing import Annotated, Any, Literal
+
+import dagster as dg
+import pydantic
+from pydantic_core import core_schema
+
+from penstock import CopySpec, UsageError, in_names
+
+# How the ends are reached, and what a run is called, is the component's affair.
+_OURS = ("source", "target", "run_id")
+_OF_ONE_TABLE = ("table", "query", "target_table")
+_WITH_UNITS = ("SIZE", "DURATION")
+
+
+class OrTemplate:
+    """Of a type: a template that stands for its value is as good.
+
+    A union with `str` would say so too. But of a value that is neither, it tells no more than that
+    it is none of these; this tells what is wrong with it, and where.
+    """
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: pydantic.GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_wrap_validator_function(
+            _template_or,
+            handler(source),
+            serialization=core_schema.wrap_serializer_function_ser_schema(_template_or),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: pydantic.GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        # A pattern asks nothing of null.
+        return {
+            "if": {"type": ["string", "null"], "pattern": r"\{[{%]"},
+            "else": handler(schema),
+        }
+
+
+def _template_or(value: Any, handler: Callable[[Any], Any]) -> Any:
+    return value if value is None or is_template(value) else handler(value)
+
+
+def is_template(value: Any) -> bool:
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+def _type_of(option: Field[Any]) -> Any:
+    """What may be written for it."""
+    kind = str(option.type)
+    if option.metadata["choices"]:
+        return Literal[option.metadata["choices"]]
+    if kind.startswith("tuple"):
+        return list[str] | str  # comma separated, as everywhere
+    if option.metadata["metavar"] in _WITH_UNITS:
+        return float | str
+    if kind == "bool":
+        return bool
+    return int if kind.startswith("int") else str
+
+
+def _description(option: Field[Any]) -> str:
+    text = in_names(option.metadata["help"])
+    return text if option.default is None else f"{text} (default: {option.default})"
+
+
+def _model(name: str, text: str, options: Iterator[Field[Any]]) -> type[pydantic.BaseModel]:
+    known: dict[str, Any] = {
+        option.name: (
+            Annotated[_type_of(option), OrTemplate()],
+            pydantic.Field(default=None, description=_description(option)),
+        )
+        for option in options
+    }
+    return pydantic.create_model(name, __base__=dg.Model, __doc__=text, **known)
+
+
+_OPTIONS = [option for option in fields(CopySpec) if option.name not in _OURS]
+CopyOptions = _model(
+    "CopyOptions",
+    "How every table is copied.",
+    (option for option in _OPTIONS if option.name not in _OF_ONE_TABLE),
+)
+TableCopy = _model(
+    "TableCopy", "A table, and what is other for it than for the rest.", iter(_OPTIONS)
+)
+
+
+def resolve_options(context: dg.ResolutionContext, model: pydantic.BaseModel) -> dict[str, Any]:
+    """The options that are written, with their templates resolved."""
+    return {
+        name: resolve(context.at_path(name), value)
+        for name, value in model.model_dump(exclude_unset=True).items()
+    }
+
+
+def resolve_tables(
+    context: dg.ResolutionContext, models: Sequence[pydantic.BaseModel]
+) -> list[dict[str, Any]]:
+    return [resolve_options(context.at_path(number), model) for number, model in enumerate(models)]
+
+
+def resolve(context: dg.ResolutionContext, value: Any) -> Any:
+    """A value with its templates resolved.
+
+    A text without any is taken as it is written: Dagster would read '1' as a number, for instance.
+    """
+    if isinstance(value, list):
+        return [resolve(context.at_path(number), item) for number, item in enumerate(value)]
+    return context.resolve_value(value) if is_template(value) else value
+
+
+def copy_specs(
+    source: str,
+    target: str,
+    options: Mapping[str, Any],
+    tables: Sequence[Mapping[str, Any]],
+    place: str,
+) -> list[CopySpec]:
+    """A copy of each table, by the options of all and those of its own.
+
+    Parameters:
+        place: where they are written, for errors.
+
+    Raises:
+        DagsterInvalidDefinitionError: there are no tables, or some cannot be copied so; it says
+            what is wrong with each.
+    """
+    specs, troubles = [], [] if tables else ["tables: expected one or more, found none"]
+    for number, table in enumerate(tables, 1):
+        named = table.get("table") or table.get("target_table") or f"number {number}"
+        written = {**options, **table, "source": source, "target": target}
+        given = {name: value for name, value in written.items() if value is not None}
+        try:
+            # The table is said already: what is left is the option.
+            specs.append(CopySpec.from_mapping(given, "options"))
+        except UsageError as error:
+            troubles.append(f"table {named}: {in_names(error.message).removeprefix('options: ')}")
+    if troubles:
+        raise dg.DagsterInvalidDefinitionError("\n".join(f"{place}: {one}" for one in troubles))
+    return specs

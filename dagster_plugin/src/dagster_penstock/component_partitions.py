@@ -1,0 +1,104 @@
+"""Partitions in `defs.yaml`: those that Dagster reads, and months, dynamic ones and ranges."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import dagster as dg
+import pydantic
+from dagster.components.resolved.core_models import (
+    DailyPartitionsDefinitionModel,
+    HourlyPartitionsDefinitionModel,
+    StaticPartitionsDefinitionModel,
+    TimeWindowPartitionsDefinitionModel,
+    WeeklyPartitionsDefinitionModel,
+    resolve_partitions_def,
+)
+from pydantic_core import core_schema
+
+from dagster_penstock.component_options import resolve
+from dagster_penstock.partitions import ranges
+
+
+class MonthlyPartitions(dg.Model):
+    """A partition for each month; the key of the copy is a date or a time."""
+
+    type: Literal["monthly"]
+    start_date: str
+    end_date: str | None = None
+    timezone: str | None = None
+    minute_offset: int = 0
+    hour_offset: int = 0
+    day_offset: int = 1
+
+
+class DynamicPartitions(dg.Model):
+    """A partition for each value of the key that is registered under this name."""
+
+    type: Literal["dynamic"]
+    name: str
+
+
+class RangePartitions(dg.Model):
+    """Ranges of the key of about equally many rows; see `dagster_penstock.ranges`."""
+
+    type: Literal["ranges"]
+    count: int
+    version: str | int = "1"
+
+
+class _ByType:
+    """Of a union by `type`: a schema that says what is wrong with the one that is meant."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: pydantic.GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        kinds = handler(schema)["discriminator"]["mapping"]
+        return {
+            "type": "object",
+            "properties": {"type": {"enum": list(kinds)}},
+            "required": ["type"],
+            "allOf": [
+                {
+                    "if": {"properties": {"type": {"const": kind}}, "required": ["type"]},
+                    "then": {"$ref": reference},
+                }
+                for kind, reference in kinds.items()
+            ],
+        }
+
+
+Partitions = Annotated[
+    HourlyPartitionsDefinitionModel
+    | DailyPartitionsDefinitionModel
+    | WeeklyPartitionsDefinitionModel
+    | MonthlyPartitions
+    | TimeWindowPartitionsDefinitionModel
+    | StaticPartitionsDefinitionModel
+    | DynamicPartitions
+    | RangePartitions,
+    pydantic.Discriminator("type"),
+    _ByType(),
+]
+
+
+def resolve_partitions(
+    context: dg.ResolutionContext, model: pydantic.BaseModel | None
+) -> dg.PartitionsDefinition | None:
+    """
+    Raises:
+        DagsterInvalidDefinitionError: there can be no such partitions.
+    """
+    if model is None:
+        return None
+    given: dict[str, Any] = {
+        name: resolve(context.at_path(name), value) for name, value in model.model_dump().items()
+    }
+    if isinstance(model, RangePartitions):
+        return ranges(given["count"], str(given["version"]))
+    if isinstance(model, DynamicPartitions):
+        return dg.DynamicPartitionsDefinition(name=given["name"])
+    if isinstance(model, MonthlyPartitions):
+        del given["type"]
+        return dg.MonthlyPartitionsDefinition(**given)
+    return resolve_partitions_def(context, model.model_copy(update=given))

@@ -1,0 +1,158 @@
+"""The example project, as its user has it: the commands of `dg`, and its tables copied."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from penstock_testkit import tpch
+
+from ..conftest import Connection
+
+PROJECT = Path(__file__).resolve().parents[2] / "dags_examples/dagster/component_project"
+TABLES = ("customer", "lineitem", "nation", "orders")
+COMPONENT = "dagster_penstock.CopyTablesComponent"
+
+Dg = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    there = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=there))
+
+
+@pytest.fixture
+def run_dg(project: Path, tmp_path: Path) -> Dg:
+    """Runs `dg` in the project, with nothing of its databases in the environment."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    bin_ = Path(sys.executable).parent
+    foreign = ("DAGSTER", "DG_", "PG", "PYTHON", "VIRTUAL_ENV")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
+        "DAGSTER_HOME": str(home),
+        "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
+        # In place of an installation of the project.
+        "PYTHONPATH": str(project / "src"),
+        "NO_COLOR": "1",
+    }
+
+    def run(*argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [bin_ / "dg", *argv],
+            cwd=project,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_project_is_clean_and_so_is_what_is_scaffolded(run_dg: Dg) -> None:
+    options = ("--source", "env:SHOP", "--table", "sales.items", "--key", "id")
+    scaffolded = run_dg("scaffold", "defs", COMPONENT, "items", *options)
+    assert scaffolded.returncode == 0, scaffolded.stderr
+    checked = run_dg("check", "defs")
+    said = checked.stdout + checked.stderr
+    assert checked.returncode == 0, said
+    assert "All component YAML validated successfully" in said
+    assert "All definitions loaded successfully" in said
+    listed = run_dg("list", "defs", "--json")
+    assert listed.returncode == 0, listed.stderr
+    found = json.loads(listed.stdout)
+    assets = {one["asset_key"]: one for one in found["assets"] if one["is_executable"]}
+    names = ("customer", "lineitem", "nation", "orders")
+    assert set(assets) == {f"warehouse/{name}" for name in names} | {"sales/items"}
+    orders = assets["warehouse/orders"]
+    assert orders["dependency_keys"] == ["shop/orders"]
+    assert orders["kinds"] == ["penstock", "postgresql"]
+    assert {check["key"] for check in found["asset_checks"]} == {
+        "sales/items:same_row_count",
+        "warehouse/customer:same_row_count",
+        "warehouse/lineitem:same_row_count",
+        "warehouse/nation:same_row_count",
+        "warehouse/orders:same_rows",
+    }
+
+
+def test_a_mistake_is_found_at_its_line(run_dg: Dg, project: Path) -> None:
+    path = project / "src/warehouse/defs/copies/defs.yaml"
+    first = path.read_text().split("---\n")[0]
+    wrong = first.replace("mode: replace", "mode: replce").replace("- PG_SRC", "- PG_SOURCE")
+    assert wrong.count("replce") == wrong.count("PG_SOURCE") == 1
+    path.write_text(wrong)
+    checked = run_dg("check", "yaml", "--validate-requirements")
+    line = wrong.splitlines().index("    mode: replce") + 1
+    assert checked.returncode == 1
+    assert f"defs.yaml:{line} - {COMPONENT} attributes.options.mode 'replce' is not one of" in (
+        checked.stdout
+    )
+    # Dagster knows which variables are used, though they are read by a copy alone.
+    assert "not specified in the component file: PG_SRC" in checked.stdout
+
+
+@pytest.fixture
+def defs(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.Definitions]:
+    monkeypatch.syspath_prepend(project / "src")
+    yield importlib.import_module("warehouse.definitions").defs()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "warehouse"]:
+        del sys.modules[name]
+
+
+@pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")
+@pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)")
+def test_the_tables_are_copied(
+    source_url: str,
+    target_url: str,
+    source: Connection,
+    target: Connection,
+    defs: dg.Definitions,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = tpch.load(source_url, TABLES, 0.01)
+    tpch.create(target_url, TABLES, schema="dw")
+    monkeypatch.setenv("PG_SRC", source_url)
+    monkeypatch.setenv("PG_DST", target_url)
+    by_name = {
+        assets.op.name: assets
+        for assets in defs.resolve_asset_graph().assets_defs
+        if assets.is_executable
+    }
+    assert set(by_name) == {"copies", "small_tables"}
+    tags = {
+        "dagster/asset_partition_range_start": "1994-06-01",
+        "dagster/asset_partition_range_end": "1994-06-05",
+    }
+    with dg.instance_for_test() as instance:
+        days = dg.materialize([by_name["copies"]], instance=instance, tags=tags)
+        whole = dg.materialize([by_name["small_tables"]], instance=instance)
+        for name in ("orders", "lineitem"):
+            key = dg.AssetKey(["warehouse", name])
+            assert len(instance.get_materialized_partitions(key)) == 5
+    for done in (days, whole):
+        assert done.success
+        assert all(check.passed for check in done.get_asset_check_evaluations())
+    where = {"orders": "o_orderdate", "lineitem": "l_shipdate"}
+    for name in TABLES:
+        condition = "true"
+        if name in where:
+            condition = f"{where[name]} >= '1994-06-01' AND {where[name]} < '1994-06-06'"
+        content = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t"
+        found = target.execute(content.format(f"dw.{name}").encode()).fetchone()
+        wanted = source.execute(f"{content.format(name)} WHERE {condition}".encode()).fetchone()
+        assert found == wanted
+        assert found is not None
+        assert 0 < found[0] <= rows[name]

@@ -1,0 +1,221 @@
+"""Every file of dags_examples/dagster, executed: what they say is what they do."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import psycopg
+import pytest
+from dagster.components.testing import create_defs_folder_sandbox
+
+from dagster_penstock import CopiedTable, CopySpec
+from penstock_testkit import Server, tpch
+
+from ..conftest import Connection, fresh_database
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "dags_examples/dagster"
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+YAML = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TABLES = ("lineitem", "orders")
+ORDERS, LINEITEM = dg.AssetKey(["dw", "orders"]), dg.AssetKey(["dw", "lineitem"])
+RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+# A sum does not depend on the order of the rows; one that is doubled or missing changes it.
+CONTENT = "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {} AS t WHERE {}"
+
+
+@pytest.fixture(scope="module")
+def shop(source_server: Server) -> Iterator[str]:
+    with fresh_database(source_server) as url:
+        tpch.load(url, TABLES, primary_keys=True)
+        yield url
+
+
+@pytest.fixture
+def warehouse(shop: str, target_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With empty tables in the schema `dw`."""
+    tpch.create(target_url, TABLES, schema="dw")
+    monkeypatch.setenv("PG_SRC", shop)
+    monkeypatch.setenv("PG_DST", target_url)
+    return target_url
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.instance_for_test() as instance:
+        yield instance
+
+
+def read(url: str, statement: str) -> Any:
+    with psycopg.connect(url) as connection:
+        return connection.execute(statement.encode()).fetchone()
+
+
+def content(url: str, table: str, where: str = "true") -> Any:
+    return read(url, CONTENT.format(table, where))
+
+
+def assert_same(shop: str, warehouse: str, table: str, where: str = "true") -> None:
+    """Both tables hold the same rows, each as often, and not none."""
+    expected = content(shop, table, where)
+    assert expected[0] > 0
+    assert content(warehouse, f"dw.{table}", where) == expected
+
+
+def definitions(file: Path) -> dg.Definitions:
+    found = runpy.run_path(str(file))["defs"]
+    assert isinstance(found, dg.Definitions)
+    return found
+
+
+def run(
+    defs: dg.Definitions, instance: dg.DagsterInstance, keys: tuple[str, str] | None = None
+) -> dg.ExecuteInProcessResult:
+    """Materialize all assets.
+
+    Parameters:
+        keys: the first and the last partition.
+    """
+    return defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance,
+        tags=dict(zip(RANGE, keys, strict=True)) if keys else {},
+        raise_on_error=False,
+    )
+
+
+def test_every_example_is_tested() -> None:
+    tests = Path(__file__).read_text(encoding="utf-8")
+    assert set(re.findall(r'EXAMPLES / "(\w+\.py)"', tests)) == {
+        file.name for file in EXAMPLES.glob("*.py")
+    }
+
+
+@pytest.mark.parametrize("page", ["docs/dagster.md", "dagster_plugin/README.md"])
+def test_examples_of_pages(page: str) -> None:
+    for body in PYTHON.findall((ROOT / page).read_text(encoding="utf-8")):
+        found: dict[str, Any] = {}
+        exec(compile(body, page, "exec", dont_inherit=True), found)
+        if "defs" in found:
+            dg.Definitions.validate_loadable(found["defs"])
+        elif "Warehouse" in found:
+            spec = CopySpec(source="env:SRC", target="env:DST", table="public.orders")
+            asset = found["Warehouse"]().get_asset_spec(CopiedTable(spec))
+            assert asset.owners == ["team:data"]
+        else:
+            pytest.fail(f"not tried: {body}")
+
+
+@pytest.mark.filterwarnings("ignore:.parse_obj_as. is deprecated")
+@pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)")
+def test_yaml_of_the_page() -> None:
+    page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
+    (body,) = [body for body in YAML.findall(page) if body.startswith("type:")]
+    with create_defs_folder_sandbox() as sandbox:
+        folder = sandbox.defs_folder_path / "copies"
+        folder.mkdir()
+        (folder / "defs.yaml").write_text(body)
+        with sandbox.load_component_and_build_defs(folder) as (_, defs):
+            assert defs.resolve_asset_graph().get_all_asset_keys() == {ORDERS}
+
+
+def test_daily_replace(
+    shop: str, warehouse: str, target: Connection, instance: dg.DagsterInstance
+) -> None:
+    days = "o_orderdate >= '1995-03-04' AND o_orderdate < '1995-03-08'"
+    # One of an earlier version for each day; that of the other day is not to be touched.
+    target.execute(
+        b"""
+        INSERT INTO dw.orders SELECT -n, 0, 'F', 0, date '1995-03-04' + n, '', '', 0, 'stale'
+        FROM generate_series(0, 4) AS n
+    """
+    )
+    defs = definitions(EXAMPLES / "daily_replace.py")
+    for _ in range(2):
+        assert run(defs, instance, ("1995-03-04", "1995-03-07")).success
+        assert_same(shop, warehouse, "orders", days)
+        assert content(warehouse, "dw.orders", f"NOT ({days})")[0] == 1
+    assert instance.get_materialized_partitions(ORDERS) == {
+        f"1995-03-0{day}" for day in (4, 5, 6, 7)
+    }
+
+
+def test_range_buckets(
+    shop: str, warehouse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command that the file gives."""
+    file = EXAMPLES / "range_buckets.py"
+    (command,) = re.findall(r"^    (dagster .+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    program, *arguments = shlex.split(command)
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    ran = subprocess.run(
+        [Path(sys.executable).with_name(program), *arguments],
+        cwd=EXAMPLES,
+        env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert_same(shop, warehouse, "lineitem")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with dg.DagsterInstance.get() as instance:
+        assert instance.get_materialized_partitions(LINEITEM) == {f"00{n}" for n in range(8)}
+
+
+def test_checked_graph(
+    shop: str, warehouse: str, target: Connection, instance: dg.DagsterInstance
+) -> None:
+    defs = definitions(EXAMPLES / "checked_graph.py")
+    assert run(defs, instance).success
+    assert_same(shop, warehouse, "orders")
+    days = read(shop, "SELECT count(DISTINCT o_orderdate) FROM orders")
+    assert read(warehouse, "SELECT count(*) FROM dw.revenue") == days
+
+    target.execute(
+        b"""
+        CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN NEW.o_totalprice = 0; RETURN NEW; END $$;
+        CREATE TRIGGER spoil BEFORE INSERT ON dw.orders FOR EACH ROW
+            WHEN (NEW.o_orderkey = 7) EXECUTE FUNCTION spoil();
+        INSERT INTO dw.revenue VALUES ('2026-01-01', 0)
+    """
+    )
+    spoilt = run(defs, instance)
+    assert not spoilt.success
+    assert [(check.asset_key, check.passed) for check in spoilt.get_asset_check_evaluations()] == [
+        (ORDERS, False)
+    ]
+    # It was not made anew.
+    assert read(warehouse, "SELECT count(*) FROM dw.revenue") == (days[0] + 1,)
+
+
+def test_on_new_source_partition(shop: str, warehouse: str, instance: dg.DagsterInstance) -> None:
+    defs = definitions(EXAMPLES / "on_new_source_partition.py")
+    sensor = defs.resolve_sensor_def("days_of_the_source")
+
+    def tick(cursor: str | None) -> Any:
+        with dg.build_sensor_context(instance=instance, cursor=cursor, definitions=defs) as context:
+            return sensor.evaluate_tick(context)
+
+    first = tick(None)
+    assert [request.partition_key for request in first.run_requests] == [
+        f"1992-01-{day:02}" for day in range(1, 11)
+    ]
+    assert tick(first.cursor).run_requests[0].partition_key == "1992-01-11"
+    # Orders of the last day may still come.
+    assert tick("1998-07-31").run_requests[0].partition_key == "1998-08-01"
+    assert tick("1998-08-01").run_requests == []
+    job = defs.resolve_implicit_global_asset_job_def()
+    assert job.execute_in_process(instance=instance, partition_key="1992-01-01").success
+    assert_same(shop, warehouse, "orders", "o_orderdate = '1992-01-01'")
+    assert content(warehouse, "dw.orders", "o_orderdate <> '1992-01-01'")[0] == 0

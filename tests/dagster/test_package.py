@@ -1,0 +1,120 @@
+"""The wheel, installed into a Dagster that has never seen this repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+UV = Path(sys.executable).parent / "uv"
+COMPONENT = "dagster_penstock.CopyTablesComponent"
+
+
+def run(*argv: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    """What a command prints, which has to succeed."""
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    for package in ("core", "dagster_plugin"):
+        run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, package)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clean_dagster(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an environment with what the wheel asks for, and `dg`.
+
+    In the versions that are locked: a new release of a dependency fails no test.
+    """
+    folder = tmp_path_factory.mktemp("clean")
+    locked = folder / "locked.txt"
+    run(UV, "export", "--quiet", "--frozen", "--no-hashes", "--no-emit-workspace", "-o", locked)
+    run(UV, "venv", "--quiet", "--python", sys.executable, folder / "venv")
+    python = folder / "venv/bin/python"
+    install = (UV, "pip", "install", "--quiet", "--python", python, "--constraints", locked)
+    run(*install, "dagster-dg-cli", *wheels.glob("*.whl"))
+    return folder / "venv/bin"
+
+
+@pytest.fixture
+def env(clean_dagster: Path, tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    foreign = ("DAGSTER", "DG_", "PG", "PYTHON", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return {
+        **kept,
+        "DAGSTER_HOME": str(tmp_path),
+        "PATH": f"{clean_dagster}{os.pathsep}{os.environ['PATH']}",
+        "NO_COLOR": "1",
+    }
+
+
+def test_dg_lists_the_component(clean_dagster: Path, env: dict[str, str], tmp_path: Path) -> None:
+    listed = json.loads(
+        run(clean_dagster / "dg", "list", "components", "--json", cwd=tmp_path, env=env)
+    )
+    (found,) = [one for one in listed["items"] if one["key"] == COMPONENT]
+    assert found["summary"] == (
+        "Copies big tables between databases in parallel, each partition exactly once."
+    )
+
+
+CHECKS = """
+import importlib.util
+import warnings
+
+# Of imports too: what the user did not choose is no reason for a warning.
+warnings.simplefilter("error")
+
+import dagster_penstock
+from dagster_shared.libraries import DagsterLibraryRegistry
+
+for name in dagster_penstock.__all__:
+    getattr(dagster_penstock, name)
+assert DagsterLibraryRegistry.get()["dagster-penstock"] == "0.1.0"
+for absent in ("airflow", "penstock_airflow", "penstock_testkit"):
+    assert importlib.util.find_spec(absent) is None, absent
+"""
+
+
+def test_every_name_is_there(clean_dagster: Path, env: dict[str, str], tmp_path: Path) -> None:
+    run(clean_dagster / "python", "-c", CHECKS, cwd=tmp_path, env=env)
+
+
+def test_the_example_of_the_package_needs_nothing_else(
+    clean_dagster: Path, env: dict[str, str], tmp_path: Path
+) -> None:
+    init = (ROOT / "dagster_plugin/src/dagster_penstock/__init__.py").read_text()
+    (example,) = re.findall(r'"""[^\n]*\n\n(.*?)"""', init, re.DOTALL)
+    shown = "\nprint(*[key.to_user_string() for key in orders.keys])"
+    (tmp_path / "example.py").write_text(example + shown)
+    assert run(clean_dagster / "python", "example.py", cwd=tmp_path, env=env) == "dw/orders\n"
+
+
+def test_the_wheel_holds_the_package_alone(wheels: Path) -> None:
+    (wheel,) = wheels.glob("dagster_penstock-*.whl")
+    names = run(sys.executable, "-m", "zipfile", "-l", wheel)
+    files = [line.split()[0] for line in names.splitlines()[1:]]
+    info = "dagster_penstock-0.1.0.dist-info"
+    assert {name.partition("/")[0] for name in files} == {"dagster_penstock", info}
+    assert "dagster_penstock/py.typed" in files
+    assert f"{info}/licenses/LICENSE" in files
