@@ -21,6 +21,8 @@ KEYS = [f"{number:03}" for number in range(8)]
 ALL = (KEYS[0], KEYS[-1])
 # Long enough for a busy machine: a test that waits for so long has failed.
 PATIENCE = 120.0
+# Found nowhere unless somebody writes a URL down.
+SECRETS = ("s3cret-of-the-source", "s3cret-of-the-target")
 SCHEMAS = ("backfilled", "one_by_one", "step_killed", "worker_killed", "canceled")
 
 # Order does not matter to a sum; that of hashes tells a wrong value from a right one.
@@ -86,7 +88,7 @@ def servers() -> Iterator[Servers]:
         # No test takes the machine's power away, so fsync would buy nothing.
         source, target = (
             stack.enter_context(PostgresServer(fsync=False, password=password)).url
-            for password in ("s3cret-of-the-source", "s3cret-of-the-target")
+            for password in SECRETS
         )
         tpch.load(source, scale=SCALE, primary_keys=True)
         for schema in SCHEMAS:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock_testkit.dagster import Backfill, DagsterStack, Run
 
-from .dev_lines import ALL, KEYS, Lines, Servers, connect, servers
+from .dev_lines import ALL, KEYS, SECRETS, Lines, Servers, connect, servers
 
 DEFINITIONS = Path(__file__).with_name("dev_definitions.py")
 # In the midst of the partition that has to fail once.
@@ -88,6 +88,9 @@ def check_goes_on(lines: Lines, run: Run) -> None:
 def test_a_killed_step_leaves_nothing_behind(lines: Lines) -> None:
     run = held_in_mid_copy(lines)
     processes = family(run)
+    for process in processes[1:]:
+        seen = f"{process.cmdline()} {process.environ()}"
+        assert not [secret for secret in SECRETS if secret in seen]
     processes[0].kill()
     lines.check_gone(processes)
     lines.check_nothing_half()
@@ -154,3 +157,15 @@ def test_a_run_for_each_partition(lines: Lines, backfills: dict[str, Backfill]) 
     counts = {one.partition: one.metadata["dagster/partition_row_count"] for one in told}
     assert counts == lines.rows()
     lines.check_nothing_half()
+
+
+def test_no_password_is_to_be_seen_anywhere(stack: DagsterStack) -> None:
+    # After all runs of this file: Dagster's databases, its logs, and those of the steps.
+    files = {path: path.read_bytes() for path in stack.home.rglob("*") if path.is_file()}
+    for secret in SECRETS:
+        assert not [path for path, content in files.items() if secret.encode() in content]
+    # They were the right places to look.
+    assert sum(b"step_killed" in content for content in files.values()) > 2
+    shown = stack.metadata("step_killed/lineitem")
+    assert shown["dagster/table_name"] == "step_killed.lineitem"
+    assert not [secret for secret in SECRETS if secret in str(shown)]
