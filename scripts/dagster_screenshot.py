@@ -3,7 +3,13 @@
 Usage: ``.venv/bin/python scripts/dagster_screenshot.py FILE ASSET FIRST LAST PICTURE``.
 Dagster gets the connections PG_SRC and PG_DST: two real PostgreSQL servers, of which both have the
 TPC-H table that ``--table`` names, the second one an empty one. Needs Chromium, see
-`penstock_testkit.browser`.
+`penstock_testkit.browser`. The picture of the README is taken with::
+
+    dags_examples/dagster/daily_replace.py dw/orders 1992-01-01 1998-08-02
+    docs/images/dagster-partitions.png --shown 1998-07-19
+    --source-sql "CREATE INDEX ON orders (o_orderdate)"
+    --target-sql "CREATE INDEX ON dw.orders (o_orderdate); ALTER TABLE dw.orders ADD
+    CONSTRAINT refused CHECK (o_orderdate NOT IN ('1998-07-23', '1998-07-28'))"
 """
 
 from __future__ import annotations
