@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import flows, memory, modes, overhead, speed
+from benchmarks import assets, flows, memory, modes, overhead, speed
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
 
-PARTS = ("speed", "memory", "overhead", "modes", "airflow")
+PARTS = ("speed", "memory", "overhead", "modes", "airflow", "dagster")
 
 
 def main() -> int:
@@ -33,6 +33,8 @@ def main() -> int:
             found["modes"] = modes.measure(bench, options.scale, options.repeat)
         if "airflow" in options.only:
             found["airflow"] = flows.measure(bench, options.scale, options.repeat)
+        if "dagster" in options.only:
+            found["dagster"] = assets.measure(bench, options.scale, options.repeat)
     about = {"machine": machine(), "date": datetime.now(UTC).date().isoformat()}
     print(f"{about['date']}, {about['machine']}")
     for part in found.values():
