@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -326,3 +327,29 @@ def waiting(pair: Pair) -> int:
         " AND application_name LIKE 'penstock:%' AND wait_event_type = 'Lock'"
     )
     return found
+
+
+def test_two_runs_replace_the_same_at_once(days: Pair) -> None:
+    """The second deletes what the first has loaded, although it could not see it when it began."""
+    days.target.run("ALTER TABLE public.t DROP CONSTRAINT t_pkey", "DELETE FROM public.t")
+    for run in ("a", "b"):
+        penstock.create(spec(days, run_id=run), given=DAYS[:1])
+
+    def resume(run: str) -> dict[str, int]:
+        return committed(list(penstock.resume(run, source=days.source.url, target=days.target.url)))
+
+    with ThreadPoolExecutor(2) as pool:
+        with psycopg.connect(days.target.url) as gate:
+            # COPY waits for it; to delete, too, but then nothing is there.
+            gate.execute("LOCK TABLE public.t IN SHARE MODE")
+            runs = [pool.submit(resume, run) for run in ("a", "b")]
+            deadline = time.monotonic() + 60
+            waiting = (
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                " AND application_name LIKE 'penstock:%' AND wait_event_type = 'Lock'"
+            )
+            while days.target.value(waiting) < 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        assert [run.result(60) for run in runs] == [{"2024-01-01": 100}] * 2
+    assert days.target.count() == 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -49,47 +49,53 @@ def whole_result(asset: dg.AssetKey, verify: str, verified: Verified | None) -> 
     Parameters:
         verified: None where an earlier try has compared both sides, and nothing differed.
     """
-    metadata: dict[str, Any] = {}
-    if verified is not None:
-        metadata["penstock/compared"] = f"{verified.partitions:,} partitions by {verified.method}"
-        if not verified.ok:
-            metadata["penstock/differences"] = _differences(verified, {})
-    return dg.AssetCheckResult(
-        asset_key=asset,
-        check_name=NAMES[verify],
-        passed=verified is None or verified.ok,
-        metadata=metadata,
-    )
+    return dg.AssetCheckResult(asset_key=asset, check_name=NAMES[verify], **_whole(verified))
 
 
 def partition_results(
-    asset: dg.AssetKey, verified: Verified, keys: Mapping[str, str], *, blocking: bool
+    asset: dg.AssetKey,
+    keys: Sequence[str],
+    verify: str,
+    verified: Verified | None,
+    *,
+    blocking: bool,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What the comparison of partitions came to: for each of them, where Dagster has that.
 
     Parameters:
-        keys: partition keys by the core's ids.
+        verified: None where an earlier try has compared both sides, and nothing differed, or where
+            the partitions hold nothing.
     """
     common: dict[str, Any] = {
         "asset_key": asset,
-        "check_name": NAMES[verified.method],
+        "check_name": NAMES[verify],
         "severity": dg.AssetCheckSeverity.ERROR,
         "blocking": blocking,
     }
     if not OF_PARTITIONS:
-        metadata = {} if verified.ok else {"penstock/differences": _differences(verified, keys)}
-        yield dg.AssetCheckEvaluation(passed=verified.ok, metadata=metadata, **common)
+        if keys:
+            yield dg.AssetCheckEvaluation(**_whole(verified), **common)
         return
-    wrong = {item.partition_id: item for item in verified.differences}
-    for id_, key in keys.items():
+    wrong = {item.partition_id: item for item in verified.differences} if verified else {}
+    for key in keys:
         # One of the run as a whole, which belongs to no partition, is each one's.
-        found = wrong.get(id_) or wrong.get(None)
+        found = wrong.get(key) or wrong.get(None)
         yield dg.AssetCheckEvaluation(
             passed=found is None,
-            metadata={"penstock/compared": verified.method, **(_rows(found) if found else {})},
+            metadata={"penstock/compared": verify, **(_rows(found) if found else {})},
             partition=key,
             **common,
         )
+
+
+def _whole(verified: Verified | None) -> dict[str, Any]:
+    """Whether the check has passed, and its metadata."""
+    metadata: dict[str, Any] = {}
+    if verified is not None:
+        metadata["penstock/compared"] = f"{verified.partitions:,} partitions by {verified.method}"
+        if not verified.ok:
+            metadata["penstock/differences"] = _differences(verified)
+    return {"passed": verified is None or verified.ok, "metadata": metadata}
 
 
 def _rows(found: PartitionDifference) -> dict[str, Any]:
@@ -101,10 +107,9 @@ def _rows(found: PartitionDifference) -> dict[str, Any]:
     }
 
 
-def _differences(verified: Verified, keys: Mapping[str, str]) -> dg.MetadataValue:
+def _differences(verified: Verified) -> dg.MetadataValue:
     lines = [
-        f"- {keys.get(item.partition_id or '', item.partition_id or 'the whole')} "
-        f"({item.label}): {item.note}"
+        f"- {item.partition_id or 'the whole'} ({item.label}): {item.note}"
         for item in verified.differences[:_MOST]
     ]
     return dg.MetadataValue.md("\n".join(lines))

@@ -14,12 +14,14 @@ import penstock
 from dagster_penstock.checks import NAMES
 from dagster_penstock.failing import Trouble
 from dagster_penstock.identity import request_of
+from dagster_penstock.keyed import keyed
 from dagster_penstock.told import Told
 from penstock import (
     CopySpec,
     Event,
     Finished,
     PenstockError,
+    RunStatus,
     Verified,
     narrate,
     report_text,
@@ -32,6 +34,15 @@ Copied = (
     | dg.AssetCheckEvaluation
     | dg.AssetCheckResult
     | dg.Output[Any]
+)
+# What a retry takes of the definition as it is by then; the rest is the run's, and stays.
+_EXECUTION = (
+    "attempts",
+    "on_error",
+    "on_snapshot_lost",
+    "stall_timeout",
+    "grace",
+    "snapshot_warn_after",
 )
 GO_ON = "re-execute the Dagster run from failure; what is committed is left alone"
 
@@ -69,31 +80,43 @@ class Copy(ABC):
         """
 
     def trouble(self, error: PenstockError) -> Trouble:
-        return Trouble(self._asset, error, self._finished, self.keys or None)
+        return Trouble(self._asset, error, self._finished, by_key=bool(self.keys))
 
     @cached_property
     def _request(self) -> str:
         return request_of(self._context)
 
     def _resume(self, run_id: str, *, commits: bool) -> Iterator[Event]:
-        """Copy what the run has not committed yet. That both sides differ is no error here: it is
-        what the check says.
+        """Copy what the run has not committed yet. Its events name partitions by their keys.
+
+        They go to the step's log as a line every few seconds, and a report at the end. Closing this
+        iterator, as Dagster does where it interrupts a step, ends the copy at once. That both sides
+        differ is no error here: it is what the check says.
 
         Parameters:
             commits: say each partition that is committed in the log.
+
+        Raises:
+            PenstockError: something is not copied, or not put in its place.
         """
+        spec = self._spec
         events = penstock.resume(
             run_id,
-            source=self._spec.source,
-            target=self._spec.target,
-            control_schema=self._spec.control_schema,
+            source=spec.source,
+            target=spec.target,
+            control_schema=spec.control_schema,
             degree=self._degree,
+            # Where nobody says what came of it, nothing is compared.
+            verify=spec.verify if self._checked else "none",
+            **{option: getattr(spec, option) for option in _EXECUTION},
         )
         name = self._asset.to_user_string()
         try:
             with closing(events):
                 for event in narrate(
-                    events, lambda line: self._context.log.info(f"{name}: {line}"), commits=commits
+                    (keyed(event, self.keys) for event in events),
+                    lambda line: self._context.log.info(f"{name}: {line}"),
+                    commits=commits,
                 ):
                     if isinstance(event, Verified):
                         self._verified = event
@@ -101,12 +124,27 @@ class Copy(ABC):
                         self._finished = event
                     yield event
         except PenstockError:
-            if self._verified is None or self._verified.ok:
+            if not self._only_differs(run_id):
                 raise
         finally:
             if self._finished is not None:
                 report = report_text(self._finished, GO_ON)
                 self._context.log.info(f"{name}: the run's report\n{report}")
+
+    def _only_differs(self, run_id: str) -> bool:
+        """Whether all of a run is done, and only the comparison of both sides has failed.
+
+        A swap, for instance, is not done then.
+        """
+        if self._verified is None or self._verified.ok:
+            return False
+        status = self._status(run_id)
+        return all(step.id in status.steps_done for step in status.run.plan.load.after)
+
+    def _status(self, run_id: str) -> RunStatus:
+        return penstock.status(
+            run_id, target=self._spec.target, control_schema=self._spec.control_schema
+        )
 
     @property
     def _checked(self) -> bool:

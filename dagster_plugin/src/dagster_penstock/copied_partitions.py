@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 
 import penstock
 from dagster_penstock.checks import partition_results
@@ -22,7 +21,23 @@ from dagster_penstock.metadata import (
 from dagster_penstock.partitions import Ranges, named, partition_id
 from dagster_penstock.report import markdown
 from dagster_penstock.stored_plan import stored_ranges
-from penstock import CommitRecord, Committed, CopySpec, Partition, PartitionPlan, UsageError
+from penstock import (
+    CommitRecord,
+    Committed,
+    CopySpec,
+    HashBucket,
+    KeyIsNull,
+    Partition,
+    PartitionPlan,
+    UsageError,
+)
+
+try:
+    from dagster._core.definitions.source_asset import (
+        SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION as _TELLS_OF_ITSELF,
+    )
+except ImportError:
+    _TELLS_OF_ITSELF = ""  # its name is none of Dagster's promises
 
 _MOST_NAMED = 20
 
@@ -41,6 +56,7 @@ class PartitionedCopy(Copy):
         spec = replace(spec, on_error="continue", on_snapshot_lost="accept")
         super().__init__(context, asset, spec, most)
         self._partitions_def = partitions_def
+        self._without_null = False
 
     def run(self) -> Iterator[Copied]:
         spec = self._spec
@@ -50,8 +66,9 @@ class PartitionedCopy(Copy):
         series = series_of(self._asset, str(spec.target_ref), version)
         partitions = self._partitions(keys, series)
         run_id = run_id_of(self._asset, self._request, keys)
-        for key in keys:
-            if key not in partitions and not self._told.by_run(key, run_id):
+        empty = [key for key in keys if key not in partitions]
+        for key in empty:
+            if not self._told.by_run(key, run_id):
                 yield self._materialization(
                     key, empty_metadata(spec, run_id, self._request), run_id
                 )
@@ -59,6 +76,11 @@ class PartitionedCopy(Copy):
             yield from self._take_over(partitions, series, run_id)
         if partitions:
             yield from self._copy(partitions, series, run_id)
+        if self._checked:
+            compared = [*partitions, *empty]
+            yield from partition_results(
+                self._asset, compared, spec.verify, self._verified, blocking=self._blocking
+            )
         yield from self._outputs()
 
     def _asked(self) -> list[str]:
@@ -67,15 +89,21 @@ class PartitionedCopy(Copy):
             UsageError: the run has no partitions.
         """
         context = self._context
-        if not (context.has_partition_key or context.has_partition_key_range):
-            raise UsageError("expected a run of one or more partitions, found one of none")
-        return list(context.partition_keys)
+        if context.has_partition_key:
+            # `partition_keys` takes the second of two hours of one name for the first.
+            return [context.partition_key]
+        if context.has_partition_key_range:
+            return list(context.partition_keys)
+        raise UsageError("expected a run of one or more partitions, found one of none")
 
     def _partitions(self, keys: list[str], series: str) -> dict[str, Partition]:
         """By key; those of `ranges` that hold nothing are not there."""
         if not isinstance(self._partitions_def, Ranges):
             return named(self._spec, self._partitions_def, keys)
         extents = stored_ranges(self._spec, self._partitions_def, series)
+        self._without_null = not any(
+            isinstance(extent, KeyIsNull | HashBucket) for extent in extents.values()
+        )
         return {key: Partition(partition_id(key), extents[key]) for key in keys if key in extents}
 
     def _copy(
@@ -88,27 +116,29 @@ class PartitionedCopy(Copy):
             series=series if spec.mode == "append" else None,
         )
         plan = status.run.plan
+        if self._without_null and any(c.nullable for c in plan.columns if c.name == spec.key):
+            raise UsageError(
+                f"ranges: {spec.key} may be NULL by now, and no range of the stored plan has such "
+                "rows: expected a key that may not, or another version"
+            )
         # Committed by an earlier try, which may have been killed before it could say so.
-        for record in status.committed:
-            if not self._told.by_run(self.keys[record.partition_id], run_id):
-                yield self._committed(Loaded.of(record), run_id, plan)
-        elsewhere = set()
+        yield from self._untold(status.committed, run_id, plan)
         for event in self._resume(run_id, commits=False):
             if isinstance(event, Committed):
-                if event.already:
-                    elsewhere.add(event.partition_id)
+                if event.already:  # by another process of this run
+                    id_ = partition_id(event.partition_id)
+                    records = [r for r in self._status(run_id).committed if r.partition_id == id_]
+                    yield from self._untold(records, run_id, plan)
                 else:
-                    yield self._committed(Loaded.of(event), run_id, plan)
-        if elsewhere:
-            status = penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
-            for record in status.committed:
-                if record.partition_id in elsewhere:
-                    yield self._committed(Loaded.of(record), run_id, plan)
-        if self._checked and self._verified is not None:
-            compared = {id_: key for id_, key in self.keys.items() if key in partitions}
-            yield from partition_results(
-                self._asset, self._verified, compared, blocking=self._blocking
-            )
+                    yield self._committed(event.partition_id, Loaded.of(event), run_id, plan)
+
+    def _untold(
+        self, records: Iterable[CommitRecord], run_id: str, plan: PartitionPlan
+    ) -> Iterator[Copied]:
+        for record in records:
+            key = self.keys[record.partition_id]
+            if not self._told.by_run(key, run_id):
+                yield self._committed(key, Loaded.of(record), run_id, plan)
 
     def _take_over(
         self, partitions: dict[str, Partition], series: str, run_id: str
@@ -130,19 +160,18 @@ class PartitionedCopy(Copy):
                 again[key] = record
                 continue
             if told is None:
-                plan = penstock.status(
-                    run, target=spec.target, control_schema=spec.control_schema
-                ).run.plan
-                yield self._committed(Loaded.of(record), run, plan)
+                yield self._committed(key, Loaded.of(record), run, self._status(run).run.plan)
             del partitions[key]
         if again:
             raise UsageError(_refusal(spec, again))
 
     def _committed(
-        self, loaded: Loaded, run_id: str, plan: PartitionPlan
+        self, key: str, loaded: Loaded, run_id: str, plan: PartitionPlan
     ) -> dg.AssetMaterialization:
-        metadata = partition_metadata(self._spec, run_id, self._request, plan, loaded)
-        return self._materialization(self.keys[loaded.partition_id], metadata, run_id)
+        metadata = partition_metadata(
+            self._spec, run_id, self._request, plan, partition_id(key), loaded
+        )
+        return self._materialization(key, metadata, run_id)
 
     def _materialization(
         self, key: str, metadata: dict[str, Any], run_id: str
@@ -159,22 +188,23 @@ class PartitionedCopy(Copy):
 
         Without the mark, Dagster would materialize every partition of the run once more here, with
         the same metadata for all. It has the mark for assets that tell of themselves, as these do.
+        A Dagster that has no such mark skips what is downstream, which then needs a run of its own.
         """
         assets_def = self._context.assets_def
-        metadata: dict[str, Any] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+        selected = self._context.op_execution_context.selected_output_names
+        for name, check in assets_def.check_specs_by_output_name.items():
+            if check.asset_key == self._asset and name in selected:
+                yield dg.Output(None, output_name=name)
+        if not _TELLS_OF_ITSELF:
+            return
+        metadata: dict[str, Any] = {_TELLS_OF_ITSELF: True}
         if self._finished is not None:
-            metadata["penstock/report"] = dg.MetadataValue.md(markdown(self._finished, self.keys))
+            metadata["penstock/report"] = dg.MetadataValue.md(markdown(self._finished))
         yield dg.Output(
             None,
             output_name=assets_def.get_output_name_for_asset_key(self._asset),
             metadata=metadata,
         )
-        for name, check in assets_def.check_specs_by_output_name.items():
-            if (
-                check.asset_key == self._asset
-                and name in self._context.op_execution_context.selected_output_names
-            ):
-                yield dg.Output(None, output_name=name)
 
 
 def _ids(keys: list[str]) -> dict[str, str]:

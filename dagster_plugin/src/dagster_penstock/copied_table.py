@@ -13,7 +13,7 @@ from dagster_penstock.copied import Copied, Copy
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import table_metadata
 from dagster_penstock.report import markdown
-from penstock import UsageError
+from penstock import PenstockError, UsageError
 
 
 class WholeCopy(Copy):
@@ -25,16 +25,22 @@ class WholeCopy(Copy):
             series = series_of(self._asset, str(spec.target_ref))
             self._check_not_loaded(series, run_id)
         penstock.create(replace(spec, run_id=run_id), series=series)
-        for _ in self._resume(run_id, commits=True):
-            pass
-        status = penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
+        try:
+            for _ in self._resume(run_id, commits=True):
+                pass
+        except PenstockError:
+            # A difference that kept the old table in its place, for instance.
+            if self._checked and self._verified is not None:
+                yield whole_result(self._asset, spec.verify, self._verified)
+            raise
+        status = self._status(run_id)
         assert self._finished is not None
         metadata = table_metadata(spec, run_id, self._request, status.run.plan, status.committed)
         yield dg.MaterializeResult(
             asset_key=self._asset,
             metadata={
                 **metadata,
-                "penstock/report": dg.MetadataValue.md(markdown(self._finished, self.keys)),
+                "penstock/report": dg.MetadataValue.md(markdown(self._finished)),
             },
             data_version=dg.DataVersion(run_id),
         )

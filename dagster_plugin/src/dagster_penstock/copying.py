@@ -25,6 +25,17 @@ def copy_assets(context: dg.AssetExecutionContext, most: int | None) -> Iterator
     """
     troubles: list[Trouble] = []
     assets_def = context.assets_def
+    alone = [
+        check.to_user_string()
+        for check in context.selected_asset_check_keys
+        if check.asset_key not in context.selected_asset_keys
+    ]
+    if alone:
+        raise dg.Failure(
+            f"{', '.join(alone)}: expected a run of the asset as well, since both sides are "
+            "compared while it is copied; found the check alone",
+            allow_retries=False,
+        )
     for asset, spec in assets_def.specs_by_key.items():
         if asset not in context.selected_asset_keys:
             continue

@@ -72,7 +72,8 @@ def penstock_assets(
             name=name,
             specs=assets,
             check_specs=checks or None,
-            can_subset=len(assets) > 1,
+            # Also where there is one asset: it may be copied without its check.
+            can_subset=len(assets) + len(checks) > 1,
             partitions_def=partitions_def,
             backfill_policy=backfill_policy,
             pool=pool,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import dagster as dg
 
@@ -35,6 +34,10 @@ def define(
     """
     spec = replace(spec, source=reference(spec.source), target=reference(spec.target))
     try:
+        if spec.run_id is not None:
+            raise UsageError(
+                f"run_id: each Dagster run has one of its own; expected none, found {spec.run_id!r}"
+            )
         if partitions_def is not None:
             check_partitions(spec, partitions_def)
     except UsageError as error:
@@ -47,11 +50,12 @@ def define(
             f"asset {asset.key.to_user_string()}: expected the partitions of its copy, found others"
             " in what the translator returns"
         )
-    changed: dict[str, Any] = {"metadata": {**asset.metadata, METADATA_KEY: Definition(spec)}}
-    if partitions_def is not None:
+    return asset.replace_attributes(
+        metadata={**asset.metadata, METADATA_KEY: Definition(spec)},
+        partitions_def=partitions_def,
         # A run copies some partitions and says so of each by itself: there is no output of all.
-        changed |= {"partitions_def": partitions_def, "skippable": True}
-    return asset.replace_attributes(**changed)
+        skippable=asset.skippable or partitions_def is not None,
+    )
 
 
 def definition_of(asset: dg.AssetSpec) -> Definition:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import dagster as dg
@@ -20,14 +20,14 @@ class Trouble:
     asset: dg.AssetKey
     error: PenstockError
     finished: Finished | None = None
-    keys: Mapping[str, str] | None = None
-    """Partition keys by the core's ids; None of a whole table."""
+    by_key: bool = False
+    """Whether the partitions are those of the asset; else they are parts of a whole table."""
 
     @property
     def failed_keys(self) -> list[str]:
-        if self.keys is None or self.finished is None:
+        if not self.by_key or self.finished is None:
             return []
-        return [self.keys[failure.partition_id] for failure in self.finished.failures]
+        return [failure.partition_id for failure in self.finished.failures]
 
     @property
     def text(self) -> str:
@@ -59,11 +59,11 @@ def failure_of(troubles: Sequence[Trouble]) -> dg.Failure:
 
 
 def _rows(trouble: Trouble) -> list[str]:
-    if trouble.finished is None or trouble.keys is None:
+    if trouble.finished is None:
         return []
-    asset, keys = cell(trouble.asset.to_user_string()), trouble.keys
+    asset = cell(trouble.asset.to_user_string())
     return [
-        f"| {asset} | {cell(keys[item.partition_id])} | {item.attempts} "
+        f"| {asset} | {cell(item.partition_id)} | {item.attempts} "
         f"| {cell(str(item.error.get('message', '')))} |"
         for item in trouble.finished.failures[:_MOST]
     ]

@@ -19,7 +19,6 @@ DATA_VERSION = "dagster/data_version"
 class Loaded:
     """A partition that is committed."""
 
-    partition_id: str
     attempt: int
     rows: int
     bytes: int
@@ -28,11 +27,16 @@ class Loaded:
     @classmethod
     def of(cls, found: CommitRecord | Committed) -> Loaded:
         seconds = found.seconds if isinstance(found, Committed) else _seconds(found)
-        return cls(found.partition_id, found.attempt, found.rows, found.bytes, seconds)
+        return cls(found.attempt, found.rows, found.bytes, seconds)
 
 
 def partition_metadata(
-    spec: CopySpec, run_id: str, request: str, plan: PartitionPlan, loaded: Loaded
+    spec: CopySpec,
+    run_id: str,
+    request: str,
+    plan: PartitionPlan,
+    partition_id: str,
+    loaded: Loaded,
 ) -> dict[str, Any]:
     """Of one partition.
 
@@ -43,7 +47,7 @@ def partition_metadata(
         "dagster/partition_row_count": loaded.rows,
         **_amounts(loaded.rows, loaded.bytes, loaded.seconds),
         "penstock/attempts": loaded.attempt,
-        "penstock/bounds": str(plan.partition(loaded.partition_id).extent),
+        "penstock/bounds": str(plan.partition(partition_id).extent),
         **_common(spec, run_id, request),
         "dagster/column_schema": _schema(plan),
     }

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 import dagster as dg
 
@@ -15,8 +16,10 @@ from penstock import Bound, CopySpec, Key, KeyRange, KeyValues, Partition, Usage
 MODES = ("replace", "append", "upsert")
 # Of the core: what fits into the name of a session.
 _ID_LENGTH = 10
+_MINUTE = timedelta(minutes=1)
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{_ID_LENGTH}}}")
 MOST_RANGES = 1000
+FIRST = "1"
 # Options that say how the core cuts a table.
 _CUTS = ("partitions", "rows_per_partition", "bytes_per_partition", "interval", "values_query")
 
@@ -28,13 +31,13 @@ class Ranges(dg.StaticPartitionsDefinition):
     keys as long as `version` is the same.
     """
 
-    def __init__(self, count: int, version: str = "1") -> None:
+    def __init__(self, count: int, version: str = FIRST) -> None:
         self.count = count
         self.version = version
         super().__init__([f"{number:03}" for number in range(count)])
 
 
-def ranges(count: int, version: str = "1") -> Ranges:
+def ranges(count: int, version: str = FIRST) -> Ranges:
     """Asset partitions that are ranges of `CopySpec.key`.
 
     Where the key may be NULL, the last one holds those rows. Where the source knows too few values
@@ -43,7 +46,7 @@ def ranges(count: int, version: str = "1") -> Ranges:
     Parameters:
         count: how many, 2 to 1,000.
         version: names the stored plan. Another one makes a new plan, after which every partition
-            has to be copied again.
+            has to be copied again; not with mode append, which would double the rows.
 
     Raises:
         DagsterInvalidDefinitionError: a count or a version that cannot be.
@@ -81,6 +84,12 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
             f"mode: expected {', '.join(MODES)}, which leave other partitions of the asset alone; "
             f"found {spec.mode}"
         )
+    replanned = isinstance(partitions_def, Ranges) and partitions_def.version != FIRST
+    if replanned and spec.mode == "append":
+        raise UsageError(
+            "ranges: version: mode append cannot take back what an older plan has loaded, so a new "
+            f"one would double the rows; expected {FIRST!r}, found another"
+        )
     if spec.strategy not in strategies:
         raise UsageError(
             f"strategy: expected {', '.join(strategies)} with {type(partitions_def).__name__}; "
@@ -109,13 +118,34 @@ def named(
         found = {}
         for name in keys:
             window = partitions_def.time_window_for_partition_key(name)
-            # With its offset from UTC. A column without a zone holds the zone's own time of day.
-            lower, upper = Bound("", window.start.isoformat()), Bound("", window.end.isoformat())
+            lower, upper = Bound("", written(window.start)), Bound("", written(window.end))
             found[name] = Partition(partition_id(name), KeyRange(key, lower, upper))
         return found
     return {
         name: Partition(partition_id(name), KeyValues(key, (Bound("", name),))) for name in keys
     }
+
+
+def written(moment: datetime) -> str:
+    """The start or the end of a window, as the source reads it: a column with a zone takes the
+    moment, one without takes the time of day.
+
+    When clocks are put back, times of day come twice. Rows of a column without a zone cannot be
+    told apart there: they belong to the later windows, which begin when all of them are written,
+    and the earlier ones are empty. So windows stay apart, and leave nothing out.
+    """
+    utc = moment.astimezone(UTC)
+    local = moment.replace(tzinfo=None)
+    zone = moment.tzinfo
+    if moment.fold == 0:
+        while _comes_twice(local, zone) and _comes_twice(local - _MINUTE, zone):
+            local -= _MINUTE
+    return local.replace(tzinfo=timezone(local - utc.replace(tzinfo=None))).isoformat()
+
+
+def _comes_twice(local: datetime, zone: tzinfo | None) -> bool:
+    first, second = (local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    return first is not None and second is not None and first > second
 
 
 def partition_id(name: str) -> str:

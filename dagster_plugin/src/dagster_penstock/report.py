@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from penstock import Finished
 
 
-def markdown(finished: Finished, keys: Mapping[str, str]) -> str:
-    """What an execution did, and its slowest partitions.
-
-    Parameters:
-        keys: partition keys by the core's ids; without one, the id is shown.
-    """
+def markdown(finished: Finished) -> str:
+    """What an execution did, and its slowest partitions."""
     seconds = max(finished.seconds, 0.001)
     lines = [
         f"**{finished.status}**: {finished.committed:,} of {finished.partitions:,} partitions "
@@ -27,12 +21,11 @@ def markdown(finished: Finished, keys: Mapping[str, str]) -> str:
             "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
         ]
     for timing in finished.timings:
-        name = keys.get(timing.partition_id, timing.partition_id)
         took = max(timing.seconds, 0.001)
         lines.append(
-            f"| {cell(name)} ({cell(timing.label)}) | {timing.rows:,} | {timing.bytes / 1e6:,.1f} "
-            f"| {timing.seconds:,.2f} | {timing.rows / took:,.0f} | {timing.wait_source:,.2f} s "
-            f"| {timing.wait_target:,.2f} s |"
+            f"| {cell(timing.partition_id)} ({cell(timing.label)}) | {timing.rows:,} "
+            f"| {timing.bytes / 1e6:,.1f} | {timing.seconds:,.2f} | {timing.rows / took:,.0f} "
+            f"| {timing.wait_source:,.2f} s | {timing.wait_target:,.2f} s |"
         )
     return "\n".join(lines)
 

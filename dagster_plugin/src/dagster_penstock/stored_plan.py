@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import penstock
@@ -19,12 +20,17 @@ def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Exte
     """
     stored = _stored(spec, ranges, series)
     plan = stored.run.plan
-    key, count = stored.run.spec["key"], _count(stored)
-    if (key, count) != (spec.key, ranges.count):
+    key, strategy, count = stored.run.spec["key"], stored.run.spec["strategy"], _count(stored)
+    if (key, strategy, count) != (spec.key, _strategy(spec), ranges.count):
         raise UsageError(
             f"ranges: the plan that is stored as version {ranges.version!r} has {count} ranges of "
-            f"{key}; found {ranges.count} of {spec.key}: expected another version, and then every "
-            "partition copied again"
+            f"{key} by strategy {strategy}; found {ranges.count} of {spec.key} by "
+            f"{_strategy(spec)}: expected "
+            + (
+                "those, since mode append cannot load rows anew"
+                if spec.mode == "append"
+                else "another version, and then every partition copied again"
+            )
         )
     names = ranges.get_partition_keys()
     extents = [partition.extent for partition in plan.partitions]
@@ -36,16 +42,23 @@ def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Exte
 
 
 def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
-    strategy = "range" if spec.strategy == "auto" else spec.strategy
     run_id = plan_id_of(series)
+    # It is not there yet, or else what is wrong is found below, too.
+    with suppress(UsageError):
+        return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
+    strategy = _strategy(spec)
     wanted = replace(spec, strategy=strategy, partitions=ranges.count, run_id=run_id, verify="none")
     if strategy != "hash" and _with_null(penstock.plan(replace(wanted, strategy="range"))):
         wanted = replace(wanted, partitions=ranges.count - 1)
     try:
         return penstock.create(wanted)
     except SpecMismatch:
-        # Its bounds hold whatever columns, for instance, are copied by now.
+        # Another run has made it at this moment, of a source that was another one yet.
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
+
+
+def _strategy(spec: CopySpec) -> str:
+    return "range" if spec.strategy == "auto" else spec.strategy
 
 
 def _count(stored: RunStatus) -> int:

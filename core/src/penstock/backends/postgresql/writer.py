@@ -81,7 +81,11 @@ class PostgresWriter:
                     table=quoted(self._spec.target_table),
                     condition=condition(self._spec.where, partition.extent),
                 )
-                compute(connection, delete, "target", wait)
+                # Of two runs that replace the same rows at once, the second deletes what the first
+                # has loaded, which it sees only when the first has ended.
+                lock = statement("lock_replaced").format(rows=delete.as_string(connection))
+                for query in (lock, delete):
+                    compute(connection, query, "target", wait)
             copied_into = quoted(self._spec.target_table)
             if self._spec.mode == "upsert":
                 with wait.answering("target"):

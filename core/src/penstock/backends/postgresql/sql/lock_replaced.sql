@@ -1,0 +1,2 @@
+-- Wait for another run that replaces the same rows, until it ends.
+SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('penstock: ' || {rows}, 0))

@@ -1,0 +1,61 @@
+"""Mode append: a partition is loaded once, whoever asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dagster_penstock import ranges
+
+from .warehouse import TABLE, copying, days
+
+if TYPE_CHECKING:
+    from .warehouse import Warehouse
+
+
+def test_what_is_loaded_is_refused_and_what_is_missing_is_not(warehouse: Warehouse) -> None:
+    orders = copying([warehouse.spec(mode="append", key="day")], partitions_def=days())
+    assert warehouse.run(orders, keys=("2024-01-02", "2024-01-03")).ok
+    again = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
+    assert again.told() == []
+    assert again.failure.description.startswith(
+        "dw/t: mode append: dw.t has these partitions already: 2024-01-02 (100 rows at "
+    )
+    assert ", 2024-01-03 (100 rows at " in again.failure.description
+    assert "expected partitions that are missing, or mode replace" in again.failure.description
+    assert warehouse.count() == 200
+    assert warehouse.run(orders, key="2024-01-04").ok
+    assert warehouse.count() == 300
+
+
+def test_what_nobody_was_told_of_is_taken_over(warehouse: Warehouse) -> None:
+    warehouse.target.execute("ALTER TABLE dw.t ADD CONSTRAINT no CHECK (id <> 250)")
+    orders = copying([warehouse.spec(mode="append", key="day")], partitions_def=days())
+    first = warehouse.run(orders, keys=("2024-01-02", "2024-01-03"))
+    assert first.told() == ["2024-01-02"]
+    warehouse.instance.wipe_assets([TABLE])
+    warehouse.target.execute("ALTER TABLE dw.t DROP CONSTRAINT no")
+    second = warehouse.run(orders, keys=("2024-01-02", "2024-01-04"))
+    assert second.rows() == {"2024-01-02": 100, "2024-01-03": 100, "2024-01-04": 100}
+    assert warehouse.count() == 300
+    taken, own = second.metadata("2024-01-02"), second.metadata("2024-01-03")
+    assert taken["penstock/run_id"] == first.metadata("2024-01-02")["penstock/run_id"]
+    assert own["penstock/run_id"] != taken["penstock/run_id"]
+    # What is left of the first run is loaded already.
+    third = warehouse.run(orders, keys=("2024-01-02", "2024-01-03"), after=first)
+    assert not third.ok
+    assert warehouse.count() == 300
+    assert warehouse.run(orders, keys=("2024-01-02", "2024-01-04"), after=second).told() == []
+
+
+def test_ranges_are_loaded_once(warehouse: Warehouse) -> None:
+    orders = copying([warehouse.spec(mode="append", key="id")], partitions_def=ranges(4))
+    assert warehouse.run(orders, keys=("000", "001")).ok
+    assert "dw.t has these partitions already: 001 " in (
+        warehouse.run(orders, keys=("001", "002")).failure.description
+    )
+    assert warehouse.run(orders, keys=("002", "003")).ok
+    warehouse.check_same()
+    more = copying([warehouse.spec(mode="append", key="id")], partitions_def=ranges(8))
+    refused = warehouse.run(more, keys=("004", "007"))
+    assert "since mode append cannot load rows anew" in refused.failure.description
+    warehouse.check_same()

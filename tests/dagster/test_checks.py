@@ -1,0 +1,134 @@
+"""Source against target, as an asset check of each partition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+
+from .warehouse import TABLE, copying, days
+
+if TYPE_CHECKING:
+    from .warehouse import Run, Warehouse
+
+# Of a parameter of `dg.asset`, that the assets downstream are given.
+pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
+THREE = ("2024-01-02", "2024-01-04")
+
+
+def spoil(warehouse: Warehouse, body: str) -> None:
+    """Have the target change row 250, of 2024-01-03, while it is loaded."""
+    warehouse.target.execute(
+        "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN {body} RETURN NULL; END $$".encode()
+    )
+    warehouse.target.execute(
+        "CREATE TRIGGER spoil AFTER INSERT ON dw.t FOR EACH ROW WHEN (NEW.id = 250)"
+        " EXECUTE FUNCTION spoil()"
+    )
+
+
+def mend(warehouse: Warehouse) -> None:
+    warehouse.target.execute("DROP FUNCTION spoil() CASCADE")
+
+
+def passed(run: Run) -> dict[str | None, bool]:
+    return {each.partition: each.passed for each in run.evaluations}
+
+
+@pytest.mark.parametrize(
+    ("mode", "verify", "body", "name"),
+    [
+        ("replace", "counts", "DELETE FROM dw.t WHERE id = 250;", "same_row_count"),
+        ("replace", "checksums", "UPDATE dw.t SET region = 'x' WHERE id = 250;", "same_rows"),
+        ("append", "counts", "DELETE FROM dw.t WHERE id = 250;", "same_row_count"),
+        ("upsert", "checksums", "UPDATE dw.t SET region = 'x' WHERE id = 250;", "same_rows"),
+    ],
+)
+def test_a_partition_that_differs(
+    warehouse: Warehouse, mode: str, verify: str, body: str, name: str
+) -> None:
+    spoil(warehouse, body)
+    orders = copying([warehouse.spec(key="day", mode=mode, verify=verify)], partitions_def=days())
+    ran: list[str] = []
+    run = warehouse.run(orders, downstream(orders, ran), keys=THREE)
+    assert run.ok
+    assert ran == ["downstream"]
+    assert run.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
+    assert passed(run) == {"2024-01-02": True, "2024-01-03": False, "2024-01-04": True}
+    wrong = next(each for each in run.evaluations if not each.passed)
+    assert wrong.asset_check_key == dg.AssetCheckKey(TABLE, name)
+    assert wrong.severity == dg.AssetCheckSeverity.ERROR
+    metadata = {key: value.value for key, value in wrong.metadata.items()}
+    assert metadata["penstock/compared"] == verify
+    assert metadata["penstock/difference"]
+    assert metadata["penstock/rows_in_source"] == 100
+    if verify == "counts":
+        assert metadata["penstock/rows_in_target"] == 99
+
+
+def downstream(orders: Any, ran: list[str]) -> dg.AssetsDefinition:
+    @dg.asset(deps=[orders], partitions_def=days(), backfill_policy=dg.BackfillPolicy.single_run())
+    def downstream() -> None:
+        ran.append("downstream")
+
+    return downstream
+
+
+def test_a_blocking_one_that_fails(warehouse: Warehouse) -> None:
+    spoil(warehouse, "UPDATE dw.t SET region = 'x' WHERE id = 250;")
+    orders = copying(
+        [warehouse.spec(key="day", verify="checksums")], partitions_def=days(), blocking=True
+    )
+    ran: list[str] = []
+    first = warehouse.run(orders, downstream(orders, ran), keys=THREE)
+    assert not first.ok
+    assert ran == []
+    assert first.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
+    assert passed(first) == {"2024-01-02": True, "2024-01-03": False, "2024-01-04": True}
+    # Gone on with, both sides are compared again, and nothing is copied.
+    again = warehouse.run(orders, downstream(orders, ran), keys=THREE, after=first)
+    assert not again.ok
+    assert again.told() == ran == []
+    mend(warehouse)
+    new = warehouse.run(orders, downstream(orders, ran), keys=THREE)
+    assert new.ok
+    assert set(passed(new).values()) == {True}
+    assert ran == ["downstream"]
+    # Compared once, it is so for every retry.
+    assert set(passed(warehouse.run(orders, keys=THREE, after=new)).values()) == {True}
+
+
+def test_without_its_check_nothing_is_compared(warehouse: Warehouse) -> None:
+    spoil(warehouse, "UPDATE dw.t SET region = 'x' WHERE id = 250;")
+    orders = copying([warehouse.spec(key="day", verify="checksums")], partitions_def=days())
+    only = dg.AssetSelection.assets(TABLE).without_checks()
+    run = warehouse.run(orders, keys=THREE, selection=only)
+    assert run.ok
+    assert run.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
+    assert run.evaluations == []
+    assert "verified" not in run.log
+
+
+def test_a_check_alone_says_what_it_needs(warehouse: Warehouse) -> None:
+    orders = copying([warehouse.spec(key="day", verify="counts")], partitions_def=days())
+    check = dg.AssetSelection.checks(dg.AssetCheckKey(TABLE, "same_row_count"))
+    run = warehouse.run(orders, keys=THREE, selection=check)
+    assert run.failure.description == (
+        "dw/t:same_row_count: expected a run of the asset as well, since both sides are compared "
+        "while it is copied; found the check alone"
+    )
+
+
+def test_a_whole_table_that_differs(warehouse: Warehouse) -> None:
+    spoil(warehouse, "UPDATE dw.t SET region = 'x' WHERE id = 250;")
+    spec = warehouse.spec(mode="truncate", verify="checksums", partitions=2)
+    run = warehouse.run(copying([spec]))
+    assert run.ok
+    assert len(run.told()) == 1
+    (evaluation,) = run.evaluations
+    assert not evaluation.passed
+    assert evaluation.metadata["penstock/compared"].value == "2 partitions by checksums"
+    assert str(evaluation.metadata["penstock/differences"].value).startswith("- p000")
+    assert not warehouse.run(copying([spec], blocking=True)).ok

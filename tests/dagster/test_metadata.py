@@ -1,0 +1,74 @@
+"""What a materialization tells, against the rows that are there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import dagster as dg
+import pytest
+
+from .warehouse import copying, days
+
+if TYPE_CHECKING:
+    from .warehouse import Warehouse
+
+
+def recorded(warehouse: Warehouse) -> tuple[Any, ...]:
+    row = warehouse.target.execute(
+        "SELECT run_id, rows, bytes, extract(epoch FROM committed_at - started_at)::float"
+        " FROM penstock.commit_record"
+    ).fetchone()
+    assert row is not None
+    return row
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_every_key_and_its_value(
+    warehouse: Warehouse, target_url: str, *, partitioned: bool
+) -> None:
+    """Of columns that have other names and types in the target."""
+    warehouse.target.execute("DROP TABLE dw.t")
+    warehouse.target.execute("CREATE TABLE dw.t (number bigint NOT NULL, at timestamp, place text)")
+    options: dict[str, Any] = {"map": "position", "columns": ("id", "day", "region")}
+    if partitioned:
+        options |= {"key": "day", "mode": "append"}
+        assets = copying([warehouse.spec(**options)], partitions_def=days())
+        run = warehouse.run(assets, key="2024-01-03")
+        metadata = run.metadata("2024-01-03")
+    else:
+        assets = copying([warehouse.spec(mode="truncate", partitions=1, **options)])
+        run = warehouse.run(assets)
+        metadata = run.metadata()
+        assert metadata.pop("penstock/report").startswith("**done**")
+    core_run, rows, size, seconds = recorded(warehouse)
+    assert rows == warehouse.count() == (100 if partitioned else 1000)
+    took = metadata.pop("penstock/seconds")
+    assert 0 <= took <= seconds + 1
+    for name, amount in (("rows", rows), ("bytes", size)):
+        rate = metadata.pop(f"penstock/{name}_per_second")
+        assert rate == pytest.approx(amount / max(took, 0.001), rel=0.1)
+    url = urlsplit(target_url)
+    schema = metadata.pop("dagster/column_schema")
+    assert metadata == {
+        **(
+            {"dagster/partition_row_count": 100, "penstock/bounds": "day [2024-01-03, 2024-01-04)"}
+            if partitioned
+            else {"dagster/row_count": 1000, "penstock/partitions": 1}
+        ),
+        "penstock/bytes": size,
+        "penstock/attempts": 1,
+        "penstock/run_id": core_run,
+        "penstock/request": run.run_id,
+        "penstock/source_table": "public.t",
+        "penstock/target_table": "dw.t",
+        "dagster/table_name": "dw.t",
+        "dagster/uri": f"postgres://{url.hostname}:{url.port}/{url.path[1:]}/dw/t",
+    }
+    columns = [(c.name, c.type, c.constraints.nullable) for c in schema.columns]
+    assert columns == [
+        ("number", "bigint", False),
+        ("at", "timestamp without time zone", True),
+        ("place", "text", True),
+    ]
+    assert isinstance(schema, dg.TableSchema)

@@ -1,0 +1,150 @@
+"""`ranges`: buckets whose bounds are those of a plan that is made once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import penstock
+from dagster_penstock import ranges
+from dagster_penstock.identity import plan_id_of, series_of
+from dagster_penstock.stored_plan import stored_ranges
+from penstock import Extent
+
+from .warehouse import TABLE, copying
+
+if TYPE_CHECKING:
+    from .warehouse import Run, Warehouse
+
+ALL = ("000", "003")
+
+
+def bounds(run: Run) -> dict[str | None, Any]:
+    return {
+        each.partition: each.metadata["penstock/bounds"].value for each in run.materializations()
+    }
+
+
+def test_bounds_stay_while_data_changes(warehouse: Warehouse) -> None:
+    orders = copying([warehouse.spec(key="id")], partitions_def=ranges(4))
+    first = warehouse.run(orders, keys=ALL)
+    assert first.rows() == dict.fromkeys(["000", "001", "002", "003"], 250)
+    assert bounds(first) == {
+        "000": "id < 250",
+        "001": "id [250, 500)",
+        "002": "id [500, 750)",
+        "003": "id >= 750",
+    }
+    warehouse.source.execute("DELETE FROM public.t WHERE id < 200")
+    warehouse.source.execute("INSERT INTO public.t SELECT n FROM generate_series(-9, -1) AS n")
+    warehouse.source.execute("INSERT INTO public.t SELECT n FROM generate_series(5000, 5999) AS n")
+    warehouse.source.execute("ANALYZE public.t")
+    # Other columns, and another condition, are no other plan.
+    later = copying([warehouse.spec(key="id", degree=1)], partitions_def=ranges(4))
+    second = warehouse.run(later, keys=("002", "003"))
+    assert second.rows() == {"002": 250, "003": 1250}
+    assert warehouse.run(later, key="000").rows() == {"000": 59}
+    warehouse.check_same()
+
+
+def test_another_version_is_another_plan(warehouse: Warehouse) -> None:
+    def made(count: int = 4, version: str = "1", **options: Any) -> Any:
+        options = {"key": "id", **options}
+        return copying([warehouse.spec(**options)], partitions_def=ranges(count, version))
+
+    warehouse.run(made(), keys=ALL)
+    warehouse.source.execute("UPDATE public.t SET id = id + 10000")
+    warehouse.source.execute("ANALYZE public.t")
+    for other, found in (
+        (made(count=5), "found 5 of id by range"),
+        (made(key="day"), "found 4 of day by range"),
+        (made(strategy="ntile"), "found 4 of id by ntile"),
+    ):
+        run = warehouse.run(other, key="000")
+        assert not run.told()
+        assert run.failure.description == (
+            "dw/t: ranges: the plan that is stored as version '1' has 4 ranges of id by strategy "
+            f"range; {found}: expected another version, and then every partition copied again"
+        )
+    new = warehouse.run(made(version="2"), keys=ALL)
+    assert all(200 < rows < 300 for rows in new.rows().values())
+    assert bounds(new)["000"].startswith("id < 102")
+    warehouse.check_same()
+
+
+@pytest.mark.parametrize("strategy", ["auto", "ntile", "hash"])
+def test_every_row_is_in_one_of_them(empty: Warehouse, strategy: str) -> None:
+    """Also those whose key is NULL."""
+    empty.source.execute("CREATE TABLE public.t (id int, k text)")
+    empty.target.execute("CREATE TABLE dw.t (id int, k text)")
+    empty.source.execute(
+        "INSERT INTO public.t SELECT n, CASE WHEN n % 10 > 0 THEN md5(n::text) END"
+        " FROM generate_series(0, 999) AS n"
+    )
+    empty.source.execute("ANALYZE public.t")
+    spec = empty.spec(key="k", strategy=strategy, verify="checksums")
+    run = empty.run(copying([spec], partitions_def=ranges(4)), keys=ALL)
+    assert run.ok
+    assert run.told() == ["000", "001", "002", "003"]
+    assert sum(run.rows().values()) == 1000
+    if strategy != "hash":
+        assert run.rows()["003"] == 100
+        assert bounds(run)["003"] == "k is null"
+    assert [each.passed for each in run.evaluations] == [True] * 4
+    empty.check_same()
+    empty.source.execute("UPDATE public.t SET id = id + 1")
+    for key in ("003", "002", "001", "000"):
+        assert empty.run(copying([spec], partitions_def=ranges(4)), key=key).ok
+    empty.check_same()
+
+
+def test_too_few_values(warehouse: Warehouse) -> None:
+    warehouse.source.execute("UPDATE public.t SET day = '2024-01-01'")
+    warehouse.source.execute("UPDATE public.t SET day = '2024-01-02' WHERE id < 500")
+    warehouse.source.execute("ALTER TABLE public.t ALTER day SET NOT NULL")
+    warehouse.source.execute("ANALYZE public.t")
+    orders = copying([warehouse.spec(key="day", verify="counts")], partitions_def=ranges(4))
+    run = warehouse.run(orders, keys=ALL)
+    assert run.ok
+    assert run.told() == ["000", "001", "002", "003"]
+    assert run.rows()["003"] == run.rows()["002"] == 0
+    assert sum(run.rows().values()) == 1000
+    assert bounds(run)["003"] == "nothing: the source knows too few values for so many ranges"
+    assert [each.passed for each in run.evaluations] == [True] * 4
+    warehouse.check_same()
+    alone = warehouse.run(orders, key="003")
+    assert alone.ok
+    assert alone.rows() == {"003": 0}
+    assert warehouse.run(orders, key="003", after=alone).told() == []
+
+
+def test_two_make_the_plan_at_once(warehouse: Warehouse) -> None:
+    spec, series = warehouse.spec(key="id"), series_of(TABLE, "dw.t", "1")
+    spec = replace(spec, source="env:PG_SRC", target="env:PG_DST")
+    barrier = threading.Barrier(2)
+
+    def made(_: int) -> dict[str, Extent]:
+        barrier.wait(60)
+        return stored_ranges(spec, ranges(4), series)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(made, range(2))
+    assert first == second
+    assert [str(extent) for extent in first.values()][:2] == ["id < 250", "id [250, 500)"]
+    stored = penstock.status(plan_id_of(series), target="env:PG_DST")
+    assert [partition.extent for partition in stored.run.plan.partitions] == [*first.values()]
+
+
+def test_a_key_that_may_be_null_since(warehouse: Warehouse) -> None:
+    """Its rows would be in none of the ranges."""
+    orders = copying([warehouse.spec(key="id")], partitions_def=ranges(4))
+    warehouse.run(orders, keys=ALL)
+    warehouse.source.execute("ALTER TABLE public.t DROP CONSTRAINT t_pkey")
+    warehouse.source.execute("ALTER TABLE public.t ALTER id DROP NOT NULL")
+    run = warehouse.run(orders, keys=ALL)
+    assert run.told() == []
+    assert "id may be NULL by now" in run.failure.description

@@ -1,0 +1,199 @@
+"""What can be an asset, what cannot, and what a translator may say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+import pytest
+
+from dagster_penstock import (
+    CopiedTable,
+    CopySpec,
+    PenstockTranslator,
+    penstock_assets,
+    ranges,
+)
+from dagster_penstock.partitions import written
+
+DAYS = dg.DailyPartitionsDefinition("2024-01-01")
+SECRET = "hunter2"
+
+
+def spec(**options: Any) -> CopySpec:
+    given = {
+        "source": dg.EnvVar("PG_SRC"),
+        "target": dg.EnvVar("PG_DST"),
+        "table": "public.orders",
+        "target_table": "dw.orders",
+        "mode": "replace",
+        "key": "day",
+    }
+    return CopySpec(**{**given, **options})
+
+
+def made(
+    *specs: CopySpec, partitions_def: dg.PartitionsDefinition | None = DAYS, **options: Any
+) -> dg.AssetsDefinition:
+    @penstock_assets(specs=specs or [spec()], partitions_def=partitions_def, **options)
+    def orders() -> Iterator[Any]:
+        yield from ()
+
+    return orders
+
+
+@pytest.mark.parametrize(
+    ("options", "partitions_def", "expected"),
+    [
+        ({"key": None, "mode": "append"}, DAYS, "key: expected the column"),
+        ({"mode": "truncate"}, DAYS, "mode: expected replace, append, upsert"),
+        ({"mode": "swap"}, ranges(4), "found swap"),
+        ({"strategy": "hash"}, DAYS, "strategy: expected auto, time with"),
+        ({"strategy": "values"}, ranges(4), "strategy: expected auto, range, ntile, hash with"),
+        (
+            {"strategy": "time"},
+            dg.StaticPartitionsDefinition(["a"]),
+            "strategy: expected auto, values with",
+        ),
+        ({"partitions": 8}, DAYS, "partitions: expected none, since the copy is cut"),
+        (
+            {"rows_per_partition": 8},
+            ranges(4),
+            "rows_per_partition: expected none, since the copy is cut",
+        ),
+        ({"interval": "1 day"}, DAYS, "interval: expected none, since the copy is cut"),
+        ({"run_id": "mine"}, None, "run_id: each Dagster run has one of its own"),
+        ({"on_snapshot_lost": "restart"}, DAYS, "on_snapshot_lost: restart copies every"),
+        ({"mode": "append"}, ranges(4, "2"), "ranges: version: mode append cannot take back"),
+        (
+            {},
+            dg.MultiPartitionsDefinition({"a": DAYS, "b": dg.StaticPartitionsDefinition(["x"])}),
+            "found MultiPartitionsDefinition",
+        ),
+    ],
+)
+def test_what_cannot_be(
+    options: dict[str, Any], partitions_def: dg.PartitionsDefinition | None, expected: str
+) -> None:
+    with pytest.raises(dg.DagsterInvalidDefinitionError) as raised:
+        made(spec(**options), partitions_def=partitions_def)
+    assert "copy of public.orders to dw.orders: " in str(raised.value)
+    assert expected in str(raised.value)
+
+
+def test_no_table_and_one_twice() -> None:
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="expected specs, found none"):
+        penstock_assets(specs=[])
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match=r"dw.*orders"):
+        made(spec(), spec(where="id > 5"))
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 1001])
+def test_how_many_ranges_there_can_be(count: int) -> None:
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="count from 2 to 1,000"):
+        ranges(count)
+
+
+def test_ranges_are_named_and_versioned() -> None:
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="expected a version"):
+        ranges(4, " ")
+    assert ranges(1000).get_partition_keys()[-1] == "999"
+    assert ranges(3).get_partition_keys() == ["000", "001", "002"]
+
+
+ATTRIBUTES: tuple[str, ...] = dg.AssetSpec._fields  # type: ignore[attr-defined]
+# A value of each attribute of an asset that is not the default.
+OTHERS: dict[str, Any] = {
+    "key": dg.AssetKey(["a", "b"]),
+    "deps": [dg.AssetDep("raw")],
+    "description": "mine",
+    "metadata": {"mine": 1},
+    "group_name": "g",
+    "skippable": True,
+    "code_version": "7",
+    "automation_condition": dg.AutomationCondition.eager(),
+    "owners": ["team:data"],
+    "tags": {"tier": "gold"},
+    "kinds": {"postgres"},
+    "is_virtual": True,
+    "freshness_policy": dg.FreshnessPolicy.time_window(fail_window=timedelta(days=1)),
+}
+# How it is partitioned is said to the decorator; the other one is not there for users any more.
+NOT_ITS_OWN = {"partitions_def", "legacy_freshness_policy", "auto_observe_interval_minutes"}
+
+
+def test_each_attribute_is_tried() -> None:
+    assert {*ATTRIBUTES} - NOT_ITS_OWN <= OTHERS.keys()
+
+
+@pytest.mark.filterwarnings("ignore::dagster.PreviewWarning", "ignore::dagster.BetaWarning")
+@pytest.mark.parametrize("name", sorted(OTHERS))
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_a_translator_says_each_attribute(name: str, *, partitioned: bool) -> None:
+    if name not in ATTRIBUTES and name != "kinds":
+        pytest.skip(f"this Dagster has no {name}")
+
+    class Mine(PenstockTranslator):
+        def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
+            if name == "is_virtual":
+                return super().get_asset_spec(table)._replace(is_virtual=True)
+            return super().get_asset_spec(table).replace_attributes(**{name: OTHERS[name]})
+
+    partitions_def = DAYS if partitioned else None
+    assets = made(translator=Mine(), partitions_def=partitions_def)
+    (asset,) = assets.specs
+    assert assets.partitions_def == asset.partitions_def == partitions_def
+    found = getattr(asset, name)
+    if name == "metadata":
+        assert found["mine"] == 1
+    elif name == "tags":
+        assert found["tier"] == "gold"
+    else:
+        assert found == OTHERS[name]
+
+
+def test_an_asset_by_default() -> None:
+    (asset,) = made(group_name="warehouse").specs
+    assert asset.key == dg.AssetKey(["dw", "orders"])
+    assert asset.group_name == "warehouse"
+    assert asset.description == "public.orders, copied to dw.orders in mode replace by day."
+    assert asset.kinds == {"penstock"}
+    assert asset.metadata["dagster/table_name"] == "dw.orders"
+    assert made().backfill_policy == dg.BackfillPolicy.single_run()
+
+
+def test_a_password_is_in_no_repr() -> None:
+    url = f"postgresql://me:{SECRET}@db.example/shop"
+    assets = made(spec(source=url, target=url, verify="counts"))
+    definitions = dg.Definitions(assets=[assets])
+    shown = [
+        repr(assets),
+        repr(assets.specs),
+        str([dict(asset.metadata) for asset in assets.specs]),
+        repr(definitions),
+        repr(list(assets.check_specs)),
+    ]
+    assert [text for text in shown if SECRET in text] == []
+
+
+def test_a_window_as_the_source_reads_it() -> None:
+    york = ZoneInfo("America/New_York")
+
+    def at(month: int, day: int, hour: int, minute: int = 0, fold: int = 0) -> str:
+        moment = datetime(2024, month, day, hour, minute, fold=fold, tzinfo=york)
+        text = written(moment)
+        assert datetime.fromisoformat(text).astimezone(UTC) == moment.astimezone(UTC)
+        return text
+
+    assert at(1, 5, 0) == "2024-01-05T00:00:00-05:00"
+    assert at(3, 10, 3) == "2024-03-10T03:00:00-04:00"
+    assert at(11, 3, 0, 59) == "2024-11-03T00:59:00-04:00"
+    assert at(11, 3, 1) == "2024-11-03T01:00:00-04:00"
+    # The same moment, at the time of day when the hour begins.
+    assert at(11, 3, 1, 30) == "2024-11-03T01:00:00-04:30"
+    assert at(11, 3, 1, 30, fold=1) == "2024-11-03T01:30:00-05:00"
+    assert at(11, 3, 2) == "2024-11-03T02:00:00-05:00"
+    assert written(datetime(2024, 1, 5, tzinfo=UTC)) == "2024-01-05T00:00:00+00:00"
