@@ -60,8 +60,8 @@ def test_another_version_is_another_plan(warehouse: Warehouse) -> None:
     warehouse.source.execute("UPDATE public.t SET id = id + 10000")
     warehouse.source.execute("ANALYZE public.t")
     for other, found in (
-        (made(count=5), "found 5 of id by range"),
-        (made(key="day"), "found 4 of day by range"),
+        (made(count=5), "found 5 of id by auto"),
+        (made(key="day"), "found 4 of day by auto"),
         (made(strategy="ntile"), "found 4 of id by ntile"),
     ):
         run = warehouse.run(other, key="000")

@@ -19,7 +19,6 @@ from penstock.events import (
     Committed,
     Event,
     Finished,
-    PartitionDifference,
     PartitionFailure,
     Planned,
     Prepared,
@@ -222,17 +221,7 @@ class RunState:
             mismatches=len(found.wrong),
             method=found.method,
             seconds=round(time.monotonic() - begun, 3),
-            differences=tuple(
-                PartitionDifference(
-                    partition_id=check.partition_id,
-                    label=check.label,
-                    note=check.note,
-                    committed=check.committed,
-                    source=check.source,
-                    target=check.target,
-                )
-                for check in found.wrong
-            ),
+            differences=found.differences,
         )
 
     def steps(self) -> list[Step]:

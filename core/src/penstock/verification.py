@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.backends.base import Checksum, RunRow, SourceCatalog, TargetCatalog
 from penstock.errors import PlanningError, SnapshotLost
+from penstock.events import PartitionDifference
 from penstock.model import (
     GIVEN,
     BlockRange,
@@ -90,6 +91,21 @@ class Verification:
         """The partitions that differ; the whole run where it is none of them."""
         wrong = [check for check in self.checks if not check.ok]
         return tuple(check for check in wrong if check.partition_id is not None) or tuple(wrong)
+
+    @property
+    def differences(self) -> tuple[PartitionDifference, ...]:
+        """What is wrong, as events tell it."""
+        return tuple(
+            PartitionDifference(
+                partition_id=check.partition_id,
+                label=check.label,
+                note=check.note,
+                committed=check.committed,
+                source=check.source,
+                target=check.target,
+            )
+            for check in self.wrong
+        )
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

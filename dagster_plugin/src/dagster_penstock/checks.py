@@ -43,13 +43,15 @@ def check_spec(
         )
 
 
-def whole_result(asset: dg.AssetKey, verify: str, verified: Verified | None) -> dg.AssetCheckResult:
+def whole_result(asset: dg.AssetKey, verified: Verified) -> dg.AssetCheckResult:
     """What the comparison of a whole table came to.
 
     Parameters:
-        verified: None where an earlier try has compared both sides, and nothing differed.
+        verified: None where there was nothing to compare.
     """
-    return dg.AssetCheckResult(asset_key=asset, check_name=NAMES[verify], **_whole(verified))
+    return dg.AssetCheckResult(
+        asset_key=asset, check_name=NAMES[verified.method], **_whole(verified)
+    )
 
 
 def partition_results(
@@ -63,8 +65,7 @@ def partition_results(
     """What the comparison of partitions came to: for each of them, where Dagster has that.
 
     Parameters:
-        verified: None where an earlier try has compared both sides, and nothing differed, or where
-            the partitions hold nothing.
+        verified: None where the partitions hold nothing.
     """
     common: dict[str, Any] = {
         "asset_key": asset,

@@ -86,6 +86,10 @@ class Copy(ABC):
     def _request(self) -> str:
         return request_of(self._context)
 
+    @property
+    def _is_first_try(self) -> bool:
+        return self._request == self._context.run.run_id and not self._context.retry_number
+
     def _resume(self, run_id: str, *, commits: bool) -> Iterator[Event]:
         """Copy what the run has not committed yet. Its events name partitions by their keys.
 
@@ -123,6 +127,9 @@ class Copy(ABC):
                     elif isinstance(event, Finished):
                         self._finished = event
                     yield event
+            if self._checked and self._verified is None:
+                # An earlier try has ended the run, and could not say what came of it.
+                self._verified = self._compare(run_id)
         except PenstockError:
             if not self._only_differs(run_id):
                 raise
@@ -130,6 +137,29 @@ class Copy(ABC):
             if self._finished is not None:
                 report = report_text(self._finished, GO_ON)
                 self._context.log.info(f"{name}: the run's report\n{report}")
+
+    def _compare(self, run_id: str) -> Verified:
+        """Both sides as they are by now."""
+        spec = self._spec
+        found = penstock.verify(
+            run_id,
+            source=spec.source,
+            target=spec.target,
+            control_schema=spec.control_schema,
+            checksum=spec.verify == "checksums",
+        )
+        event = Verified(
+            run_id=run_id,
+            ok=found.ok,
+            partitions=len(found.checks) - 1,  # the last one is of the whole
+            mismatches=len(found.wrong),
+            method=found.method,
+            seconds=0.0,
+            differences=found.differences,
+        )
+        keyed_event = keyed(event, self.keys)
+        assert isinstance(keyed_event, Verified)
+        return keyed_event
 
     def _only_differs(self, run_id: str) -> bool:
         """Whether all of a run is done, and only the comparison of both sides has failed.

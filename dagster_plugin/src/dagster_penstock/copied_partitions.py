@@ -68,7 +68,7 @@ class PartitionedCopy(Copy):
         run_id = run_id_of(self._asset, self._request, keys)
         empty = [key for key in keys if key not in partitions]
         for key in empty:
-            if not self._told.by_run(key, run_id):
+            if self._is_first_try or not self._told.by_run(key, run_id):
                 yield self._materialization(
                     key, empty_metadata(spec, run_id, self._request), run_id
                 )

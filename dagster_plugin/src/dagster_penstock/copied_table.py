@@ -30,8 +30,8 @@ class WholeCopy(Copy):
                 pass
         except PenstockError:
             # A difference that kept the old table in its place, for instance.
-            if self._checked and self._verified is not None:
-                yield whole_result(self._asset, spec.verify, self._verified)
+            if self._verified is not None:
+                yield whole_result(self._asset, self._verified)
             raise
         status = self._status(run_id)
         assert self._finished is not None
@@ -44,8 +44,8 @@ class WholeCopy(Copy):
             },
             data_version=dg.DataVersion(run_id),
         )
-        if self._checked:
-            yield whole_result(self._asset, spec.verify, self._verified)
+        if self._verified is not None:
+            yield whole_result(self._asset, self._verified)
 
     def _check_not_loaded(self, series: str, run_id: str) -> None:
         """

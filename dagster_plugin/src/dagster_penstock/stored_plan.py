@@ -21,11 +21,11 @@ def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Exte
     stored = _stored(spec, ranges, series)
     plan = stored.run.plan
     key, strategy, count = stored.run.spec["key"], stored.run.spec["strategy"], _count(stored)
-    if (key, strategy, count) != (spec.key, _strategy(spec), ranges.count):
+    if (key, count) != (spec.key, ranges.count) or not _is_asked_for(strategy, spec):
         raise UsageError(
             f"ranges: the plan that is stored as version {ranges.version!r} has {count} ranges of "
             f"{key} by strategy {strategy}; found {ranges.count} of {spec.key} by "
-            f"{_strategy(spec)}: expected "
+            f"{spec.strategy}: expected "
             + (
                 "those, since mode append cannot load rows anew"
                 if spec.mode == "append"
@@ -46,10 +46,15 @@ def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
     # It is not there yet, or else what is wrong is found below, too.
     with suppress(UsageError):
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
-    strategy = _strategy(spec)
-    wanted = replace(spec, strategy=strategy, partitions=ranges.count, run_id=run_id, verify="none")
-    if strategy != "hash" and _with_null(penstock.plan(replace(wanted, strategy="range"))):
-        wanted = replace(wanted, partitions=ranges.count - 1)
+    wanted = replace(spec, partitions=ranges.count, run_id=run_id, verify="none")
+    if spec.strategy != "hash":
+        guess = penstock.plan(replace(wanted, strategy="range"))
+        if _with_null(guess):
+            wanted = replace(wanted, partitions=ranges.count - 1)
+        if spec.strategy == "auto":
+            # Statistics have bounds for about a hundred ranges. For more, each key is looked at.
+            enough = len(guess.partitions) >= ranges.count
+            wanted = replace(wanted, strategy="range" if enough else "ntile")
     try:
         return penstock.create(wanted)
     except SpecMismatch:
@@ -57,8 +62,8 @@ def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
 
 
-def _strategy(spec: CopySpec) -> str:
-    return "range" if spec.strategy == "auto" else spec.strategy
+def _is_asked_for(strategy: str, spec: CopySpec) -> bool:
+    return strategy in (("range", "ntile") if spec.strategy == "auto" else (spec.strategy,))
 
 
 def _count(stored: RunStatus) -> int:
