@@ -109,6 +109,10 @@ def test_without_its_check_nothing_is_compared(warehouse: Warehouse) -> None:
     assert run.told() == ["2024-01-02", "2024-01-03", "2024-01-04"]
     assert run.evaluations == []
     assert "verified" not in run.log
+    # Gone on with, the check takes nothing for granted.
+    again = warehouse.run(orders, keys=THREE, after=run)
+    assert again.told() == []
+    assert passed(again) == {"2024-01-02": True, "2024-01-03": False, "2024-01-04": True}
 
 
 def test_a_check_alone_says_what_it_needs(warehouse: Warehouse) -> None:

@@ -45,6 +45,7 @@ _EXECUTION = (
     "snapshot_warn_after",
 )
 GO_ON = "re-execute the Dagster run from failure; what is committed is left alone"
+REPAIR = "find out who changes the rows, and materialize it again"
 
 
 class Copy(ABC):
@@ -135,7 +136,8 @@ class Copy(ABC):
                 raise
         finally:
             if self._finished is not None:
-                report = report_text(self._finished, GO_ON)
+                differs = self._verified is not None and not self._verified.ok
+                report = report_text(self._finished, REPAIR if differs else GO_ON)
                 self._context.log.info(f"{name}: the run's report\n{report}")
 
     def _compare(self, run_id: str) -> Verified:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import dagster as dg
@@ -68,7 +69,7 @@ def penstock_assets(
     with warnings.catch_warnings():
         # Of backfill policies, which are there since 1.3: the user did not choose the parameter.
         warnings.simplefilter("ignore", dg.BetaWarning)
-        return dg.multi_asset(
+        make = dg.multi_asset(
             name=name,
             specs=assets,
             check_specs=checks or None,
@@ -81,3 +82,21 @@ def penstock_assets(
             op_tags=op_tags,
             description=description,
         )
+    return lambda function: make(_that_copies(function))
+
+
+def _that_copies(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The step, which fails where it throws away what it was to yield, and so copies nothing."""
+
+    @wraps(function)
+    def step(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        yielded = function(*args, **kwargs)
+        if not isinstance(yielded, Iterable):
+            raise dg.DagsterInvariantViolationError(
+                f"{function.__name__}: expected a function that yields what is copied (yield from "
+                f"penstock.copy(context)), found one that returns {type(yielded).__name__}: "
+                "nothing was copied"
+            )
+        yield from yielded
+
+    return step

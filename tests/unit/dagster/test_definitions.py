@@ -197,3 +197,16 @@ def test_a_window_as_the_source_reads_it() -> None:
     assert at(11, 3, 1, 30, fold=1) == "2024-11-03T01:30:00-05:00"
     assert at(11, 3, 2) == "2024-11-03T02:00:00-05:00"
     assert written(datetime(2024, 1, 5, tzinfo=UTC)) == "2024-01-05T00:00:00+00:00"
+
+
+def test_a_function_that_throws_the_copy_away_fails() -> None:
+    @penstock_assets(specs=[spec()])
+    def forgotten() -> None:
+        """As one that calls `penstock.copy(context)` without `yield from`."""
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        run = dg.materialize([forgotten], instance=instance, raise_on_error=False)
+    (failure,) = [event for event in run.all_events if event.is_step_failure]
+    error = failure.step_failure_data.error
+    assert error is not None
+    assert "forgotten: expected a function that yields what is copied" in str(error)
