@@ -18,7 +18,7 @@ TABLE = "(id int PRIMARY KEY, day date, region text)"
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         yield instance
 
 
