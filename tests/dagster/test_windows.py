@@ -62,7 +62,6 @@ def test_days_of_a_zone(empty: Warehouse, type_: str) -> None:
         ("America/New_York", "2024-03-10", "2024-03-11", 60),
         ("America/New_York", FALL, "2024-11-04", 60),
         ("Europe/Berlin", "2024-10-27", "2024-10-28", 30),
-        ("Australia/Lord_Howe", "2024-04-07", "2024-04-08", 10),  # clocks go back half an hour
     ],
 )
 def test_hours_when_clocks_are_changed(
