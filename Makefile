@@ -20,11 +20,12 @@ venv: $(READY) ## make .venv with everything in it
 
 .PHONY: demo
 demo: $(READY) ## copy tables between two real servers, and see it
-	@$(BIN)/python -m demo
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m demo
 
+# With bytecode, whatever the environment says: the tests start thousands of Python processes.
 .PHONY: test
 test: $(READY) ## run every test
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: lint
 lint: $(READY) ## style, types and the direction of imports

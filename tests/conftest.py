@@ -38,7 +38,11 @@ def fresh_database(server: Server) -> Iterator[str]:
     """The URL of a new database, which is dropped afterwards, whoever is still connected."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server.url, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        create = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+        if admin.info.server_version >= 150000:
+            # Half the time of copying it through the log, which is the default.
+            create += sql.SQL(" STRATEGY file_copy")
+        admin.execute(create)
     try:
         yield server.url_for(db=name)
     finally:
