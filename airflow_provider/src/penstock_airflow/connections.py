@@ -86,7 +86,8 @@ def _libpq_url(connection: Any, conn_id: str) -> str:
         place = f"[{host}]" if ":" in host else host
         place += f":{port}" if port else ""
     else:  # the folder of a Unix socket; several hosts, all with this port; none
-        given = {"host": host.removeprefix("[").removesuffix("]"), "port": port}
+        bracketed = host.startswith("[") and host.endswith("]")
+        given = {"host": host[1:-1] if bracketed else host, "port": port}
         parameters = {**{name: value for name, value in given.items() if value}, **parameters}
     database = quote(connection.schema or "", safe="")
     query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""

@@ -59,6 +59,7 @@ CASES: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"host": "a,b", "login": "me"}, {"host": "a,b", "user": "me"}),
     ({"host": "a,b", "port": 5433}, {"host": "a,b", "port": "5433"}),
     ({"host": "a,::1,/run", "port": 5433}, {"host": "a,::1,/run", "port": "5433"}),
+    ({"host": "/run/]"}, {"host": "/run/]"}),
     ({"extra": {"service": "orders"}}, {"service": "orders"}),
     (
         {

@@ -34,11 +34,9 @@ CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     series text,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     committed_at timestamptz,
-    PRIMARY KEY (run_id, partition_id)
+    PRIMARY KEY (run_id, partition_id),
+    UNIQUE (series, partition_id)
 );
-
-CREATE UNIQUE INDEX IF NOT EXISTS commit_record_series
-    ON {schema}.commit_record (series, partition_id) WHERE series IS NOT NULL;
 
 -- One row for each step after the last partition that is done, written in its transaction.
 CREATE TABLE IF NOT EXISTS {schema}.step_record (
