@@ -5,54 +5,24 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-UV = Path(sys.executable).parent / "uv"
+from ..packages import ROOT, build_wheels, clean_environment, run
+
 COMPONENT = "dagster_penstock.CopyTablesComponent"
-
-
-def run(*argv: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
-    """What a command prints, which has to succeed."""
-    done = subprocess.run(
-        argv,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheels")
-    for package in ("core", "dagster_plugin"):
-        run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, package)
-    return folder
+    return build_wheels(tmp_path_factory.mktemp("wheels"), "core", "dagster_plugin")
 
 
 @pytest.fixture(scope="module")
 def clean_dagster(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of an environment with what the wheel asks for, and `dg`.
-
-    In the versions that are locked: a new release of a dependency fails no test.
-    """
-    folder = tmp_path_factory.mktemp("clean")
-    locked = folder / "locked.txt"
-    run(UV, "export", "--quiet", "--frozen", "--no-hashes", "--no-emit-workspace", "-o", locked)
-    run(UV, "venv", "--quiet", "--python", sys.executable, folder / "venv")
-    python = folder / "venv/bin/python"
-    install = (UV, "pip", "install", "--quiet", "--python", python, "--constraints", locked)
-    run(*install, "dagster-dg-cli", *wheels.glob("*.whl"))
-    return folder / "venv/bin"
+    return clean_environment(tmp_path_factory.mktemp("clean"), wheels, "dagster-dg-cli")
 
 
 @pytest.fixture

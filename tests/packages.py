@@ -1,0 +1,49 @@
+"""Wheels of this repository, in environments that have never seen it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+UV = Path(sys.executable).parent / "uv"
+
+
+def run(*argv: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    """What a command prints, which has to succeed."""
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def build_wheels(folder: Path, *packages: str) -> Path:
+    """Build those of some folders of the repository. Returns the folder they are in."""
+    for package in packages:
+        run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, package)
+    return folder
+
+
+def clean_environment(folder: Path, wheels: Path, *beside: str) -> Path:
+    """The programs of an environment with what the wheels ask for, and no more.
+
+    In the versions that are locked: a new release of a dependency fails no test.
+
+    Parameters:
+        beside: other distributions that are needed.
+    """
+    locked = folder / "locked.txt"
+    run(UV, "export", "--quiet", "--frozen", "--no-hashes", "--no-emit-workspace", "-o", locked)
+    run(UV, "venv", "--quiet", "--python", sys.executable, folder / "venv")
+    python = folder / "venv/bin/python"
+    install = (UV, "pip", "install", "--quiet", "--python", python, "--constraints", locked)
+    run(*install, *beside, *wheels.glob("*.whl"))
+    return folder / "venv/bin"
