@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from penstock.holding import hold, release, take_up
     from penstock.model import (
         Bound,
-        Column,
         CommitRecord,
         Extent,
         HashBucket,
@@ -66,7 +65,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchSpec",
     "Bound",
-    "Column",
     "CommitRecord",
     "Committed",
     "CopySpec",
@@ -141,7 +139,6 @@ _HOMES = {
     "holding": ("hold", "release", "take_up"),
     "model": (
         "Bound",
-        "Column",
         "CommitRecord",
         "Extent",
         "HashBucket",

@@ -24,10 +24,10 @@ from penstock.model import (
     KeyValues,
     Partition,
 )
-from penstock.spec import MAX_PARTITION_ID, MODES, CopySpec
+from penstock.spec import MAX_PARTITION_ID, CopySpec
 
 # What empties the table first would take the partitions of other runs away.
-BESIDE_OTHERS = tuple(mode for mode in MODES if mode in ("append", "replace", "upsert"))
+BESIDE_OTHERS = ("append", "replace", "upsert")
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PARTITION_ID}}}")
 _BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
 
