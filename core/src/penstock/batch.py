@@ -240,7 +240,7 @@ class _Batch:
     def _plan(self, table: _Table) -> list[Event]:
         begun = time.monotonic()
         spec = table.spec
-        formats = self._ends.source_backend.formats
+        formats = self._ends.formats
         control = self._target.control
         run = control.load_run(table.run_id)
         events: list[Event] = []

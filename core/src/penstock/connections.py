@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from penstock.backends.base import Backend, TargetCatalog, find_backend
 from penstock.control_link import ControlLink
+from penstock.errors import UsageError
 from penstock.model import Place
-from penstock.spec import resolve_reference
+from penstock.spec import CopySpec, redact, resolve_reference
 from penstock.supervisor import worker_environment
 from penstock.worker_process import Nursery
 
@@ -28,6 +29,30 @@ class Connections:
 
     def __repr__(self) -> str:
         return f"Connections({self.source_reference}, {self.target_reference})"
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The stream formats that both ends speak, best first for the source."""
+        return tuple(
+            name for name in self.source_backend.formats if name in self.target_backend.formats
+        )
+
+    def check_named(self, spec: CopySpec) -> None:
+        """
+        Raises:
+            UsageError: a table is to be named, and is not; or is not to be, and is.
+        """
+        named = spec.table is not None or spec.query is not None
+        if not named and not self.source_backend.located:
+            raise UsageError("--table, --query: expected one of them, found neither")
+        if spec.table is not None and self.source_backend.located:
+            raise UsageError(
+                f"--table: {redact(spec.source)} leads to the rows themselves: leave --table out, "
+                f"or name the target with --target-table; found {spec.table!r}"
+            )
+        named = spec.table is not None or spec.target_table is not None
+        if not named and not self.target_backend.located:
+            raise UsageError("--target-table: expected the table to write; found none")
 
     def nursery(self) -> Nursery:
         """Starts workers for these ends."""

@@ -125,7 +125,7 @@ def check_same_shape(
             f"{spec.source_name} has changed since run {run.run_id} was planned; start a new run:"
             + "".join(f"\n  {line}" for line in lines)
         )
-    made_by_run = spec.mode == "recreate" or run.plan.load.table != spec.target_ref
+    made_by_run = target.makes(spec.target_ref, spec.mode) or run.plan.load.table != spec.target_ref
     if run.prepared_at is not None or not made_by_run:
         theirs = target.columns(run.plan.load.table)
         match_columns(spec, columns, theirs, source, target, formats)

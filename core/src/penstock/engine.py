@@ -14,8 +14,8 @@ from penstock.backends.base import (
     RunningAttempt,
     RunRow,
     TargetCatalog,
+    ddl_scheme,
     find_backend,
-    only_scheme,
 )
 from penstock.connections import Connections, connect, resolve
 from penstock.continuity import (
@@ -83,13 +83,13 @@ def plan(spec: CopySpec) -> PartitionPlan:
         TransientError: a server cannot be reached.
     """
     ends = connect(spec.source, spec.target)
+    ends.check_named(spec)
     with (
         closing(ends.source_backend.source(ends.source_url)) as source,
         closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target,
     ):
         run_id = spec.run_id or new_run_id()
-        formats = ends.source_backend.formats
-        return build_plan(spec, streams(spec.degree), run_id, source, target, formats)
+        return build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
 
 
 def copy(spec: CopySpec) -> Generator[Event, None, None]:
@@ -104,6 +104,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         RunFailed, RunFailedTransiently: after `Finished`.
     """
     ends = connect(spec.source, spec.target)
+    ends.check_named(spec)
     with closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target:
         run = target.control.load_run(spec.run_id) if spec.run_id else None
         if run is not None:
@@ -118,9 +119,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             with closing(ends.source_backend.source(ends.source_url)) as source:
                 view.look(source)
                 taken = view.take(source)
-                made = build_plan(
-                    spec, streams(spec.degree), run_id, source, target, ends.source_backend.formats
-                )
+                made = build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
             target.control.create()
             if not target.control.create_run(
                 run_id, spec.stored(), made, view.state, view.snapshot
@@ -158,6 +157,7 @@ def create(
     if series is not None:
         check_series(series)
     ends = connect(spec.source, spec.target)
+    ends.check_named(spec)
     with closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target:
         run_id = spec.run_id or new_run_id()
         run = target.control.load_run(run_id)
@@ -172,7 +172,7 @@ def create(
                     run_id,
                     source,
                     target,
-                    ends.source_backend.formats,
+                    ends.formats,
                     given,
                     series or "",
                 )
@@ -303,8 +303,17 @@ def loaded(
 
 
 def control_ddl(target: str | None = None, control_schema: str = "penstock") -> str:
-    """Statements that create the control tables, for an administrator. Does not connect."""
-    url = resolve_reference(target, os.environ, "--target") if target else only_scheme() + "://"
+    """Statements that create the control tables, for an administrator. Does not connect.
+
+    Parameters:
+        target: the URL's scheme is enough; not needed where one system alone has such statements.
+
+    Raises:
+        UsageError: the target makes by itself what it keeps runs and commit records in.
+    """
+    if target is None:
+        target = f"{ddl_scheme()}://"
+    url = resolve_reference(target, os.environ, "--target")
     return find_backend(url, "--target")[0].control_ddl(control_schema)
 
 
@@ -341,7 +350,7 @@ def _go_on(
             # What is to be copied again is committed, and needs a view all the same.
             guard = nullcontext() if recopying.wanted else unless_complete(run, control)
             with guard, closing(view.open()) as source:
-                check_same_shape(spec, run, source, target, ends.source_backend.formats)
+                check_same_shape(spec, run, source, target, ends.formats)
                 recopying.forget_all()
                 yield from view.recover(source, control, anything_committed=bool(recopying.kept))
             recopying.forget()

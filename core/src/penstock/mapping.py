@@ -40,12 +40,12 @@ def map_columns(
 
     Parameters:
         fit, castable: see `TargetCatalog.fit` and `SourceCatalog.castable`.
-        formats: what the source speaks, best first.
+        formats: what both speak, best first for the source.
 
     Raises:
         PlanningError: columns without a counterpart, or of types that do not fit: all of them.
     """
-    columns = _chosen(spec, mine)
+    columns = chosen_columns(spec, mine)
     if spec.map == "position":
         pairs, lines = _by_position(spec, columns, theirs)
     else:
@@ -74,7 +74,7 @@ def map_columns(
     return ColumnMapping(
         columns=tuple(source for source, _ in pairs),
         pairs=tuple(
-            ColumnPair(source.name, target.name, found.cast)
+            ColumnPair(source.name, target.name, found.cast, found.canonical)
             for (source, target), found in zip(pairs, fits, strict=True)
         ),
         format=format_,
@@ -90,7 +90,12 @@ def map_columns(
     )
 
 
-def _chosen(spec: CopySpec, mine: Sequence[Column]) -> list[Column]:
+def chosen_columns(spec: CopySpec, mine: Sequence[Column]) -> list[Column]:
+    """Those of the source's columns that are copied, in the order asked for.
+
+    Raises:
+        PlanningError: one of them is not there.
+    """
     if spec.columns is None:
         return list(mine)
     known = {column.name: column for column in mine}
@@ -172,8 +177,8 @@ def _form(pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]) -> tuple[st
     carried = [name for name in formats if all(name in found.formats for found in fits)]
     if not carried:
         raise PlanningError(
-            "source and target have no stream format in common: the source speaks "
-            f"{', '.join(formats)}"
+            "source and target have no stream format in common that carries every column: both "
+            f"speak {', '.join(formats) or 'none'}"
         )
     found_for = [(source.name, found) for (source, _), found in zip(pairs, fits, strict=True)]
     reasons = []

@@ -55,6 +55,9 @@ class TableRef:
         return cls(parts[0], parts[1])
 
     def __str__(self) -> str:
+        """Without a schema, where the target has none: the name as it is."""
+        if not self.schema:
+            return self.name
         return ".".join(
             part if _PLAIN_PART.fullmatch(part) else '"' + part.replace('"', '""') + '"'
             for part in (self.schema, self.name)
@@ -85,8 +88,32 @@ class Query:
         return "query"
 
 
-Relation = TableRef | Query
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The rows that a source's URL leads to, where it leads to rows and not to many tables."""
+
+    def __str__(self) -> str:
+        return "source"
+
+
+Relation = TableRef | Query | Located
 """What rows are read from."""
+
+
+def relation_to_json(relation: Relation) -> Any:
+    match relation:
+        case Query(text):
+            return text
+        case TableRef(schema, name):
+            return [schema, name]
+        case Located():
+            return None
+
+
+def relation_from_json(raw: Any) -> Relation:
+    if raw is None:
+        return Located()
+    return Query(raw) if isinstance(raw, str) else TableRef(*raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +126,8 @@ class Column:
     """Computed by the database: it cannot be written."""
     has_default: bool = False
     traits: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What its backend knows of the type beyond its name, for backends alone; not stored."""
+    """What its backend knows of the type beyond its name, for backends alone; not stored. Under
+    `arrow`: the `pyarrow.DataType` in which its values travel in record batches."""
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "type": self.type, "nullable": self.nullable}
@@ -113,13 +141,21 @@ class ColumnPair:
     target: str
     cast: str = ""
     """The type that the source casts to, in the source's own notation; empty: as it is."""
+    canonical: str = ""
+    """Between unlike systems: how both sides write a value when values are compared, one of those
+    that the types page lists. Empty: it cannot be compared, or both are of one system."""
 
     def as_json(self) -> dict[str, str]:
-        return {"source": self.source, "target": self.target, "cast": self.cast}
+        return {
+            "source": self.source,
+            "target": self.target,
+            "cast": self.cast,
+            "canonical": self.canonical,
+        }
 
     @classmethod
     def from_json(cls, raw: Mapping[str, str]) -> ColumnPair:
-        return cls(raw["source"], raw["target"], raw["cast"])
+        return cls(raw["source"], raw["target"], raw["cast"], raw.get("canonical", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +212,9 @@ class LoadPlan:
     volatile: bool = False
     """A crash of the target empties the table while it is loaded: then the run starts over."""
     warnings: tuple[str, ...] = ()
+    schema: str = ""
+    """Of what is written, as base64 of an Arrow IPC schema, where the target has no table that
+    says so itself."""
 
     @property
     def before(self) -> tuple[Step, ...]:
@@ -192,6 +231,7 @@ class LoadPlan:
             "conflict_columns": list(self.conflict_columns),
             "volatile": self.volatile,
             "warnings": list(self.warnings),
+            "schema": self.schema,
         }
 
     @classmethod
@@ -202,6 +242,7 @@ class LoadPlan:
             conflict_columns=tuple(raw["conflict_columns"]),
             volatile=raw["volatile"],
             warnings=tuple(raw["warnings"]),
+            schema=raw.get("schema", ""),
         )
 
 
@@ -346,6 +387,41 @@ class ChildBlocks:
         return f"{self.table} {BlockRange(self.lower, self.upper)}"
 
 
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A file, or some of its row groups."""
+
+    path: str
+    """As its file system names it."""
+    size: int
+    """In bytes."""
+    version: str
+    """Equal: the file was not written anew."""
+    lower: int = 0
+    upper: int | None = None
+    """Row groups `[lower, upper)`; without `upper`, all from `lower` on."""
+
+    def __str__(self) -> str:
+        name = self.path.rstrip("/").rpartition("/")[2]
+        if self.lower == 0 and self.upper is None:
+            return name
+        return f"{name} row groups [{self.lower}, {'end' if self.upper is None else self.upper})"
+
+    def as_json(self) -> list[Any]:
+        return [self.path, self.size, self.version, self.lower, self.upper]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Every row of some files, or of parts of them."""
+
+    parts: tuple[FilePart, ...]
+
+    def __str__(self) -> str:
+        first, *rest = map(str, self.parts)
+        return f"{first} and {len(rest)} more" if rest else first
+
+
 Extent = (
     Whole
     | BlockRange
@@ -356,6 +432,7 @@ Extent = (
     | HashBucket
     | Children
     | ChildBlocks
+    | Files
 )
 
 
@@ -402,6 +479,8 @@ def extent_to_json(extent: Extent) -> dict[str, Any]:
                 "lower": lower,
                 "upper": upper,
             }
+        case Files(parts):
+            return {"kind": "files", "parts": [part.as_json() for part in parts]}
 
 
 def extent_from_json(raw: Mapping[str, Any]) -> Extent:
@@ -428,6 +507,8 @@ def extent_from_json(raw: Mapping[str, Any]) -> Extent:
             return Children(tuple(TableRef(*table) for table in raw["tables"]))
         case "child blocks":
             return ChildBlocks(TableRef(*raw["table"]), raw["lower"], raw["upper"])
+        case "files":
+            return Files(tuple(FilePart(*part) for part in raw["parts"]))
         case kind:
             raise UsageError(f"partition: unknown kind {kind!r}; a newer Penstock wrote this plan?")
 
@@ -627,6 +708,8 @@ class CommitRecord:
     """Rows of mode upsert that were there and differed."""
     transaction: str = ""
     """The target's own name for the transaction that loaded the rows; empty where it has none."""
+    files: tuple[str, ...] = ()
+    """Where the target consists of files: those that hold the rows, relative to the target."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -638,4 +721,5 @@ class CommitRecord:
             "committed_at": self.committed_at,
             "inserted": self.inserted,
             "updated": self.updated,
+            "files": list(self.files),
         }

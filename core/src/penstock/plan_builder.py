@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock import planning
-from penstock.backends.base import LoadRequest, SourceCatalog, TableStatistics, TargetCatalog
-from penstock.errors import PlanningError
+from penstock.backends.base import (
+    ARROW,
+    LoadRequest,
+    SourceCatalog,
+    TableStatistics,
+    TargetCatalog,
+)
+from penstock.errors import PlanningError, UsageError
 from penstock.given import place
-from penstock.mapping import ColumnMapping, map_columns
+from penstock.mapping import ColumnMapping, chosen_columns, map_columns
 from penstock.model import GIVEN, Bound, Column, ColumnPair, Key, Partition, PartitionPlan
 from penstock.planning import Choice, Cut
-from penstock.spec import CopySpec
+from penstock.spec import WITHOUT_KEY, CopySpec
 
 
 def build_plan(
@@ -28,7 +34,7 @@ def build_plan(
     """Plan a copy and check that the target can take it. Changes nothing.
 
     Parameters:
-        formats: the stream formats that the source speaks, best first.
+        formats: the stream formats that both ends speak, best first for the source.
         given: partitions that the caller names; by default the strategy makes them.
         series: see `PartitionPlan`.
 
@@ -37,15 +43,29 @@ def build_plan(
             that is in the way of the columns at once.
     """
     relation = spec.relation
+    if target.replaces_by_condition:
+        _check_replaceable(spec)
     all_columns = source.columns(relation)
+    if tuple(formats) == (ARROW,):
+        all_columns = source.in_arrow(relation, all_columns)
     definition = None
-    if spec.mode == "recreate":
+    made: tuple[Column, ...] = ()
+    if target.makes(spec.target_ref, spec.mode):
         definition = source.definition(relation, partitioning=spec.partitioning)
-        theirs = target.defined_columns(spec.target_ref, definition)
+        copied = chosen_columns(spec, all_columns)
+        _check_types(spec, copied)
+        theirs = made = target.defined_columns(
+            spec.target_ref, definition, copied, spec.column_types
+        )
     else:
+        if spec.types:
+            raise PlanningError(
+                f"--types: {spec.target_ref} is there, and mode {spec.mode} takes it as it is; "
+                "expected --mode recreate, or a target that is to be made"
+            )
         theirs = target.columns(spec.target_ref)
     mapping = match_columns(spec, all_columns, theirs, source, target, formats)
-    if spec.mode != "recreate":
+    if definition is None:
         written = [pair.target for pair in mapping.pairs]
         target.check_writable(spec.target_ref, spec.mode, written)
     _check_apart(spec, source, target)
@@ -60,6 +80,11 @@ def build_plan(
             indexes=spec.indexes,
             unlogged=spec.unlogged,
             definition=definition,
+            made=made,
+            where=spec.where,
+            given=bool(given),
+            extents=tuple((partition.id, partition.extent) for partition in given),
+            writing=spec.writing,
         )
     )
     statistics = source.statistics(relation, spec.where)
@@ -70,7 +95,8 @@ def build_plan(
         partitions = placed.partitions
     else:
         choice = planning.choose(spec, statistics, degree)
-        cut = _cut(spec, choice, statistics, source, names)
+        by_condition = target.replaces_by_condition
+        cut = _cut(spec, choice, statistics, source, names, replaces_by_condition=by_condition)
         partitions = planning.number(cut.extents, statistics)
     plan = PartitionPlan(
         strategy=choice.strategy,
@@ -87,7 +113,7 @@ def build_plan(
         bytes=None if given else round(statistics.bytes * statistics.selected),
         series=series,
     )
-    if spec.mode == "replace":
+    if spec.mode == "replace" and target.replaces_by_condition:
         _check_same_names(mapping.pairs)
         if choice.key is None:
             raise PlanningError("--mode replace: expected a key strategy and --key; found none")
@@ -112,6 +138,8 @@ def match_columns(
     Raises:
         PlanningError: see `map_columns`.
     """
+    if tuple(formats) == (ARROW,):
+        mine = source.in_arrow(spec.relation, mine)
     return map_columns(
         spec,
         mine,
@@ -120,6 +148,32 @@ def match_columns(
         castable=lambda wanted: source.castable(spec.relation, wanted),
         formats=formats,
     )
+
+
+def _check_replaceable(spec: CopySpec) -> None:
+    """
+    Raises:
+        UsageError: mode replace has no key to delete by.
+    """
+    if spec.mode != "replace":
+        return
+    if spec.strategy in WITHOUT_KEY:
+        raise UsageError(
+            f"--mode replace deletes by key, and --strategy {spec.strategy} has none: "
+            "expected range, time, values or hash, and --key"
+        )
+    if spec.key is None:
+        raise UsageError("--mode replace: expected --key, the column to delete by; found none")
+
+
+def _check_types(spec: CopySpec, columns: Sequence[Column]) -> None:
+    names = {column.name for column in columns}
+    unknown = [name for name in spec.column_types if name not in names]
+    if unknown:
+        raise PlanningError(
+            f"--types: expected columns that are copied, found {', '.join(map(repr, unknown))}; "
+            f"there are {', '.join(column.name for column in columns)}"
+        )
 
 
 def _check_apart(spec: CopySpec, source: SourceCatalog, target: TargetCatalog) -> None:
@@ -175,12 +229,16 @@ def _cut(
     statistics: TableStatistics,
     source: SourceCatalog,
     columns: set[str],
+    *,
+    replaces_by_condition: bool,
 ) -> Cut:
     relation = spec.relation
     if choice.strategy == "whole":
         return planning.cut_whole()
     if choice.strategy == "ctid":
         return planning.cut_blocks(statistics.blocks or 0, choice.count)
+    if choice.strategy == "files":
+        return planning.cut_files(statistics.files, choice.count)
     if choice.strategy == "children":
         cut = planning.cut_children if spec.strategy == "children" else planning.cut_tables
         return cut(statistics.children, choice.count)
@@ -189,7 +247,7 @@ def _cut(
     if choice.strategy == "hash":
         source.key_type(relation, key)  # an error in the expression is found now
         return planning.cut_hash(key, choice.count)
-    if spec.mode == "replace":
+    if spec.mode == "replace" and replaces_by_condition:
         # The target decides by the same condition what to delete: both must compare alike.
         key = replace(key, collation=source.shared_order(relation, key))
     if choice.strategy == "values":

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from penstock.backends.base import ChildTable, KeyStatistics, TableStatistics
+from penstock.backends.base import ChildTable, KeyStatistics, SourceFile, TableStatistics
 from penstock.errors import PlanningError
 from penstock.model import (
     BlockRange,
@@ -19,6 +19,8 @@ from penstock.model import (
     ChildBlocks,
     Children,
     Extent,
+    FilePart,
+    Files,
     HashBucket,
     Key,
     KeyIsNull,
@@ -81,6 +83,13 @@ def choose(spec: CopySpec, table: TableStatistics, degree: int) -> Choice:
         return _choose_blocks(spec, table, degree, asked)
     if spec.strategy == "children":
         return _choose_children(spec, table, degree, asked)
+    if spec.strategy == "files":
+        if not table.files:
+            raise PlanningError(
+                f"--strategy files: {spec.source_name} does not consist of files that could be "
+                f"read alone: it is {table.storage}"
+            )
+        return _with_count(spec, table, degree, "files", None, asked)
     if spec.strategy == "range":
         key = spec.key or table.default_key
         if key is None:
@@ -118,6 +127,9 @@ def _choose_automatically(spec: CopySpec, table: TableStatistics, degree: int) -
     sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
     if table.bytes < SMALLEST_PARTITION_BYTES and not sized:
         return Choice("whole", (f"whole: {_size(table.bytes)}, one stream is enough",))
+    if table.files:
+        why = f"files: {table.storage}; no key needed"
+        return _with_count(spec, table, degree, "files", None, why)
     moving = spec.snapshot == "none" and not spec.accept_moving_rows
     if table.blocks is not None and not moving:
         return _choose_blocks(spec, table, degree, "")
@@ -272,6 +284,64 @@ def cut_tables(children: Sequence[ChildTable], count: int) -> Cut:
     if packs:
         reasons.append(f"small tables together in {_counted(packs, 'partition')}")
     return Cut(tuple(extents), tuple(reasons))
+
+
+def cut_files(files: Sequence[SourceFile], count: int) -> Cut:
+    """Parts of about equal size: large files cut between row groups, small ones together."""
+    total = sum(stored for file in files for _, stored in file.groups) or 1
+    target = total / max(1, count)
+    extents: list[tuple[Extent, float | None]] = []
+    pack: list[FilePart] = []
+    packed = 0
+    cuts = packs = 0
+
+    def close() -> None:
+        nonlocal packed, packs
+        if pack:
+            packs += len(pack) > 1
+            extents.append((Files(tuple(pack)), packed / total))
+            pack.clear()
+            packed = 0
+
+    for file in files:
+        stored = sum(size for _, size in file.groups)
+        pieces = min(round(stored / target), len(file.groups))
+        if pieces > 1:
+            close()
+            cuts += 1
+            for lower, upper, size in _equal_groups([size for _, size in file.groups], pieces):
+                last = upper == len(file.groups)
+                part = FilePart(file.path, file.size, file.version, lower, None if last else upper)
+                extents.append((Files((part,)), size / total))
+            continue
+        if packed + stored > target * 1.1:
+            close()
+        pack.append(FilePart(file.path, file.size, file.version))
+        packed += stored
+    close()
+    reasons = [_counted(len(files), "file")]
+    if cuts:
+        reasons.append(f"{_counted(cuts, 'large file')} cut between row groups")
+    if packs:
+        reasons.append(f"small files together in {_counted(packs, 'partition')}")
+    return Cut(tuple(extents), tuple(reasons))
+
+
+def _equal_groups(sizes: Sequence[int], pieces: int) -> Iterable[tuple[int, int, int]]:
+    """Neighbouring row groups in so many pieces of about equal size: from, to, and the size."""
+    lower = passed = 0
+    total = sum(sizes) or 1
+    for piece in range(1, pieces + 1):
+        upper, size = lower, 0
+        # Every piece gets one, and leaves one for each that follows.
+        while upper < len(sizes) - (pieces - piece) and (
+            upper == lower or piece == pieces or passed + sizes[upper] / 2 <= total * piece / pieces
+        ):
+            passed += sizes[upper]
+            size += sizes[upper]
+            upper += 1
+        yield lower, upper, size
+        lower = upper
 
 
 def cut_range(statistics: KeyStatistics, count: int) -> Cut:

@@ -167,6 +167,8 @@ class RunState:
             source_backend=self._references[0],
             target_backend=self._references[1],
             relation=spec.relation,
+            schema=plan.load.schema,
+            writing=spec.writing,
             target_table=plan.load.table,
             pairs=plan.pairs,
             format=plan.format,

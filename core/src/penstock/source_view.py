@@ -13,6 +13,7 @@ from penstock.model import (
     BlockRange,
     ChildBlocks,
     Children,
+    Files,
     PartitionPlan,
     Snapshot,
     SourceState,
@@ -111,7 +112,9 @@ class SourceView:
 
     def planned_by(self, plan: PartitionPlan) -> None:
         extents = [partition.extent for partition in plan.partitions]
-        self._by_blocks = any(isinstance(each, BlockRange | ChildBlocks) for each in extents)
+        self._by_blocks = any(
+            isinstance(each, BlockRange | ChildBlocks | Files) for each in extents
+        )
         self._by_tables = any(isinstance(each, Children | ChildBlocks) for each in extents)
         self._load = plan.load
 
@@ -194,8 +197,8 @@ class SourceView:
             return True
         raise PlanningError(
             f"{self._spec.source_name} was rewritten since run {self._run_id} was planned, so its "
-            "rows are in other blocks (VACUUM FULL, CLUSTER or TRUNCATE do that, and so does "
-            "another server); start a new run, or use --on-snapshot-lost restart"
+            "rows are in other blocks or files (VACUUM FULL, CLUSTER or TRUNCATE do that, and so "
+            "does another server); start a new run, or use --on-snapshot-lost restart"
         )
 
     def _replace(

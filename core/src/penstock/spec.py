@@ -8,6 +8,7 @@ and is never stored, logged or shown.
 from __future__ import annotations
 
 import json
+import os.path
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -15,9 +16,21 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from penstock.errors import UsageError
-from penstock.model import ColumnPair, Partition, Query, Relation, TableRef
+from penstock.model import (
+    ColumnPair,
+    Located,
+    Partition,
+    Query,
+    Relation,
+    TableRef,
+    relation_from_json,
+    relation_to_json,
+)
 
-STRATEGIES = ("auto", "ctid", "range", "ntile", "hash", "values", "time", "children", "whole")
+STRATEGIES = (
+    "auto", "ctid", "range", "ntile", "hash", "values", "time", "children", "files", "whole",
+)  # fmt: skip
+WITHOUT_KEY = ("ctid", "whole", "children", "files")
 MODES = ("append", "truncate", "replace", "upsert", "recreate", "swap")
 # They begin with an empty table: what was loaded can be taken back.
 FRESH_MODES = ("truncate", "recreate", "swap")
@@ -32,7 +45,11 @@ VERIFY = ("none", "counts", "checksums")
 MAX_RUN_ID = 36
 MAX_PARTITION_ID = 10
 _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{MAX_RUN_ID - 1}}}")
-_LISTS = ("columns", "conflict_columns")
+_LISTS = ("columns", "conflict_columns", "partition_by")
+_SIZES = ("bytes_per_partition", "file_size")
+COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
+# Two slashes are no path, but what is left of a URL without its scheme.
+_PATH = re.compile(r"\.{0,2}/(?!/)")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
 _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
@@ -68,7 +85,8 @@ class CopySpec:
     source: str = field(
         repr=False,
         metadata={
-            "help": "where rows come from: a URL, or env:NAME to read it from the environment",
+            "help": "where rows come from: a URL, a path that begins with /, ./ or ../, or "
+            "env:NAME to read it from the environment",
             "execution": True,
             "metavar": "URL",
             "choices": (),
@@ -77,7 +95,8 @@ class CopySpec:
     target: str = field(
         repr=False,
         metadata={
-            "help": "where rows go to: a URL, or env:NAME to read it from the environment",
+            "help": "where rows go to: a URL, a path that begins with /, ./ or ../, or env:NAME to "
+            "read it from the environment",
             "execution": True,
             "metavar": "URL",
             "choices": (),
@@ -85,14 +104,18 @@ class CopySpec:
     )
     table: str | None = option(
         None,
-        "the table to read; double quotes around a part that holds a dot",
+        "the table to read; double quotes around a part that holds a dot; not needed where "
+        "--source leads to the rows themselves, as with files",
         metavar="SCHEMA.NAME",
     )
     query: str | None = option(
         None, "read the rows of this query instead of a table's", metavar="SQL"
     )
     target_table: str | None = option(
-        None, "the table to write; the same name as --table by default", metavar="SCHEMA.NAME"
+        None,
+        "the table to write; the same name as --table by default; not needed where --target leads "
+        "to files",
+        metavar="SCHEMA.NAME",
     )
     where: str | None = option(
         None, "copy only the rows for which this SQL condition holds", metavar="SQL"
@@ -169,6 +192,29 @@ class CopySpec:
         False,
         "allow --indexes defer and --unlogged to alter a table that was there before",
     )
+    types: tuple[str, ...] | None = option(
+        None,
+        "types of columns in a table that the copy makes, where source and target are unlike "
+        "systems, such as 'a=bigint, b=numeric(12,2)'; one that fits by default",
+        metavar="NAME=TYPE,...",
+    )
+    partition_by: tuple[str, ...] | None = option(
+        None,
+        "for files, the columns whose values name the folders, comma separated",
+        metavar="A,B",
+    )
+    file_size: int | None = option(
+        None,
+        "for files, begin another one after so many bytes, such as 256MB; by default one for each "
+        "partition, of 1GB at most",
+        metavar="SIZE",
+    )
+    row_group_size: int | None = option(
+        None, "for files, rows in a row group; 122,880 by default", metavar="N"
+    )
+    compression: str | None = option(
+        None, "for files, how they are compressed; zstd by default", choices=COMPRESSIONS
+    )
     snapshot: str = option(
         "shared",
         "shared: all partitions see one moment of the source; none: each its own",
@@ -237,10 +283,11 @@ class CopySpec:
         self.relation  # noqa: B018 - raises where malformed
         self.target_ref  # noqa: B018
         for item in fields(self):
-            if item.metadata["choices"]:
+            if item.metadata["choices"] and getattr(self, item.name) is not None:
                 _one_of(item.name, getattr(self, item.name), item.metadata["choices"])
-        for name in ("partitions", "rows_per_partition", "bytes_per_partition"):
+        for name in ("partitions", "rows_per_partition", "row_group_size", *_SIZES):
             _at_least(name, getattr(self, name), 1)
+        self.column_types  # noqa: B018 - raises where malformed
         _at_least("attempts", self.attempts, 1)
         for name in ("stall_timeout", "grace", "snapshot_warn_after"):
             _at_least(name, getattr(self, name), 0)
@@ -277,16 +324,9 @@ class CopySpec:
         ]
         if len(sizes) > 1:
             raise UsageError(f"{' and '.join(sizes)} contradict each other: give one of them")
-        if self.mode == "replace" and self.strategy in ("ctid", "whole", "children"):
-            raise UsageError(
-                f"--mode replace deletes by key, and --strategy {self.strategy} has none: "
-                "expected range, time, values or hash, and --key"
-            )
-        if self.mode == "replace" and self.key is None:
-            raise UsageError("--mode replace: expected --key, the column to delete by; found none")
         if self.strategy in ("hash", "values", "time", "ntile") and self.key is None:
             raise UsageError(f"--strategy {self.strategy}: expected --key, found none")
-        if self.strategy in ("ctid", "whole", "children") and self.key is not None:
+        if self.strategy in WITHOUT_KEY and self.key is not None:
             raise UsageError(f"--strategy {self.strategy} uses no key: leave --key out")
         if self.interval is not None and self.strategy not in ("time", "auto"):
             raise UsageError(f"--interval goes with --strategy time, not {self.strategy}")
@@ -335,10 +375,11 @@ class CopySpec:
     @property
     def relation(self) -> Relation:
         """What the rows are read from."""
-        if (self.table is None) == (self.query is None):
-            found = "neither" if self.table is None else "both"
-            raise UsageError(f"--table, --query: expected one of them, found {found}")
-        return self.table_ref if self.query is None else Query(self.query)
+        if self.table is not None and self.query is not None:
+            raise UsageError("--table, --query: expected one of them, found both")
+        if self.query is not None:
+            return Query(self.query)
+        return Located() if self.table is None else self.table_ref
 
     @property
     def table_ref(self) -> TableRef:
@@ -347,16 +388,37 @@ class CopySpec:
 
     @property
     def target_ref(self) -> TableRef:
+        """Without a schema where no table is named: then the target's URL leads to it."""
         if self.target_table is not None:
             return TableRef.parse(self.target_table, "--target-table")
-        if self.table is None:
-            raise UsageError("--query: expected --target-table, the table to write; found none")
-        return self.table_ref
+        return TableRef("", "target") if self.table is None else self.table_ref
+
+    @property
+    def column_types(self) -> dict[str, str]:
+        """What `types` says, by column."""
+        pairs = [written.partition("=") for written in self.types or ()]
+        for name, separator, kind in pairs:
+            if not (name.strip() and separator and kind.strip()):
+                found = name + separator + kind
+                raise UsageError(f"--types: expected NAME=TYPE for each column, found {found!r}")
+        return {name.strip(): kind.strip() for name, _, kind in pairs}
+
+    @property
+    def writing(self) -> dict[str, Any]:
+        """How files are written, as far as it was said."""
+        found = {
+            "partition_by": list(self.partition_by) if self.partition_by else None,
+            "file_size": self.file_size,
+            "row_group_size": self.row_group_size,
+            "compression": self.compression,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
     @property
     def source_name(self) -> str:
         """What is read, for people."""
-        return str(self.relation)
+        relation = self.relation
+        return redact(self.source) if isinstance(relation, Located) else str(relation)
 
     def stored(self) -> dict[str, Any]:
         """The spec as the control tables keep it: no secret in it."""
@@ -364,8 +426,10 @@ class CopySpec:
         raw["source"], raw["target"] = redact(self.source), redact(self.target)
         for name in _LISTS:
             raw[name] = list(raw[name]) if raw[name] else None
+        raw["types"] = list(self.types) if self.types else None
         raw["table"] = None if self.table is None else str(self.table_ref)
-        raw["target_table"] = str(self.target_ref)
+        named = self.table is not None or self.target_table is not None
+        raw["target_table"] = str(self.target_ref) if named else None
         return raw
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
@@ -395,8 +459,6 @@ class CopySpec:
         """
         options = read_options(raw, origin)
         missing = [_flag(name) for name in ("source", "target") if not options.get(name)]
-        if not options.get("table") and not options.get("query"):
-            missing.append("--table")
         if missing:
             raise UsageError(f"{origin}: expected {', '.join(missing)}; found none")
         return cls(**options)
@@ -430,7 +492,9 @@ def _coerce(name: str, kind: str, value: Any) -> Any:
         if not isinstance(names, list) or not all(isinstance(part, str) for part in names):
             raise UsageError(f"{flag}: expected names separated by commas, found {value!r}")
         return tuple(part.strip() for part in names)
-    if name == "bytes_per_partition":
+    if name == "types":
+        return _split_types(value)
+    if name in _SIZES:
         return parse_size(value, flag)
     if kind == "float":
         return parse_duration(value, flag)
@@ -448,6 +512,17 @@ def _coerce(name: str, kind: str, value: Any) -> Any:
     if not isinstance(value, str):
         raise UsageError(f"{flag}: expected a text, found {value!r}")
     return value
+
+
+def _split_types(value: Any) -> tuple[str, ...]:
+    """``a=numeric(12,2), b=text`` at the commas outside of parentheses; or a table or list."""
+    if isinstance(value, Mapping):
+        value = [f"{name}={kind}" for name, kind in value.items()]
+    if isinstance(value, str):
+        value = re.split(r",(?![^(]*\))", value)
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise UsageError(f"--types: expected NAME=TYPE, comma separated; found {value!r}")
+    return tuple(part.strip() for part in value)
 
 
 _SIZE_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -515,9 +590,9 @@ def check_run_id(run_id: str) -> None:
 def redact(url: str) -> str:
     """A URL as it may be shown: without password and without parameters that look secret.
 
-    References (``env:NAME``) are shown as they are.
+    References (``env:NAME``) and paths are shown as they are.
     """
-    if _REFERENCE.fullmatch(url):
+    if _REFERENCE.fullmatch(url) or _PATH.match(url):
         return url
     scheme, separator, _ = url.partition("://")
     if not separator or not _SCHEME.fullmatch(scheme):
@@ -547,6 +622,11 @@ def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> 
         UsageError: ``env:NAME`` names a variable that is not set, or the URL has no scheme.
     """
     url = reference
+    if _PATH.match(reference):
+        # A path is a URL of its own scheme, whoever serves that.
+        return "file://" + quote(
+            os.path.abspath(reference) + "/" * reference.endswith("/"), "/*?[]="
+        )
     if reference.startswith("env:"):
         if not _REFERENCE.fullmatch(reference):
             raise UsageError(f"{flag}: expected env:NAME with the name of an environment variable")
@@ -556,8 +636,8 @@ def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> 
         url = environ[name]
     if not _SCHEME.fullmatch(url.partition("://")[0]) or "://" not in url:
         raise UsageError(
-            f"{flag}: expected a URL such as scheme://user@host/database, or env:NAME; "
-            "found a text without a scheme"
+            f"{flag}: expected a URL such as scheme://user@host/database, a path that begins with "
+            "/, ./ or ../, or env:NAME; found a text without a scheme"
         )
     return url
 
@@ -596,16 +676,18 @@ class WorkerSpec:
     stall_timeout: float
     grace: float
     control_schema: str
+    schema: str
+    """See `LoadPlan`."""
+    writing: Mapping[str, Any]
+    """See `CopySpec`."""
 
     def to_line(self) -> str:
         return json.dumps(self.as_json())
 
     def as_json(self) -> dict[str, Any]:
         raw = {item.name: getattr(self, item.name) for item in fields(self)}
-        if isinstance(self.relation, Query):
-            raw["relation"] = self.relation.text
-        else:
-            raw["relation"] = [self.relation.schema, self.relation.name]
+        raw["relation"] = relation_to_json(self.relation)
+        raw["writing"] = dict(self.writing)
         raw["target_table"] = [self.target_table.schema, self.target_table.name]
         raw["pairs"] = [pair.as_json() for pair in self.pairs]
         return raw
@@ -616,11 +698,10 @@ class WorkerSpec:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> WorkerSpec:
-        read = raw["relation"]
         return cls(
             **{
                 **raw,
-                "relation": Query(read) if isinstance(read, str) else TableRef(*read),
+                "relation": relation_from_json(raw["relation"]),
                 "target_table": TableRef(*raw["target_table"]),
                 "pairs": tuple(ColumnPair.from_json(pair) for pair in raw["pairs"]),
                 "conflict_columns": tuple(raw["conflict_columns"]),

@@ -115,14 +115,14 @@ def relay(
         PermanentError: they do not agree.
     """
     watched = writer.fileno()
-    waiter.watch(writer)
+    waiter.watch(writer if watched >= 0 else None)
     try:
-        for block, rows in reader.read(partition, waiter):
-            if waiter.pending(watched):
+        for block, rows, size in reader.read(partition, waiter):
+            if watched >= 0 and waiter.pending(watched):
                 writer.check()
             writer.write(block, waiter)
             meter.rows += rows
-            meter.bytes += len(block)
+            meter.bytes += size
             del block  # the reader takes the next one now: a large row is not held twice
     finally:
         waiter.watch(None)

@@ -11,8 +11,8 @@ own exceptions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 ENTRY_POINTS = "penstock.backends"
+ARROW = "arrow"
+"""The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. Their columns are
+those of the run's pairs, in their order, by the target's names; the first batch of a stream is
+there even if it has no rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,21 @@ class TableStatistics:
     """The tables that hold its rows, where those are others than itself and may be read."""
     sampled: bool = True
     """Bounds of ranges are known, or a small sample gives them."""
+    files: tuple[SourceFile, ...] = ()
+    """The files that hold its rows, where it consists of files, from their footers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a source, and what its row groups hold."""
+
+    path: str
+    size: int
+    """In bytes."""
+    version: str
+    """See `FilePart`."""
+    groups: tuple[tuple[int, int], ...]
+    """Rows and stored bytes of each row group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +109,8 @@ class Fit:
     warning: str = ""
     lossy: bool = False
     """Values may arrive as others."""
+    canonical: str = ""
+    """See `ColumnPair`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +126,16 @@ class LoadRequest:
     indexes: str
     unlogged: bool
     definition: TableDefinition | None
-    """Of the source's table, for mode recreate."""
+    """Of the source's table, where the target's is made like it."""
+    made: tuple[Column, ...] = ()
+    """The columns of the table that is made; see `TargetCatalog.defined_columns`."""
+    where: str | None = None
+    given: bool = False
+    """The partitions are named by the caller, and need not cover the table."""
+    extents: tuple[tuple[str, Extent], ...] = ()
+    """Of the partitions that are given, with their ids."""
+    writing: Mapping[str, Any] = field(default_factory=dict)
+    """How files are written, as far as it was said; see `CopySpec`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +241,11 @@ class SourceCatalog(Protocol):
             PlanningError: no such table, or it cannot be read; or the query is none: it has
                 parameters, is several statements, or changes something.
         """
+        ...
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """The same columns, each with the trait `arrow`. Asked for where source and target are
+        unlike systems."""
         ...
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
@@ -541,11 +576,29 @@ class TargetCatalog(Protocol):
         """Comparable with `SourceState.identity`: equal means the very same table."""
         ...
 
-    def defined_columns(self, table: TableRef, definition: TableDefinition) -> tuple[Column, ...]:
-        """The columns that a table will have which is made from a definition.
+    replaces_by_condition: bool
+    """Mode replace deletes rows by the partitions' conditions, so it needs a key. Else it swaps
+    what an earlier run has loaded of the same selection."""
+
+    def makes(self, table: TableRef, mode: str) -> bool:
+        """Whether the mode makes the table like the source, instead of taking it as it is."""
+        ...
+
+    def defined_columns(
+        self,
+        table: TableRef,
+        definition: TableDefinition,
+        columns: Sequence[Column],
+        types: Mapping[str, str],
+    ) -> tuple[Column, ...]:
+        """The columns that a table will have which is made like the source.
+
+        Parameters:
+            columns: the source's that are copied; of an unlike system, with the trait `arrow`.
+            types: what somebody wants columns to be, by name, in the target's own notation.
 
         Raises:
-            PlanningError: the definition is of a dialect that the target does not know.
+            PlanningError: it cannot be made so.
         """
         ...
 
@@ -629,7 +682,8 @@ class TargetCatalog(Protocol):
         ...
 
 
-Block = bytes | memoryview
+Block = Any
+"""As the stream's format has it: bytes or a memoryview of a database's own, or a record batch."""
 
 
 class Wait(Protocol):
@@ -651,8 +705,9 @@ class Reader(Protocol):
         """Go on with another run between the same source and target; keeps the connection."""
         ...
 
-    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int]]:
-        """Yield blocks of the partition's stream and the number of rows in each, roughly."""
+    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
+        """Yield blocks of the partition's stream, and of each the number of rows, roughly, and
+        its size in bytes."""
         ...
 
     @property
@@ -700,7 +755,7 @@ class Writer(Protocol):
         ...
 
     def fileno(self) -> int:
-        """The socket, to be watched for an early end of the stream."""
+        """The socket, to be watched for an early end of the stream; -1 where there is none."""
         ...
 
     def check(self) -> None:
@@ -723,6 +778,8 @@ class Writer(Protocol):
 
 
 class Backend(Protocol):
+    located: bool
+    """Its URLs lead to rows; else to a database, in which a table or query is to be named."""
     environment: tuple[str, ...]
     """Names, or prefixes ending in ``*``, of environment variables that its driver reads and that
     hold no secret: workers get these and no others."""
@@ -762,8 +819,15 @@ class Backend(Protocol):
 
     def writer(self, spec: WorkerSpec) -> Writer: ...
 
+    has_control_ddl: bool
+    """Its control tables may be made by an administrator, with statements."""
+
     def control_ddl(self, control_schema: str) -> str:
-        """Statements that create the control tables, for an administrator."""
+        """Statements that create the control tables, for an administrator.
+
+        Raises:
+            UsageError: it makes by itself what it keeps runs and commit records in.
+        """
         ...
 
 
@@ -799,16 +863,20 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
         ) from error
 
 
-def only_scheme() -> str:
-    """A URL scheme of the backend that is there, where there is just one.
+def ddl_scheme() -> str:
+    """A URL scheme of the backend whose control tables an administrator may make.
 
     Raises:
         UsageError: there are several.
     """
-    entries = {entry.value: entry.name for entry in _entry_points()}
-    if len(entries) != 1:
-        raise UsageError(f"--target: expected a URL, to tell {', '.join(entries.values())} apart")
-    return next(iter(entries.values()))
+    found: dict[str, str] = {}
+    for entry in _entry_points():
+        with suppress(ModuleNotFoundError):  # its driver is not installed
+            if cast(Backend, entry.load()).has_control_ddl:
+                found.setdefault(entry.value, entry.name)
+    if len(found) != 1:
+        raise UsageError(f"--target: expected a URL, to tell {', '.join(found.values())} apart")
+    return next(iter(found.values()))
 
 
 def load_backend(reference: str) -> Backend:

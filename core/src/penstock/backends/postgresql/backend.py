@@ -12,6 +12,8 @@ from penstock.spec import WorkerSpec
 
 
 class PostgresBackend:
+    located = False
+    has_control_ddl = True
     formats: tuple[str, ...] = FORMATS
     # https://www.postgresql.org/docs/current/libpq-envars.html, without PGPASSWORD.
     environment = (

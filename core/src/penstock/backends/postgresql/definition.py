@@ -59,6 +59,7 @@ def read_definition(
         if isinstance(read, Query):
             root = _query(connection, described or [])
         else:
+            assert isinstance(read, TableRef)
             root = read_table(connection, table_oid(connection, read, "source"))
         tables = [root]
         if root["partition_key"] is not None and partitioning:

@@ -15,7 +15,7 @@ from penstock.backends.postgresql.predicate import key_expression
 from penstock.backends.postgresql.relations import inherited
 from penstock.backends.postgresql.statements import quoted, raw, relation, statement, type_name
 from penstock.errors import PlanningError
-from penstock.model import Bound, Key, Query, Relation
+from penstock.model import Bound, Key, Query, Relation, TableRef
 
 # Types whose text form is exact and whose order is total.
 RANGED = (
@@ -47,6 +47,7 @@ def column_facts(connection: Connection, read: Relation, column: str) -> ColumnF
     with planning("source", f"--key {column}"):
         if isinstance(read, Query):
             return ColumnFacts(True, False, collation_of(connection, read, Key(column)))
+        assert isinstance(read, TableRef)
         found = connection.execute(
             statement("key"), {"table": quoted(read).as_string(connection), "column": column}
         ).fetchone()
@@ -204,6 +205,7 @@ def _histogram(
     """
     if isinstance(read, Query):
         return [], ""
+    assert isinstance(read, TableRef)
     for condition in (where, None) if where is not None else (None,):
         query = statement("histogram").format(
             type=type_name(type_),
@@ -238,6 +240,7 @@ def _sample(
     nothing = "nothing: the source has no statistics on it, and it cannot be sampled"
     if isinstance(read, Query):
         return [], nothing
+    assert isinstance(read, TableRef)
     with planning("source", f"table {read}"):
         found = connection.execute(
             statement("blocks").format(inherited=inherited(connection)),

@@ -8,12 +8,14 @@ from __future__ import annotations
 from psycopg import sql
 
 from penstock.backends.postgresql.statements import raw, relation, type_name
+from penstock.errors import PlanningError
 from penstock.model import (
     BlockRange,
     Bound,
     ChildBlocks,
     Children,
     Extent,
+    Files,
     HashBucket,
     Key,
     KeyIsNull,
@@ -114,6 +116,9 @@ def _extent(extent: Extent) -> list[sql.Composable]:
                     " & 9223372036854775807) % {}, 0) = {}"
                 ).format(key_expression(key), sql.Literal(modulus), sql.Literal(remainder))
             ]
+
+        case Files():
+            raise PlanningError(f"expected an extent of a table, found files: {extent}")
 
 
 def _literals(values: tuple[Bound, ...]) -> sql.Composed:

@@ -37,7 +37,7 @@ class PostgresReader:
     def label(self, application_name: str) -> None:
         self._application_name = application_name
 
-    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int]]:
+    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         with wait.answering("source"):
             connection = self._ready(partition)
         query = statement("copy_out").format(
@@ -75,7 +75,7 @@ class PostgresReader:
                 gathered = []
                 size = 0
                 del data
-                yield block, count
+                yield block, count, len(block)
                 del block
                 if length < 0:
                     break

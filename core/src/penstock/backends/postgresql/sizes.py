@@ -25,6 +25,7 @@ def read_statistics(connection: Connection, read: Relation, where: str | None) -
             keys.check_closed(connection, read, where)
     if isinstance(read, Query):
         return _of_no_storage(connection, read, where, "a query, which has no blocks of its own")
+    assert isinstance(read, TableRef)
     with planning("source", f"table {read}"):
         found = connection.execute(
             statement("statistics"),

@@ -58,9 +58,13 @@ class PostgresSource:
             if relation not in self._queries:
                 self._queries[relation] = query_columns(self._connection, relation)
             return self._queries[relation]
+        assert isinstance(relation, TableRef)
         columns = read_columns(self._connection, relation, "source")
         check_readable(self._connection, relation)
         return columns
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        raise NotImplementedError
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
         return castable(self._connection, self.columns(relation), wanted)

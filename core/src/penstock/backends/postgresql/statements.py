@@ -9,7 +9,7 @@ from importlib.resources import files
 from psycopg import sql
 
 from penstock.backends.postgresql.query_text import without_end
-from penstock.model import ColumnPair, Query, Relation, TableRef
+from penstock.model import ColumnPair, Located, Query, Relation, TableRef
 
 BINARY = "postgresql-binary"
 TEXT = "postgresql-text"
@@ -39,6 +39,7 @@ def quoted(ref: TableRef) -> sql.Identifier:
 
 def relation(read: Relation) -> sql.Composable:
     """A table, or a query in parentheses with a name of its own."""
+    assert not isinstance(read, Located)
     if isinstance(read, Query):
         return sql.SQL("{} AS query").format(raw(without_end(read.text)))
     return quoted(read)

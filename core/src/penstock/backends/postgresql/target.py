@@ -59,7 +59,24 @@ class PostgresTarget:
                 return ""
         return identity(self._connection, table)
 
-    def defined_columns(self, table: TableRef, definition: TableDefinition) -> tuple[Column, ...]:
+    replaces_by_condition = True
+
+    def makes(self, table: TableRef, mode: str) -> bool:
+        return mode == "recreate"
+
+    def defined_columns(
+        self,
+        table: TableRef,
+        definition: TableDefinition,
+        columns: Sequence[Column],
+        types: Mapping[str, str],
+    ) -> tuple[Column, ...]:
+        if types:
+            raise PlanningError(
+                "--types: source and target are of one system, where the target's columns are "
+                "those of the source; expected --query with casts; found "
+                + ", ".join(f"{name}={kind}" for name, kind in types.items())
+            )
         return defined_columns(self._connection, table, definition)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:

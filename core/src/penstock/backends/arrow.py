@@ -1,0 +1,97 @@
+"""What backends that speak record batches share: schemas as text, and casts that name the row."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import PermanentError
+from penstock.model import Column
+
+TRAIT = "arrow"
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """The type in which a column's values travel."""
+    found = column.traits[TRAIT]
+    assert isinstance(found, pa.DataType)
+    return found
+
+
+def schema_of(columns: Iterable[Column]) -> pa.Schema:
+    return pa.schema([pa.field(c.name, arrow_type(c), c.nullable) for c in columns])
+
+
+def schema_to_text(schema: pa.Schema) -> str:
+    """As `LoadPlan.schema` has it."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def schema_from_text(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+class Caster:
+    """Casts the batches of one stream to a schema, by position.
+
+    Parameters:
+        subject: what is copied, for errors.
+    """
+
+    def __init__(self, schema: pa.Schema, subject: str) -> None:
+        self._schema = schema
+        self._subject = subject
+        self._passed = 0
+
+    def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """
+        Raises:
+            PermanentError: a value does not fit; names the column, the row, counted from 1 in the
+                stream, and the value.
+        """
+        arrays = [
+            array if array.type == field.type else self._cast(array, field)
+            for array, field in zip(batch.columns, self._schema, strict=True)
+        ]
+        for array, field in zip(arrays, self._schema, strict=True):
+            if not field.nullable and array.null_count:
+                row = next(i for i, valid in enumerate(array.is_valid()) if not valid.as_py())
+                raise self._error(field.name, row, "a value", "NULL")
+        self._passed += batch.num_rows
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _cast(self, array: pa.Array, field: pa.Field) -> pa.Array:
+        try:
+            return array.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            row = first_refused(array, field.type)
+            found = _shown(array[row]) if len(array) else f"type {array.type}"
+            raise self._error(field.name, row, f"a value of {field.type}", found) from error
+
+    def _error(self, column: str, row: int, expected: str, found: str) -> PermanentError:
+        return PermanentError(
+            f"{self._subject}: column {column!r}, row {self._passed + row + 1:,}: expected "
+            f"{expected}, found {found}"
+        )
+
+
+def first_refused(array: pa.Array, wanted: pa.DataType) -> int:
+    """The index of the first value that cannot be cast, by halves."""
+    lower, upper = 0, len(array)
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
+        try:
+            array.slice(lower, middle - lower).cast(wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            upper = middle
+        else:
+            lower = middle
+    return lower
+
+
+def _shown(value: Any, most: int = 100) -> str:
+    text = repr(value.as_py())
+    return text if len(text) <= most else text[:most] + "..."
