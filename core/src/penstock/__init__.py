@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.batch import copy_all
     from penstock.batch_spec import BatchSpec
-    from penstock.connections import place_of
+    from penstock.connections import holds_secret, place_of, with_parameters
     from penstock.engine import (
         RunStatus,
         control_ddl,
@@ -104,6 +104,7 @@ __all__ = [
     "failure_text",
     "from_line",
     "hold",
+    "holds_secret",
     "in_names",
     "loaded",
     "narrate",
@@ -117,10 +118,11 @@ __all__ = [
     "take_up",
     "together",
     "verify",
+    "with_parameters",
 ]
 
 _HOMES = {
-    "connections": ("place_of",),
+    "connections": ("holds_secret", "place_of", "with_parameters"),
     "batch": ("copy_all",),
     "batch_spec": ("BatchSpec",),
     "engine": (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, quote, urlencode
 
 from penstock.backends.base import Backend, TargetCatalog, find_backend
 from penstock.control_link import ControlLink
-from penstock.errors import UsageError
 from penstock.model import Place
-from penstock.spec import CopySpec, redact, resolve_reference
+from penstock.spec import CopySpec, resolve_reference
 from penstock.supervisor import worker_environment
 from penstock.worker_process import Nursery
 
@@ -42,17 +43,7 @@ class Connections:
         Raises:
             UsageError: a table is to be named, and is not; or is not to be, and is.
         """
-        named = spec.table is not None or spec.query is not None
-        if not named and not self.source_backend.located:
-            raise UsageError("--table, --query: expected one of them, found neither")
-        if spec.table is not None and self.source_backend.located:
-            raise UsageError(
-                f"--table: {redact(spec.source)} leads to the rows themselves: leave --table out, "
-                f"or name the target with --target-table; found {spec.table!r}"
-            )
-        named = spec.table is not None or spec.target_table is not None
-        if not named and not self.target_backend.located:
-            raise UsageError("--target-table: expected the table to write; found none")
+        spec.check_named(source=self.source_backend.located, target=self.target_backend.located)
 
     def nursery(self) -> Nursery:
         """Starts workers for these ends."""
@@ -83,13 +74,44 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
 
 
 def place_of(reference: str) -> Place:
-    """The server and the database that a connection leads to, without its secrets.
+    """Where a connection leads, without its secrets.
 
     Raises:
         UsageError: the reference leads nowhere, or no backend has the URL's scheme.
     """
     url = resolve_reference(reference, os.environ, "connection")
-    return find_backend(url, "connection")[0].place(url)
+    backend, _ = find_backend(url, "connection")
+    return replace(backend.place(url), located=backend.located)
+
+
+def holds_secret(reference: str) -> bool:
+    """Whether a connection as it is written has a secret in it, that is not in the environment.
+
+    Raises:
+        UsageError: a malformed URL, or no backend has its scheme.
+    """
+    if reference.startswith("env:"):
+        return False
+    url = resolve_reference(reference, {}, "connection")
+    backend, _ = find_backend(url, "connection")
+    return bool(backend.secrets(backend.resolve(url, {}, "connection")))
+
+
+def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:
+    """The URL of a connection with parameters added; those that it has stay as they are.
+
+    Parameters:
+        parameters: by name; None for what is not known.
+
+    Raises:
+        UsageError: the reference leads nowhere.
+    """
+    url = resolve_reference(reference, os.environ, "connection")
+    path, _, query = url.partition("?")
+    there = dict(parse_qsl(query, keep_blank_values=True))
+    added = {name: value for name, value in parameters.items() if value and name not in there}
+    both = "&".join(part for part in (query, urlencode(added, quote_via=quote)) if part)
+    return f"{path}?{both}" if both else path
 
 
 def connect(source: str, target: str) -> Connections:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from penstock.errors import UsageError
 
@@ -623,12 +624,16 @@ class PartitionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a URL leads, told without its secrets: how assets and lineage name a database."""
+    """Where a URL leads, told without its secrets: how assets and lineage name what is there."""
 
     scheme: str
     host: str
+    """A server or a bucket; empty for what is on this machine."""
     port: int | None
     database: str
+    """Its name, or the path of its file; where the URL leads to rows, their path."""
+    located: bool = False
+    """It leads to rows, without a table to be named."""
 
     @property
     def authority(self) -> str:
@@ -638,8 +643,26 @@ class Place:
 
     @property
     def namespace(self) -> str:
-        """What lineage calls the server."""
-        return f"{self.scheme}://{self.authority}"
+        """What lineage calls the server, the bucket, or the kind of file."""
+        return f"{self.scheme}://{self.authority}" if self.host else self.scheme
+
+    def dataset(self, table: TableRef) -> str:
+        """What lineage calls a table, within the namespace.
+
+        Names are those of OpenLineage: https://openlineage.io/docs/spec/naming.
+        """
+        if self.located:
+            return self.database
+        return f"{self.database}.{table.schema}.{table.name}"
+
+    def uri(self, table: TableRef) -> str:
+        """What assets call a table: `postgres://host:port/database/schema/table`, `s3://bucket/key`,
+        `file:///path`."""
+        # A name is one part of the path, whatever its characters; a path has parts of its own.
+        parts = [quote(self.database, safe="" if self.host and not self.located else "/=")]
+        if not self.located:
+            parts += [quote(part, safe="") for part in (table.schema, table.name)]
+        return f"{self.scheme}://{self.authority}/{'/'.join(parts).lstrip('/')}"
 
 
 @dataclass(frozen=True, slots=True)

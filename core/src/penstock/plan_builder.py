@@ -13,12 +13,12 @@ from penstock.backends.base import (
     TableStatistics,
     TargetCatalog,
 )
-from penstock.errors import PlanningError, UsageError
+from penstock.errors import PlanningError
 from penstock.given import place
 from penstock.mapping import ColumnMapping, chosen_columns, map_columns
 from penstock.model import GIVEN, Bound, Column, ColumnPair, Key, Partition, PartitionPlan
 from penstock.planning import Choice, Cut
-from penstock.spec import WITHOUT_KEY, CopySpec
+from penstock.spec import CopySpec
 
 
 def build_plan(
@@ -44,7 +44,7 @@ def build_plan(
     """
     relation = spec.relation
     if target.replaces_by_condition:
-        _check_replaceable(spec)
+        spec.check_replaceable()
     all_columns = source.columns(relation)
     if tuple(formats) == (ARROW,):
         all_columns = source.in_arrow(relation, all_columns)
@@ -148,22 +148,6 @@ def match_columns(
         castable=lambda wanted: source.castable(spec.relation, wanted),
         formats=formats,
     )
-
-
-def _check_replaceable(spec: CopySpec) -> None:
-    """
-    Raises:
-        UsageError: mode replace has no key to delete by.
-    """
-    if spec.mode != "replace":
-        return
-    if spec.strategy in WITHOUT_KEY:
-        raise UsageError(
-            f"--mode replace deletes by key, and --strategy {spec.strategy} has none: "
-            "expected range, time, values or hash, and --key"
-        )
-    if spec.key is None:
-        raise UsageError("--mode replace: expected --key, the column to delete by; found none")
 
 
 def _check_types(spec: CopySpec, columns: Sequence[Column]) -> None:

@@ -372,6 +372,41 @@ class CopySpec:
                 "expected --allow-ddl, found none"
             )
 
+    def check_named(self, *, source: bool | None, target: bool | None) -> None:
+        """
+        Parameters:
+            source, target: whether that end's URL leads to the rows themselves, so that no table
+                is named there; None: it is not known yet.
+
+        Raises:
+            UsageError: a table is to be named, and is not; or is not to be, and is.
+        """
+        if source is False and self.table is None and self.query is None:
+            raise UsageError("--table, --query: expected one of them, found neither")
+        if source and self.table is not None:
+            raise UsageError(
+                f"--table: {redact(self.source)} leads to the rows themselves: leave --table out, "
+                f"or name the target with --target-table; found {self.table!r}"
+            )
+        if target is False and self.table is None and self.target_table is None:
+            raise UsageError("--target-table: expected the table to write; found none")
+
+    def check_replaceable(self) -> None:
+        """For a target that deletes rows by the partitions' condition.
+
+        Raises:
+            UsageError: mode replace has no key to delete by.
+        """
+        if self.mode != "replace":
+            return
+        if self.strategy in WITHOUT_KEY:
+            raise UsageError(
+                f"--mode replace deletes by key, and --strategy {self.strategy} has none: "
+                "expected range, time, values or hash, and --key"
+            )
+        if self.key is None:
+            raise UsageError("--mode replace: expected --key, the column to delete by; found none")
+
     @property
     def relation(self) -> Relation:
         """What the rows are read from."""
