@@ -89,14 +89,10 @@ def _unload(bench: Bench, rows: int, name: str, degree: int) -> Cost:
 
 
 @contextmanager
-def _bucket() -> Iterator[tuple[str, S3Server | S3Gateway]]:
+def _bucket() -> Iterator[S3Server]:
     """A real gateway where Go is there, which costs much less than moto's server."""
-    if S3Gateway.available():
-        with S3Gateway() as gateway:
-            yield "versitygw", gateway
-    else:
-        with S3Server() as server:
-            yield "moto", server
+    with S3Server() if S3Gateway.missing() else S3Gateway() as server:
+        yield server
 
 
 def _from_bucket(
@@ -104,10 +100,10 @@ def _from_bucket(
 ) -> tuple[str, dict[tuple[str, int], float]]:
     """Seconds by kind of target and degree, the best of all turns."""
     walls: dict[tuple[str, int], float] = {}
-    with tpch.parquet_files("orders", scale, ORDERS_PARTS) as files, _bucket() as (name, s3):
+    with tpch.parquet_files("orders", scale, ORDERS_PARTS) as files, _bucket() as s3:
         s3.create_bucket("lake")
         for file in files:
-            s3.put("lake", f"orders/{file.name}", file.read_bytes())
+            s3.put("lake", f"orders/{file.name}", file)
         rows = sum(pq.read_metadata(file).num_rows for file in files)
         for kind, how in TARGETS.items():
             for degree in degrees:
@@ -117,7 +113,7 @@ def _from_bucket(
                     cost.run(
                         [
                             [
-                                *(PROGRAM, "copy", "--source", s3.url("lake", "orders/*.parquet")),
+                                *(PROGRAM, "copy", "--source", s3.url("lake/orders/*.parquet")),
                                 *("--target", bench.target_url, "--target-table", ORDERS),
                                 *("--strategy", "files", "--partitions", str(ORDERS_PARTS)),
                                 *("--degree", str(degree)),
@@ -128,7 +124,7 @@ def _from_bucket(
                     bench.check(ORDERS, rows)
                     walls[kind, degree] = min(wall, walls.get((kind, degree), wall))
                 tell(f"bucket, {kind}, degree {degree}: {walls[kind, degree]:.2f} s")
-    return name, walls
+        return s3.name, walls
 
 
 def _make_orders(bench: Bench, how: str) -> None:
@@ -220,7 +216,8 @@ class Files:
 
 
 def _best(costs: Costs, mover: str, degree: int, what: str) -> float:
-    return min(getattr(cost, what) for cost in costs[mover, degree])
+    figures: list[float] = [getattr(cost, what) for cost in costs[mover, degree]]
+    return min(figures)
 
 
 def _ratio(costs: Costs, other: str, degree: int) -> float:

@@ -283,7 +283,7 @@ class DuckEnd:
     def read(self) -> list[Row]:
         with closing(duckdb.connect(str(self.path), read_only=True)) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            found = connection.execute("SELECT * FROM main.t").to_arrow_table()
+            found: pa.Table = connection.execute("SELECT * FROM main.t").to_arrow_table()
         return sorted((plain(row.values()) for row in found.to_pylist()), key=repr)
 
     @property
@@ -346,20 +346,20 @@ class BucketEnd:
     def fill(self, rows: Rows) -> None:
         FilesEnd(self.folder, files=self.files).fill(rows)
         for path in self.folder.glob("*.parquet"):
-            self.s3.put(self.bucket, f"{self.prefix}/{path.name}", path.read_bytes())
+            self.s3.put(self.bucket, f"{self.prefix}/{path.name}", path)
 
     def read(self) -> list[Row]:
-        for key in self.s3.list(self.bucket, f"{self.prefix}/"):
+        for key in self.s3.keys(self.bucket, f"{self.prefix}/"):
             if key.endswith(".parquet"):
                 path = self.folder / "read" / key.replace("/", "-")
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(self.s3.get(self.bucket, key))
+                path.write_bytes(self.s3.read(self.bucket, key))
         return FilesEnd(self.folder / "read").read()
 
     @property
     def source(self) -> Mapping[str, Any]:
-        return {"source": self.s3.url(self.bucket, f"{self.prefix}/*.parquet")}
+        return {"source": self.s3.url(f"{self.bucket}/{self.prefix}/*.parquet")}
 
     @property
     def target(self) -> Mapping[str, Any]:
-        return {"target": self.s3.url(self.bucket, f"{self.prefix}/")}
+        return {"target": self.s3.url(f"{self.bucket}/{self.prefix}/")}

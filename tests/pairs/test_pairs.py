@@ -30,7 +30,7 @@ def check(pair: Pair, finished: Finished, rows: Rows, **options: Any) -> None:
     ends = {"source": pair.mine.source["source"], "target": pair.theirs.target["target"]}
     verified = verify(finished.run_id, **ends, checksum=True)
     assert verified.ok, [(c.partition_id, c.note) for c in verified.checks if not c.ok]
-    assert verified.compared == "checksums"
+    assert verified.method == "checksums"
 
 
 def test_every_kind_of_value_arrives(pair: Pair) -> None:
@@ -141,8 +141,9 @@ def test_a_run_goes_on_where_it_was(pair: Pair) -> None:
     (*_, finished) = resume("r1", **ends)
     assert isinstance(finished, Finished)
     check(pair, finished, ROWS)
-    (*_, finished) = resume("r1", **ends)  # nothing is left
-    check(pair, finished, ROWS)
+    (*_, again) = resume("r1", **ends)  # nothing is left
+    assert isinstance(again, Finished)
+    check(pair, again, ROWS)
 
 
 def test_a_partition_is_copied_again(pair: Pair) -> None:
@@ -214,7 +215,7 @@ def test_a_value_out_of_range_is_named(pair: Pair) -> None:
         options = {}
     with pytest.raises(RunFailed) as caught:
         pair.copy(strategy="whole", **options)
-    told = str([failure.error for failure in caught.value.failures])
+    told = "".join(caught.value.__notes__)
     assert "column 'id', row 2" in told
     assert pair.theirs.read() == []
 
