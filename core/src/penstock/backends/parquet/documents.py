@@ -275,9 +275,7 @@ class Cached:
         ]
         if stale:
             with ThreadPoolExecutor(READERS) as pool:
-                for name, found in zip(
-                    stale, pool.map(self._documents.get, stale), strict=True
-                ):
+                for name, found in zip(stale, pool.map(self._documents.get, stale), strict=True):
                     if found is not None:
                         self._known[name] = found
         return {name: self._known[name] for name in versions if name in self._known}

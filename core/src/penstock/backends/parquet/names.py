@@ -8,7 +8,9 @@ from collections.abc import Collection
 from secrets import token_hex
 from urllib.parse import quote
 
-_DATA = re.compile(r"(?P<owner>.+)-(?P<attempt>\d+)-(?P<nonce>[0-9a-f]{12})-(?P<number>\d+)\.parquet")
+_DATA = re.compile(
+    r"(?P<owner>.+)-(?P<attempt>\d+)-(?P<nonce>[0-9a-f]{12})-(?P<number>\d+)\.parquet"
+)
 SUFFIXES = (".parquet", ".parq")
 # As Hive writes NULL: https://hive.apache.org/docs/latest/language/languagemanual-ddl/
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
@@ -32,19 +34,14 @@ def empty_name(run_id: str) -> str:
     return data_name(run_id, "empty", 0, _mark(run_id) + "000000", 0)
 
 
-def is_of_run(path: str, run_id: str) -> bool:
-    """Whether a data file is one of a run's."""
+def run_of(path: str) -> str:
+    """The run that has written a data file; empty where none has."""
     found = _DATA.fullmatch(path.rpartition("/")[2])
-    return (
-        found is not None
-        and found["owner"].startswith(f"{run_id}-")
-        and found["nonce"].startswith(_mark(run_id))
-    )
-
-
-def run_of(path: str, run_ids: Collection[str]) -> str:
-    """The one of the runs that a data file is of; empty for none."""
-    return next((run_id for run_id in run_ids if is_of_run(path, run_id)), "")
+    if found is None:
+        return ""
+    parts = found["owner"].split("-")
+    candidates = ("-".join(parts[:count]) for count in range(1, len(parts)))
+    return next((run_id for run_id in candidates if found["nonce"].startswith(_mark(run_id))), "")
 
 
 def is_data(path: str) -> bool:

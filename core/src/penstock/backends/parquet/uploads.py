@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 from penstock.backends.base import Wait
 from penstock.backends.parquet.documents import delete_keys, sync_folder
 from penstock.backends.parquet.errors import translated
-from penstock.backends.parquet.names import is_data, is_of_run
+from penstock.backends.parquet.names import is_data, run_of
 from penstock.backends.parquet.transfer import Transfer
 from penstock.errors import Diagnosis, TransientError
 
@@ -36,7 +36,7 @@ MOST_IN_MEMORY = 4
 LOCAL_BUFFER = 4 << 20
 
 Upload = Mapping[str, Any]
-"""What it takes to publish a file; JSON."""
+"""What it takes to publish a file; JSON. Empty: it was published."""
 
 
 class Sink(Protocol):
@@ -203,9 +203,10 @@ class LocalUploads:
 
     def discard(self, files: Iterable[tuple[str, Upload]]) -> None:
         for path, upload in files:
-            written = os.path.join(self._hidden, upload["file"])
-            with translated("target", written), suppress(FileNotFoundError):
-                os.unlink(written)
+            if upload:
+                written = os.path.join(self._hidden, upload["file"])
+                with translated("target", written), suppress(FileNotFoundError):
+                    os.unlink(written)
             self.remove([path])
 
     def remove(self, paths: Iterable[str]) -> None:
@@ -389,7 +390,8 @@ class S3Uploads:
     def discard(self, files: Iterable[tuple[str, Upload]]) -> None:
         files = list(files)
         for path, upload in files:
-            self._abort(self._prefix + path, upload["id"])
+            if upload:
+                self._abort(self._prefix + path, upload["id"])
         self.remove([path for path, _ in files])
 
     def _abort(self, key: str, upload_id: str) -> None:
@@ -431,7 +433,7 @@ class S3Uploads:
             )
             for page in pages:
                 for item in page.get("Uploads", ()):
-                    if is_of_run(item["Key"], run_id):
+                    if run_of(item["Key"]) == run_id:
                         abandoned.append((item["Key"], item["UploadId"]))
         for key, upload_id in abandoned:
             self._abort(key, upload_id)
