@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.backends.arrow import arrow_type
 from penstock.backends.base import ARROW, Fit
-from penstock.backends.parquet.types import is_list, shown
+from penstock.backends.parquet.column_types import is_list, shown
 from penstock.model import Column
 
 _UNITS = ("s", "ms", "us", "ns")

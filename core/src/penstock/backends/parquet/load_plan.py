@@ -10,13 +10,13 @@ import pyarrow as pa
 from penstock.backends.arrow import TRAIT, arrow_type, schema_from_text, schema_of, schema_to_text
 from penstock.backends.base import LoadRequest
 from penstock.backends.parquet import manifest
+from penstock.backends.parquet.column_types import NOTATION, parse_type, shown, stored_as
 from penstock.backends.parquet.location import FILE
 from penstock.backends.parquet.manifest import EVERYTHING, Manifest
 from penstock.backends.parquet.names import run_of
 from penstock.backends.parquet.runs import Runs
 from penstock.backends.parquet.steps import EMPTYING, REPLACING, plan_steps
 from penstock.backends.parquet.storage import Storage
-from penstock.backends.parquet.types import NOTATION, parse_type, shown, stored_as
 from penstock.errors import PlanningError
 from penstock.model import Column, LoadPlan
 
@@ -138,6 +138,12 @@ def _check_folders(schema: pa.Schema, partition_by: Sequence[str]) -> None:
         )
     if len(partition_by) == len(schema.names):
         raise PlanningError("--partition-by: expected that a column is left for the files")
+    hidden = [name for name in partition_by if name.startswith(("_", "."))]
+    if hidden:
+        raise PlanningError(
+            f"--partition-by: readers take folders that begin with _ or . for hidden: expected "
+            f"other columns, found {', '.join(hidden)}"
+        )
     wrong = [
         f"{name} ({shown(schema.field(name).type)})"
         for name in partition_by
@@ -145,8 +151,8 @@ def _check_folders(schema: pa.Schema, partition_by: Sequence[str]) -> None:
     ]
     if wrong:
         raise PlanningError(
-            "--partition-by: expected columns of whole numbers, texts, decimals, dates, times of "
-            f"day, timestamps without a zone or booleans, found {', '.join(wrong)}"
+            "--partition-by: expected columns of whole numbers, texts, dates, times of day, "
+            f"timestamps without a zone or booleans, found {', '.join(wrong)}"
         )
 
 
@@ -155,7 +161,6 @@ def _names_folders(kind: pa.DataType) -> bool:
     return bool(
         types.is_integer(kind)
         or types.is_string(kind)
-        or types.is_decimal(kind)
         or types.is_date(kind)
         or types.is_time(kind)
         or types.is_boolean(kind)

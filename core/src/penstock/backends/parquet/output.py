@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.backends.base import Wait
-from penstock.backends.parquet.names import data_name, folder_of
+from penstock.backends.parquet.names import NULL_FOLDER, data_name, folder_of
 from penstock.backends.parquet.records import DataFile
 from penstock.backends.parquet.steps import stored_schema
 from penstock.backends.parquet.transfer import Transfer
@@ -145,6 +145,12 @@ class Output:
         values = zip(*(groups[name].cast(pa.string()).to_pylist() for name in names), strict=True)
         rows = batch.select(self._schema.names)
         for value, positions in zip(values, groups["position_list"], strict=True):
+            if NULL_FOLDER in value:
+                raise PermanentError(
+                    f"target: partition {self._naming.partition_id}: --partition-by: the text "
+                    f"{NULL_FOLDER!r} names the folder of NULL: expected any other",
+                    Diagnosis(side="target"),
+                )
             yield folder_of(self._partition_by, value), rows.take(positions.values)
 
     def _new_folder(self, path: str) -> _Folder:

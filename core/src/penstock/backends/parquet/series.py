@@ -1,7 +1,8 @@
 """Runs of a series: a partition of one id is committed once by all of them.
 
-An attempt claims its partition when it begins, after it has seen the partition's record. A claim whose run has not committed may be taken
-over; that run's attempts are shut out first, so that none commits later without claiming again.
+An attempt claims its partition when it begins, after it has seen the partition's record. A claim
+whose run has not committed may be taken over; that run's attempts are shut out first, so that none
+commits later without claiming again.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def claim(storage: Storage, series: str, run_id: str, generation: int, partition
         PermanentError: another run of the series has committed the partition.
     """
     name = f"{_folder(series)}/{partition_id}.json"
-    # Written anew each time: who is about to take it over, and has shut out what began before, finds
-    # that it has changed.
+    # Written anew each time: who is about to take it over, and has shut out what began before,
+    # finds that it has changed.
     mine = {
         "series": series,
         "run_id": run_id,

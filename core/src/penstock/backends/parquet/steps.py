@@ -23,6 +23,8 @@ from penstock.model import LoadPlan, Step
 
 REPLACING = ("replace", "swap")
 EMPTYING = ("truncate", "recreate")
+MANIFEST = "manifest"
+"""The step from which on the files are the dataset's."""
 
 
 def plan_steps(mode: str, place: str) -> tuple[Step, ...]:
@@ -31,7 +33,7 @@ def plan_steps(mode: str, place: str) -> tuple[Step, ...]:
         before = [Step("empty", f"remove the files in {place}", "empty")]
     return (
         *before,
-        Step("manifest", "put the files into the manifest", "manifest", after=True, rank=0),
+        Step(MANIFEST, "put the files into the manifest", MANIFEST, after=True, rank=0),
         Step("clean", "remove what is replaced or left over", "clean", after=True, rank=1),
     )
 
@@ -61,8 +63,11 @@ class Steps:
     # Before the first partition
 
     def _note_columns(self, load: LoadPlan) -> None:
+        visible = self._storage.uploads.visible()
+        others = any(run_of(path) not in ("", self._run_id) for path in visible)
+
         def noted(found: Manifest) -> Manifest:
-            if found.schema and found.files:
+            if found.schema and (found.files or others):
                 self._check_same(found, load)
                 return found
             return manifest.with_schema(found, load.schema, self._partition_by)
@@ -116,8 +121,9 @@ class Steps:
                 self._storage.uploads.put(empty.path, self._empty_file(load))
                 files = [empty]
             self._note_replaced(left)
-            # The run's own columns, where its files are all that is there.
-            if not kept or not found.schema:
+            if kept:
+                self._check_same(found, load)
+            else:  # the run's own columns, where its files are all that is there
                 found = manifest.with_schema(found, load.schema, self._partition_by)
             return replace(found, files=tuple(sorted(files, key=lambda entry: entry.path)))
 

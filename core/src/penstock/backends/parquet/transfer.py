@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 from penstock.backends.base import Wait
 
@@ -20,6 +21,7 @@ class Transfer:
         self._pool = ThreadPoolExecutor(AT_ONCE)
         self._under_way: list[Future[None]] = []
         self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
         self._closing = threading.Lock()
 
     def fileno(self) -> int:
@@ -42,11 +44,8 @@ class Transfer:
 
     def check(self) -> None:
         """Forget what is sent; raises as `submit`."""
-        os.set_blocking(self._reading, False)
-        try:
+        with suppress(BlockingIOError):
             os.read(self._reading, 4096)
-        except BlockingIOError:
-            pass
         done = [future for future in self._under_way if future.done()]
         self._under_way = [future for future in self._under_way if future not in done]
         for future in done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from secrets import token_hex
 
 import pyarrow as pa
@@ -151,10 +152,8 @@ class ParquetWriter:
             return
 
         def discard() -> None:
-            try:
+            with suppress(PenstockError):  # else the run's last step does it
                 storage.uploads.discard(output.begun())
-            except PenstockError:
-                pass  # the run's last step does it
 
         thread = threading.Thread(target=discard, daemon=True)
         thread.start()
