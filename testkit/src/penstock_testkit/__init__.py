@@ -3,6 +3,7 @@
 from penstock_testkit import tpch
 from penstock_testkit.pgbouncer import PgBouncer, PoolMode, pgbouncer_program
 from penstock_testkit.proxy import TcpProxy
+from penstock_testkit.s3 import S3Gateway, S3Server
 from penstock_testkit.servers import (
     ExternalServer,
     PostgresServer,
@@ -16,6 +17,8 @@ __all__ = [
     "PgBouncer",
     "PoolMode",
     "PostgresServer",
+    "S3Gateway",
+    "S3Server",
     "Server",
     "ServerError",
     "TcpProxy",

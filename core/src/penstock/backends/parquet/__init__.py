@@ -1,0 +1,27 @@
+"""Parquet files as source and target, local and on S3.
+
+backend.py      the object that the entry points name
+location.py     URLs: where they lead, with what settings
+filesystems.py  clients: pyarrow's to read data, boto3's for all else on S3
+errors.py       what errors of file systems, S3 and pyarrow mean for us
+listing.py      which files a URL stands for
+footers.py      schemas and row groups, from the footers alone
+scan.py         the rows of files as record batches, in bounded memory
+source.py       facts for planning and verification
+snapshot.py     the list of files as a moment to read as of
+reader.py       a partition as a stream of record batches
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from penstock.backends.parquet.backend import ParquetBackend
+
+# Imported where they are used; that one is not installed is said before.
+for _name in ("boto3", "duckdb", "pyarrow"):
+    if find_spec(_name) is None:
+        raise ModuleNotFoundError(f"No module named {_name!r}", name=_name)
+
+backend = ParquetBackend()
+"""The backend object that the entry points name."""

@@ -1,0 +1,72 @@
+"""The object that the entry points `file` and `s3` name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.backends.base import ARROW, HeldSnapshot, Reader, SourceCatalog, TargetCatalog, Writer
+from penstock.backends.parquet import location
+from penstock.errors import UsageError
+from penstock.model import Place, Relation
+from penstock.spec import WorkerSpec
+
+
+class ParquetBackend:
+    located = True
+    has_control_ddl = False
+    formats: tuple[str, ...] = (ARROW,)
+    # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html, without keys and
+    # tokens: those of the environment are in the URL by now.
+    environment = (
+        "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_EC2_METADATA_*", "AWS_METADATA_SERVICE_*",
+        "AWS_STS_REGIONAL_ENDPOINTS", "AWS_ENDPOINT_URL_STS", "AWS_CA_BUNDLE",
+        "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_SDK_LOAD_CONFIG",
+    )  # fmt: skip
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        return location.resolve(url, environ, flag)
+
+    def secrets(self, url: str) -> tuple[str, ...]:
+        return location.secrets(url)
+
+    def place(self, url: str) -> Place:
+        return location.place_of(url)
+
+    # The modules are imported where they are used: a worker needs neither catalog.
+
+    def source(self, url: str) -> SourceCatalog:
+        from penstock.backends.parquet.source import ParquetSource  # noqa: PLC0415
+
+        return ParquetSource(url)
+
+    def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
+        from penstock.backends.parquet.snapshot import FilesSnapshot  # noqa: PLC0415
+
+        return FilesSnapshot(url)
+
+    def target(self, url: str, control_schema: str) -> TargetCatalog:
+        from penstock.backends.parquet.target import ParquetTarget  # noqa: PLC0415
+
+        return ParquetTarget(url, control_schema)
+
+    def preload(self) -> None:
+        from penstock.backends.parquet import reader, writer  # noqa: F401, PLC0415
+
+    def reader(self, spec: WorkerSpec) -> Reader:
+        from penstock.backends.parquet.reader import ParquetReader  # noqa: PLC0415
+
+        return ParquetReader(spec)
+
+    def writer(self, spec: WorkerSpec) -> Writer:
+        from penstock.backends.parquet.writer import ParquetWriter  # noqa: PLC0415
+
+        return ParquetWriter(spec)
+
+    def control_ddl(self, control_schema: str) -> str:
+        raise UsageError(
+            "control-ddl: files have no control tables: what is kept of runs is written beside the "
+            "data, under _penstock/"
+        )

@@ -1,0 +1,144 @@
+"""What errors of file systems, of S3 and of pyarrow mean for us.
+
+S3's codes: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html. boto3 gives them
+as they are; pyarrow tells them in the text of an `OSError`, by the names of the AWS SDK for C++:
+``AWS Error SLOW_DOWN during GetObject operation: Please reduce your request rate.``
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from botocore import exceptions as boto
+
+from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientError
+
+# Codes without underscores, in small letters: both notations are one then.
+TRANSIENT_CODES = {
+    "slowdown", "throttling", "throttlingexception", "throttled", "requestlimitexceeded",
+    "toomanyrequests", "toomanyrequestsexception", "bandwidthlimitexceeded", "internalerror",
+    "internalfailure", "serviceunavailable", "requesttimeout", "requesttimeoutexception",
+    "networkconnection", "operationaborted", "conditionalrequestconflict", "expiredtoken",
+    "unavailable", "reducerequestrate", "clientsigningfailure",
+}  # fmt: skip
+PERMANENT_CODES = {"notimplemented"}
+ADVICE = {
+    "nosuchbucket": "the bucket does not exist",
+    "nosuchkey": "there is no such object",
+    "resourcenotfound": "there is no such bucket or object",
+    "404": "there is no such bucket or object",
+    "accessdenied": "the credentials may not do this",
+    "403": "the credentials are wrong, or may not do this",
+    "invalidaccesskeyid": "the access key id is unknown",
+    "invalidclienttokenid": "the access key id is unknown",
+    "signaturedoesnotmatch": "the secret access key is wrong",
+    "permanentredirect": "the bucket is in another region",
+    "authorizationheadermalformed": "the bucket is in another region",
+}
+# What a network or a network's file system may do better next time.
+TRANSIENT_ERRNO = {
+    errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH,
+    errno.ENETUNREACH, errno.ENETDOWN, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED,
+    errno.EPIPE, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOMEM,
+}  # fmt: skip
+_AWS = re.compile(
+    r"AWS Error (?P<code>\w+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<action>\w+)"
+    r"(?: operation)?(?:: (?P<words>.*))?",
+    re.DOTALL,
+)
+_CURL = re.compile(r"curlCode: (\d+)")
+# https://curl.se/libcurl/c/libcurl-errors.html: what TLS refuses, it refuses again.
+_CURL_PERMANENT = {35, 51, 53, 54, 58, 59, 60, 66, 77, 80, 82, 83, 90, 91}
+_PERMANENT_BOTO = (
+    boto.NoCredentialsError,
+    boto.PartialCredentialsError,
+    boto.ProfileNotFound,
+    boto.ParamValidationError,
+    boto.SSLError,
+    boto.InvalidRegionError,
+    boto.NoRegionError,
+    boto.ConfigParseError,
+    boto.InvalidConfigError,
+    boto.UnauthorizedSSOTokenError,
+)
+_TRANSIENT_BOTO = (
+    boto.HTTPClientError,
+    boto.IncompleteReadError,
+    boto.CredentialRetrievalError,
+    boto.MetadataRetrievalError,
+)
+
+
+def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
+    """Class an error as transient or permanent, and keep what the server said.
+
+    Parameters:
+        error: of the file system, botocore or pyarrow.
+        subject: what was read or written.
+    """
+    if isinstance(error, boto.ClientError):
+        said: Any = error.response.get("Error", {})
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        words = said.get("Message", "")
+        return _from_code(str(said.get("Code", "")), status, words, side, subject)
+    words = " ".join(str(error).split())
+    if isinstance(error, boto.BotoCoreError):
+        never = isinstance(error, _PERMANENT_BOTO)
+        return _made(
+            isinstance(error, _TRANSIENT_BOTO) and not never, f"{side}: {subject}: {words}", side
+        )
+    if isinstance(error, OSError) and (found := _AWS.search(str(error))):
+        status = int(found["status"] or 0)
+        words = " ".join((found["words"] or "").split())
+        curl = _CURL.search(words)
+        if curl and int(curl[1]) in _CURL_PERMANENT:
+            return _made(False, f"{side}: {subject}: {words}", side, found["code"])
+        return _from_code(found["code"], status, words, side, subject)
+    if isinstance(error, pa.ArrowCancelled):
+        return _made(True, f"{side}: {subject}: {words}", side)
+    if isinstance(error, OSError) and error.errno is not None:
+        return _made(error.errno in TRANSIENT_ERRNO, f"{side}: {subject}: {words}", side)
+    # Without a number or a code it is pyarrow that cannot read what the file holds.
+    return _made(False, f"{side}: {subject}: cannot be read as Parquet: {words}", side)
+
+
+def _from_code(code: str, status: int, words: str, side: str, subject: str) -> PenstockError:
+    plain = code.replace("_", "").lower()
+    transient = (
+        plain in TRANSIENT_CODES or status == 429 or status >= 500
+    ) and plain not in PERMANENT_CODES
+    why = ADVICE.get(plain, "") or ADVICE.get(str(status), "")
+    shown = ", ".join(part for part in (code, f"status {status}" if status else "") if part)
+    message = ": ".join(part for part in (side, subject, why, words) if part)
+    return _made(transient, f"{message} ({shown})", side, code)
+
+
+def _made(transient: bool, message: str, side: str, code: str = "") -> PenstockError:
+    diagnosis = Diagnosis(side=side, detail=code)
+    return (TransientError if transient else PermanentError)(message, diagnosis)
+
+
+DRIVER_ERRORS = (OSError, pa.ArrowException, boto.BotoCoreError, boto.ClientError)
+"""What `translated` turns into ours."""
+
+
+@contextmanager
+def translated(side: str, subject: str) -> Iterator[None]:
+    """Turn errors of file systems, botocore and pyarrow into ours.
+
+    Parameters:
+        side: ``source`` or ``target``.
+        subject: what is read or written, for the message.
+
+    Raises:
+        TransientError, PermanentError: for what they raise.
+    """
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise from_driver(error, side, subject) from error

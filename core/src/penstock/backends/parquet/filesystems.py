@@ -1,0 +1,120 @@
+"""Clients of file systems: pyarrow's to read data, boto3's for all else on S3.
+
+Both get the same credentials, which botocore finds where the URL has none.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+from botocore.credentials import Credentials
+from pyarrow import fs
+
+from penstock.backends.parquet.errors import translated
+from penstock.backends.parquet.location import FILE, Location
+from penstock.errors import PermanentError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+# In seconds. What does not answer is tried so often by the SDK, then by the run.
+CONNECT_TIMEOUT = 5
+READ_TIMEOUT = 30
+ATTEMPTS = 4
+
+
+def _session(location: Location) -> boto3.Session:
+    return boto3.Session(
+        aws_access_key_id=location.access_key_id or None,
+        aws_secret_access_key=location.secret_access_key or None,
+        aws_session_token=location.session_token or None,
+        region_name=location.region or None,
+        profile_name=location.profile or None,
+    )
+
+
+def _credentials(session: boto3.Session, location: Location, side: str) -> Credentials:
+    found = session.get_credentials()
+    if found is None:
+        raise PermanentError(
+            f"{side}: {location}: no S3 credentials: expected access_key_id and secret_access_key "
+            "in the URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or those of the "
+            "machine; found none"
+        )
+    return found
+
+
+def s3_client(location: Location, side: str) -> S3Client:
+    """A client with timeouts and retries of its own. May be used by many threads.
+
+    Parameters:
+        side: ``source`` or ``target``, for errors.
+
+    Raises:
+        PermanentError: no such profile, or no credentials anywhere.
+    """
+    with translated(side, str(location)):
+        session = _session(location)
+        _credentials(session, location, side)
+        return session.client(
+            "s3",
+            endpoint_url=location.endpoint or None,
+            region_name=session.region_name or "us-east-1",
+            config=Config(
+                connect_timeout=CONNECT_TIMEOUT,
+                read_timeout=READ_TIMEOUT,
+                retries={"mode": "standard", "max_attempts": ATTEMPTS},
+                s3={"addressing_style": "path" if location.path_style else "auto"},
+                tcp_keepalive=True,
+                max_pool_connections=32,
+                # Other servers than AWS do not know the newer kinds of checksums.
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+            ),
+        )
+
+
+def file_system(location: Location, side: str) -> fs.FileSystem:
+    """What reads the files of a location.
+
+    Its credentials are those of this moment: one that is to last for hours is made anew from time
+    to time.
+
+    Parameters:
+        side: ``source`` or ``target``, for errors.
+
+    Raises:
+        TransientError, PermanentError: see `s3_client`.
+    """
+    if location.scheme == FILE:
+        return fs.LocalFileSystem()
+    with translated(side, str(location)):
+        found = _credentials(_session(location), location, side).get_frozen_credentials()
+        parts = urlsplit(location.endpoint)
+        return fs.S3FileSystem(
+            access_key=found.access_key,
+            secret_key=found.secret_key,
+            session_token=found.token,
+            region=_region(location),
+            scheme=parts.scheme or None,
+            endpoint_override=parts.netloc or None,
+            force_virtual_addressing=not location.path_style,
+            connect_timeout=CONNECT_TIMEOUT,
+            request_timeout=READ_TIMEOUT,
+            retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
+            tls_ca_file_path=os.environ.get("AWS_CA_BUNDLE"),
+        )
+
+
+def _region(location: Location) -> str:
+    """Of a bucket of AWS the one it is kept in: pyarrow does not follow redirects to it."""
+    if not location.endpoint:
+        with suppress(OSError):
+            return str(fs.resolve_s3_region(location.bucket))
+    # One that is not AWS may not care, but the signature needs one.
+    return location.region or "us-east-1"

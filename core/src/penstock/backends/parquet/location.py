@@ -1,0 +1,225 @@
+"""URLs of Parquet files: where they lead, with what settings.
+
+``file:///folder/*.parquet`` and ``s3://bucket/folder/*.parquet``; several, separated by commas.
+Paths are percent-encoded; ``*``, ``**`` and ``[...]`` are patterns unless they are encoded, and
+``?`` begins the parameters, which hold for all of the list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from penstock.errors import UsageError
+from penstock.model import Place
+
+FILE, S3 = "file", "s3"
+_NEXT = re.compile(r",(?=[A-Za-z][A-Za-z0-9+.-]*://)")
+_WILD = re.compile(r"[*\[]")
+_SECRET = ("secret_access_key", "session_token")
+# https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
+_VARIABLES = {
+    "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+}
+_CREDENTIALS = {
+    "access_key_id": "AWS_ACCESS_KEY_ID",
+    "secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "session_token": "AWS_SESSION_TOKEN",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a URL leads. May carry secrets, which its `repr` does not show."""
+
+    scheme: str
+    """``file`` or ``s3``."""
+    patterns: tuple[str, ...]
+    """Paths as the file system names them (``/folder/file``, ``bucket/key``), percent-encoded."""
+    endpoint: str = ""
+    """URL of the server; empty: AWS."""
+    region: str = ""
+    path_style: bool = False
+    """The bucket is a part of the path, and not of the server's name."""
+    profile: str = ""
+    """Of the AWS configuration files."""
+    access_key_id: str = field(default="", repr=False)
+    secret_access_key: str = field(default="", repr=False)
+    session_token: str = field(default="", repr=False)
+
+    @property
+    def path(self) -> str:
+        """The one path that it leads to, as the file system names it, without a ``/`` at its end.
+
+        Raises:
+            UsageError: it leads to several, or is a pattern.
+        """
+        if len(self.patterns) > 1 or _WILD.search(self.patterns[0]):
+            raise UsageError(
+                f"{self}: expected one folder, without * or [; found "
+                + ("a list" if len(self.patterns) > 1 else "a pattern")
+            )
+        return unquote(self.patterns[0]).rstrip("/") or "/"
+
+    @property
+    def bucket(self) -> str:
+        """Of the first path."""
+        return self.patterns[0].partition("/")[0] if self.scheme == S3 else ""
+
+    @property
+    def key(self) -> str:
+        """The path within its bucket, without a ``/`` at its end."""
+        return self.path.partition("/")[2]
+
+    def __str__(self) -> str:
+        """For people."""
+        return ",".join(f"{self.scheme}://{pattern}" for pattern in self.patterns)
+
+    def url(self) -> str:
+        """The URL that leads here, with everything in it."""
+        settings = {
+            name: value for name in _PARAMETERS if (value := getattr(self, name)) not in {"", False}
+        }
+        if self.endpoint or self.path_style:
+            settings["path_style"] = "true" if self.path_style else "false"
+        pairs = [f"{name}={quote(str(value), safe=':/')}" for name, value in settings.items()]
+        return str(self) + ("?" + "&".join(pairs) if pairs else "")
+
+
+_PARAMETERS = tuple(
+    item.name for item in fields(Location) if item.name not in {"scheme", "patterns"}
+)
+
+
+def parse(url: str, flag: str) -> Location:
+    """Read a URL, or several that commas separate.
+
+    Raises:
+        UsageError: malformed; the message shows no secret.
+    """
+    schemes: set[str] = set()
+    patterns = []
+    given: dict[str, str] = {}
+    for one in _NEXT.split(url):
+        written, _, parameters = one.partition("?")
+        scheme, _, path = written.partition("://")
+        schemes.add(scheme.lower())
+        patterns.append(_pattern(scheme.lower(), path, flag))
+        for name, value in parse_qsl(parameters, keep_blank_values=True):
+            if given.setdefault(name, value) != value:
+                raise UsageError(
+                    f"{flag}: URL parameter {name!r} is given twice, with other values; expected "
+                    "the same for all of a list"
+                )
+    if len(schemes) > 1:
+        raise UsageError(
+            f"{flag}: expected a list of one kind, found {' and '.join(sorted(schemes))}"
+        )
+    scheme = schemes.pop()
+    allowed = _PARAMETERS if scheme == S3 else ()
+    if unknown := sorted(given.keys() - set(allowed)):
+        raise UsageError(
+            f"{flag}: {scheme}:// has no URL parameter {', '.join(map(repr, unknown))}; expected "
+            + (f"some of {', '.join(allowed)}" if allowed else "none (in a path, ? is written %3F)")
+        )
+    style = given.pop("path_style", "").lower()
+    if style not in {"", "true", "false"}:
+        raise UsageError(f"{flag}: path_style: expected true or false, found {style!r}")
+    path_style = style == "true" if style else bool(given.get("endpoint"))
+    _check_endpoint(given.get("endpoint", ""), flag)
+    return Location(scheme, tuple(patterns), path_style=path_style, **given)
+
+
+def _pattern(scheme: str, path: str, flag: str) -> str:
+    if "@" in path.partition("/")[0]:
+        raise UsageError(
+            f"{flag}: a {scheme}:// URL has no user and password; expected {scheme}://"
+            + ("bucket/path?access_key_id=...&secret_access_key=..." if scheme == S3 else "/path")
+        )
+    if scheme == S3:
+        if not path.partition("/")[0]:
+            raise UsageError(f"{flag}: expected s3://bucket/path, found no bucket")
+        if _WILD.search(path.partition("/")[0]):
+            raise UsageError(f"{flag}: expected the name of a bucket, found a pattern: s3://{path}")
+        return path
+    if path.startswith("localhost/"):
+        path = path.removeprefix("localhost")
+    if not path.startswith("/"):
+        raise UsageError(
+            f"{flag}: expected file:///absolute/path, found file://{path}; a relative path is "
+            "written without file://, as ./path"
+        )
+    return path
+
+
+def _check_endpoint(endpoint: str, flag: str) -> None:
+    """
+    Raises:
+        UsageError: it is no URL of a server.
+    """
+    if not endpoint:
+        return
+    try:
+        parts = urlsplit(endpoint)
+        parts.port  # noqa: B018 - raises where it is no number
+        plain = parts.scheme in {"http", "https"} and parts.hostname and "@" not in parts.netloc
+    except ValueError:
+        plain = ""
+    if not plain or parts.query or parts.path.strip("/"):
+        raise UsageError(
+            f"{flag}: S3 endpoint: expected http://host:port or https://host, found another form"
+        )
+
+
+def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
+    """Check a URL and fold settings and secrets from the environment into it.
+
+    Credentials in files, and those that a machine or container has, are left to the SDK, where the
+    rows are read. A profile that the URL names goes before credentials of the environment.
+
+    Raises:
+        UsageError: malformed, or half of the credentials is missing; shows no secret.
+    """
+    found = parse(url, flag)
+    if found.scheme == FILE:
+        return found.url()
+    settings = {name: getattr(found, name) for name in _PARAMETERS}
+    for name, variables in _VARIABLES.items():
+        for variable in variables:
+            settings[name] = settings[name] or environ.get(variable, "")
+    if settings["endpoint"] and not found.endpoint:
+        _check_endpoint(settings["endpoint"], flag)
+        # The URL may have said so without an endpoint.
+        settings["path_style"] = found.path_style or "path_style=" not in url
+    if not found.profile and not found.secret_access_key:
+        for name, variable in _CREDENTIALS.items():
+            settings[name] = settings[name] or environ.get(variable, "")
+    if bool(settings["access_key_id"]) != bool(settings["secret_access_key"]):
+        there = "access_key_id" if settings["access_key_id"] else "secret_access_key"
+        raise UsageError(
+            f"{flag}: S3 credentials: expected access_key_id and secret_access_key, in the URL or "
+            f"as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; found {there} only"
+        )
+    return Location(S3, found.patterns, **settings).url()
+
+
+def secrets(url: str) -> tuple[str, ...]:
+    """The passwords in a URL that `resolve` returned."""
+    found = parse(url, "connection")
+    return tuple(getattr(found, name) for name in _SECRET if getattr(found, name))
+
+
+def place_of(url: str) -> Place:
+    """The bucket, and the path up to what is a pattern; of a list, of the first."""
+    found = parse(url, "connection")
+    plain = _WILD.split(found.patterns[0])[0]
+    if plain != found.patterns[0]:
+        plain = plain.rpartition("/")[0]
+    path = unquote(plain)
+    if found.scheme == FILE:
+        return Place(FILE, "", None, path)
+    bucket, _, key = path.partition("/")
+    return Place(S3, bucket, None, key)

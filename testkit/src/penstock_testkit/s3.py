@@ -1,0 +1,233 @@
+"""Real S3 servers: moto's, which keeps everything in memory, and versitygw, over a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from penstock_testkit import keeper
+from penstock_testkit.servers import HOST, ServerError, free_port
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+GATEWAY = "github.com/versity/versitygw/cmd/versitygw@latest"
+REGION = "us-east-1"
+
+
+class S3Server:
+    """An S3 server on 127.0.0.1, moto's. A context manager. It never outlives this process.
+
+    It takes any credentials; see `S3Gateway` for one that does not.
+    """
+
+    access_key_id = "penstock-test"
+    secret_access_key = "penstock-test-secret"
+    name: ClassVar[str] = "moto"
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._home: Path | None = None
+        self._client: S3Client | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def command(self, home: Path) -> list[str]:
+        """What is run, to serve on `port`."""
+        return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", str(self.port)]
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which the SDKs, and Penstock, find it."""
+        return {
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
+            "AWS_REGION": REGION,
+        }
+
+    def url(self, path: str, endpoint: str | None = None) -> str:
+        """A URL of Penstock's that holds all that is needed.
+
+        Parameters:
+            path: ``bucket/key``.
+            endpoint: of a proxy in front of it.
+        """
+        return (
+            f"s3://{path}?endpoint={endpoint or self.endpoint}&region={REGION}"
+            f"&access_key_id={self.access_key_id}&secret_access_key={self.secret_access_key}"
+        )
+
+    @property
+    def client(self) -> S3Client:
+        """boto3's client for it."""
+        import boto3  # noqa: PLC0415 - for those who start an S3 server only
+
+        if self._client is None:
+            self._client = boto3.client(
+                "s3",
+                endpoint_url=self.endpoint,
+                aws_access_key_id=self.access_key_id,
+                aws_secret_access_key=self.secret_access_key,
+                region_name=REGION,
+            )
+        return self._client
+
+    def start(self, timeout: float = 30) -> None:
+        """Start it, empty. Running, do nothing.
+
+        Raises:
+            ServerError: it did not come up in `timeout` seconds.
+        """
+        if self._keeper is not None:
+            return
+        self.port = free_port()
+        self._home = home = Path(tempfile.mkdtemp(prefix="penstock-s3-"))
+        keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(home)]
+        with (home / "log").open("ab") as log:
+            self._keeper = subprocess.Popen(
+                [*keep, *self.command(home)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=home,
+                env=self._environ(),
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline and self._keeper.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex((HOST, self.port)) == 0:
+                    return
+            time.sleep(0.02)
+        words = (home / "log").read_text(errors="replace")
+        self.close()
+        raise ServerError(f"{self.name} did not start\n{words}")
+
+    def _environ(self) -> dict[str, str]:
+        """Ours, without what the server would read from it."""
+        return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+
+    def close(self) -> None:
+        """Stop it, and forget what it holds. Stopped, do nothing."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._keeper is not None:
+            assert self._keeper.stdin is not None
+            self._keeper.stdin.close()
+            self._keeper.wait(30)
+            self._keeper = None
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home = None
+
+    def create_bucket(self, name: str) -> str:
+        """Make an empty bucket. Returns its name."""
+        self.client.create_bucket(Bucket=name)
+        return name
+
+    def put(self, bucket: str, key: str, content: bytes | Path) -> str:
+        """Write an object, or a copy of a file. Returns ``bucket/key``."""
+        body = content.read_bytes() if isinstance(content, Path) else content
+        self.client.put_object(Bucket=bucket, Key=key, Body=body)
+        return f"{bucket}/{key}"
+
+    def put_folder(self, bucket: str, prefix: str, folder: Path) -> None:
+        """Write a copy of each file of a folder, and of those below."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                self.put(bucket, f"{prefix}/{path.relative_to(folder)}", path)
+
+    def keys(self, bucket: str, prefix: str = "") -> list[str]:
+        """The keys of all objects below a prefix, in their order."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        return [found["Key"] for page in pages for found in page.get("Contents", [])]
+
+    def read(self, bucket: str, key: str) -> bytes:
+        """What an object holds."""
+        return self.client.get_object(Bucket=bucket, Key=key)["Body"].read()
+
+    def uploads(self, bucket: str) -> list[Any]:
+        """Multipart uploads that are neither completed nor aborted."""
+        return list(self.client.list_multipart_uploads(Bucket=bucket).get("Uploads", []))
+
+
+class S3Gateway(S3Server):
+    """versitygw over a folder: checks signatures, and is a program of its own kind."""
+
+    name: ClassVar[str] = "versitygw"
+
+    def command(self, home: Path) -> list[str]:
+        data = home / "data"
+        data.mkdir()
+        return [str(_gateway()), "--port", f"{HOST}:{self.port}", "--quiet", "posix", str(data)]
+
+    def _environ(self) -> dict[str, str]:
+        return {
+            **super()._environ(),
+            "ROOT_ACCESS_KEY": self.access_key_id,
+            "ROOT_SECRET_KEY": self.secret_access_key,
+        }
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why it cannot be had here; None where it can. Builds it where that was not done yet."""
+        try:
+            _gateway()
+        except ServerError as error:
+            return str(error)
+        return None
+
+
+def _gateway() -> Path:
+    """The program, built by Go into a folder that is kept.
+
+    Raises:
+        ServerError: there is no Go, or it cannot build it.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(cache) / "penstock-testkit"
+    program = folder / "versitygw"
+    if program.exists():
+        return program
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        raise ServerError("versitygw is built with Go, which is not installed")
+    folder.mkdir(parents=True, exist_ok=True)
+    # Somebody else may build it at this moment: a name of our own, then a rename.
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        built = subprocess.run(
+            [go, "install", GATEWAY],
+            env={**os.environ, "GOBIN": own},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if built.returncode:
+            raise ServerError(f"versitygw cannot be built: {built.stderr.strip()[-400:]}")
+        (Path(own) / "versitygw").replace(program)
+    return program
