@@ -197,7 +197,7 @@ def test_a_query_gives_its_columns(pair: Pair) -> None:
         closing(PostgresTarget(pair.target.url, "penstock")) as target,
     ):
         definition = source.definition(query, partitioning=False)
-        columns = target.defined_columns(TableRef("public", "made"), definition)
+        columns = target.defined_columns(TableRef("public", "made"), definition, (), {})
     # Told of a table that was made and is gone again.
     assert [column.name for column in columns] == ["id", "The amount", "mood", "notes"]
     assert columns[1].type == "numeric(9,2)"

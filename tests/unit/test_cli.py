@@ -213,7 +213,7 @@ def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str
         assert title in text
     assert "other options:" not in text
     for choices in (
-        "{auto,ctid,range,ntile,hash,values,time,children,whole}",
+        "{auto,ctid,range,ntile,hash,values,time,children,files,whole}",
         "{append,truncate,replace,upsert,recreate,swap}",
     ):
         assert choices in text
@@ -256,8 +256,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "required: COMMAND"),
         (["jump"], "invalid choice: 'jump'"),
-        (["copy"], "penstock copy: expected --source, --target, --table; found none"),
-        (["plan", *ENDS], "penstock plan: expected --table; found none"),
+        (["copy"], "penstock copy: expected --source, --target; found none"),
         (["copy", *ASKED, "--mode", "swim"], "--mode: invalid choice: 'swim'"),
         (["copy", *ASKED, "--degre", "2"], "unrecognized arguments: --degre"),
         (["copy", *ASKED, "--degree", "two"], "--degree: expected a whole number, found 'two'"),
@@ -360,7 +359,7 @@ def test_text_in_a_file_takes_variables_from_the_environment(toml: Callable[[str
     [
         ('tabel = "a.b"', "{path}: unknown option 'tabel'; known: "),
         ('[orders]\ntable = "a.b"', "{path}: unknown option 'orders'; known: "),
-        ('source = "env:A"', "{path}: expected --target, --table; found none"),
+        ('source = "env:A"', "{path}: expected --target; found none"),
         ("table = ", "{path}: not valid TOML: "),
         ('where = "${NO_SUCH}"', "{path}: where: environment variable 'NO_SUCH' is not set"),
         ('columns = ["${NO_SUCH}"]', "{path}: columns: environment variable 'NO_SUCH' is not"),

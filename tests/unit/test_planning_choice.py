@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.backends.base import ChildTable, TableStatistics
+from penstock.backends.base import ChildTable, SourceFile, TableStatistics
 from penstock.errors import PlanningError
 from penstock.model import TableRef
 from penstock.planning import MIB, MOST_PARTITIONS, Choice, choose
-from penstock.spec import STRATEGIES, CopySpec
+from penstock.spec import STRATEGIES, WITHOUT_KEY, CopySpec
 
 GIB = 1024 * MIB
 HEAP = TableStatistics(
@@ -29,6 +29,13 @@ PARTITIONED = replace(
     blocks=None,
     storage="a partitioned table of 1 table",
     children=(ChildTable(TableRef("public", "orders_1"), 6_000_000, 1 * GIB, 118_000),),
+)
+FILES = replace(
+    HEAP,
+    blocks=None,
+    storage="1 file",
+    default_key=None,
+    files=(SourceFile("a.parquet", 1 * GIB, "v1", ((6_000_000, 1 * GIB),)),),
 )
 
 
@@ -114,9 +121,9 @@ class TestAuto:
 class TestAsAsked:
     @pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"auto"}))
     def test_is_what_was_asked_for_and_says_so(self, strategy: str) -> None:
-        key = None if strategy in ("ctid", "whole", "children") else "placed_at"
+        key = None if strategy in WITHOUT_KEY else "placed_at"
         interval = "1 day" if strategy == "time" else None
-        table = PARTITIONED if strategy == "children" else HEAP
+        table = {"children": PARTITIONED, "files": FILES}.get(strategy, HEAP)
         choice = chosen(table, strategy=strategy, key=key, interval=interval)
         assert (choice.strategy, choice.key) == (strategy, key)
         assert choice.reasons[0] == f"{strategy}: as asked"

@@ -16,7 +16,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock import planning
-from penstock.backends.base import ChildTable, KeyStatistics, TableStatistics, WeightedBound
+from penstock.backends.base import (
+    ChildTable,
+    KeyStatistics,
+    SourceFile,
+    TableStatistics,
+    WeightedBound,
+)
 from penstock.errors import PlanningError
 from penstock.model import (
     BlockRange,
@@ -24,6 +30,7 @@ from penstock.model import (
     ChildBlocks,
     Children,
     Extent,
+    Files,
     HashBucket,
     Key,
     KeyIsNull,
@@ -460,3 +467,51 @@ class TestNumber:
         )
         (only,) = planning.number([(Whole(), 1.0)], table)
         assert (only.rows, only.bytes) == (None, 8000)
+
+
+def source_file(name: str, *sizes: int) -> SourceFile:
+    return SourceFile(name, sum(sizes) + 100, "v1", tuple((size * 10, size) for size in sizes))
+
+
+class TestFiles:
+    @given(
+        st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=8), min_size=1, max_size=8),
+        st.integers(1, 12),
+    )
+    def test_every_row_group_is_in_one_part(self, sizes: list[list[int]], count: int) -> None:
+        files = [source_file(f"f{n}", *groups) for n, groups in enumerate(sizes)]
+        seen: list[tuple[str, int]] = []
+        for extent, _ in planning.cut_files(files, count).extents:
+            assert isinstance(extent, Files)
+            for part in extent.parts:
+                (groups,) = [len(f.groups) for f in files if f.path == part.path]
+                assert part.lower < (part.upper or groups)
+                seen += [(part.path, group) for group in range(part.lower, part.upper or groups)]
+        assert seen == [(f.path, group) for f in files for group in range(len(f.groups))]
+
+    def test_shares_add_up(self) -> None:
+        files = [source_file("a", 10, 30), source_file("b", 60)]
+        shares = [share for _, share in planning.cut_files(files, 4).extents]
+        assert sum(share or 0 for share in shares) == pytest.approx(1)
+
+    def test_large_files_are_cut_and_small_ones_packed(self) -> None:
+        files = [source_file("large", *[10] * 8), *(source_file(f"s{n}", 5) for n in range(4))]
+        cut = planning.cut_files(files, 5)
+        assert [str(extent) for extent, _ in cut.extents] == [
+            "large row groups [0, 2)",
+            "large row groups [2, 4)",
+            "large row groups [4, 6)",
+            "large row groups [6, end)",
+            "s0 and 3 more",
+        ]
+        assert cut.reasons == (
+            "5 files",
+            "1 large file cut between row groups",
+            "small files together in 1 partition",
+        )
+
+    def test_a_single_row_group_is_not_cut(self) -> None:
+        assert len(planning.cut_files([source_file("a", 1000)], 8).extents) == 1
+
+    def test_files_without_rows(self) -> None:
+        assert len(planning.cut_files([source_file("a", 0), source_file("b", 0)], 4).extents) == 1

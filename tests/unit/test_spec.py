@@ -44,7 +44,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
         {"strategy": "random"},
         [
             "--strategy",
-            "auto, ctid, range, ntile, hash, values, time, children, whole",
+            "auto, ctid, range, ntile, hash, values, time, children, files, whole",
             "found 'random'",
         ],
     ),
@@ -77,15 +77,10 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
         {"partitions": 2, "rows_per_partition": 5, "bytes_per_partition": 5},
         ["--partitions and --rows-per-partition and --bytes-per-partition contradict"],
     ),
-    (
-        {"mode": "replace", "strategy": "ctid"},
-        ["--mode replace", "--strategy ctid", "expected range, time, values or hash, and --key"],
-    ),
-    (
-        {"mode": "replace", "strategy": "whole"},
-        ["--mode replace", "--strategy whole", "expected range, time, values or hash, and --key"],
-    ),
-    ({"mode": "replace"}, ["--mode replace", "expected --key", "found none"]),
+    ({"types": ("a",)}, ["--types", "expected NAME=TYPE", "found 'a'"]),
+    ({"types": ("=int",)}, ["--types", "expected NAME=TYPE", "found '=int'"]),
+    ({"compression": "rar"}, ["--compression", "zstd, snappy, gzip, lz4, none", "found 'rar'"]),
+    ({"file_size": 0}, ["--file-size", "expected 1 or more", "found 0"]),
     ({"strategy": "hash"}, ["--strategy hash", "expected --key", "found none"]),
     ({"strategy": "values"}, ["--strategy values", "expected --key", "found none"]),
     ({"strategy": "time"}, ["--strategy time", "expected --key", "found none"]),
@@ -153,7 +148,7 @@ class TestRefusals:
         assert repr(value) in caught.value.message or name == "strategie"
         assert SECRET not in caught.value.message
 
-    @pytest.mark.parametrize("missing", ["source", "target", "table"])
+    @pytest.mark.parametrize("missing", ["source", "target"])
     def test_of_a_mapping_name_what_is_missing(self, missing: str) -> None:
         raw = {"source": SOURCE, "target": SOURCE, "table": "public.orders"}
         del raw[missing]
@@ -389,6 +384,8 @@ def worker_spec() -> WorkerSpec:
         volatile=False,
         where="x = '\n'",
         mode="append",
+        schema="",
+        writing={"file_size": 5, "partition_by": ["day"]},
         snapshot=None,
         stall_timeout=600.0,
         grace=10.0,
@@ -413,6 +410,8 @@ class TestWorkerSpec:
             volatile=st.booleans(),
             where=st.none() | st.text(),
             mode=st.text(),
+            schema=st.text(),
+            writing=st.dictionaries(st.text(), st.integers() | st.lists(st.text())),
             snapshot=st.none() | st.text(),
             stall_timeout=st.floats(0, 1e9),
             grace=st.floats(0, 1e9),

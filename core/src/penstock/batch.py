@@ -100,6 +100,12 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
         RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
     """
     ends = connect(batch.source, batch.target)
+    for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
+        if backend.located:
+            raise UsageError(
+                f"{flag}: many tables need a database, in which each has a name; found a place of "
+                "files, which is one table: copy each with a --target of its own"
+            )
     nursery = ends.nursery()
     try:
         with (

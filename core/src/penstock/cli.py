@@ -69,6 +69,11 @@ connections:
     postgresql:///?service=shop     a service file
     postgresql://me@db/shop?sslmode=verify-full&sslcert=me.crt&sslkey=me.key
   Password files, service files and client certificates work as they do there.
+  Files, and databases that are files:
+    's3://bucket/orders/*.parquet'  Parquet files in a bucket
+    ./orders/                       Parquet files in a folder
+    duckdb:///shop.duckdb           a DuckDB file in this folder
+    duckdb:////data/shop.duckdb     or in another one
   env:NAME reads the URL from the environment variable NAME. It keeps a
   password out of the command line, which every user of the machine can read
   in the process list.
@@ -117,6 +122,10 @@ examples:
       --strategy time --key created_at --interval '1 day' --mode replace \\
       --where "created_at >= '2026-01-01'"
   penstock copy orders.toml --degree -2
+  penstock copy --source 's3://lake/orders/*.parquet' --target env:DW \\
+      --target-table public.orders --strategy files --mode truncate
+  penstock copy --source env:SHOP --table public.orders \\
+      --target s3://lake/orders/ --mode replace
 """
 
 
@@ -197,7 +206,7 @@ def make_parser() -> argparse.ArgumentParser:
             epilog="\n".join(epilog),
         )
 
-    asked = "[FILE] --source URL --target URL --table NAME [options]"
+    asked = "[FILE] --source URL --target URL [--table NAME] [options]"
     for name, text, examples in (
         ("plan", "show how a table would be cut, and why; changes nothing", ()),
         ("create", "plan a run and store it; copies nothing", (_MANY_PROCESSES,)),

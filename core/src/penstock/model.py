@@ -147,12 +147,8 @@ class ColumnPair:
     that the types page lists. Empty: it cannot be compared, or both are of one system."""
 
     def as_json(self) -> dict[str, str]:
-        return {
-            "source": self.source,
-            "target": self.target,
-            "cast": self.cast,
-            "canonical": self.canonical,
-        }
+        raw = {"source": self.source, "target": self.target, "cast": self.cast}
+        return {**raw, "canonical": self.canonical} if self.canonical else raw
 
     @classmethod
     def from_json(cls, raw: Mapping[str, str]) -> ColumnPair:

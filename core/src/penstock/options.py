@@ -41,10 +41,12 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "unlogged",
         "partitioning",
         "allow_ddl",
+        "types",
         "snapshot",
         "on_snapshot_lost",
         "accept_moving_rows",
     ),
+    "how to write files": ("partition_by", "file_size", "row_group_size", "compression"),
     "how to run it": (
         "degree",
         "attempts",

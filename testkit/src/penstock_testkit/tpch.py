@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -196,8 +196,7 @@ def csv_files(tables: Sequence[str], scale: float) -> Iterator[dict[str, Path]]:
         RuntimeError: tpchgen-cli failed.
     """
     _check(tables)
-    cache = Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock/tpch")
-    folder = cache / f"tpchgen-{version('tpchgen-cli')}" / f"scale-{scale:g}"
+    folder = _cache(scale)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".making-", dir=folder))
@@ -216,9 +215,55 @@ def csv_files(tables: Sequence[str], scale: float) -> Iterator[dict[str, Path]]:
     yield files
 
 
+@contextmanager
+def parquet_files(table: str, scale: float, parts: int) -> Iterator[list[Path]]:
+    """The data of a table as Parquet files, of about equal size and in order; kept as `csv_files`
+    are.
+
+    Raises:
+        ValueError: TPC-H has no table of that name.
+        RuntimeError: tpchgen-cli failed.
+    """
+    _check([table])
+    made = _cache(scale) / f"{table}-{parts}.parquet"
+    with ExitStack() as temporary:
+        try:
+            made.parent.mkdir(parents=True, exist_ok=True)
+            work = temporary.enter_context(
+                tempfile.TemporaryDirectory(prefix=".making-", dir=made.parent)
+            )
+        except OSError:
+            work = temporary.enter_context(tempfile.TemporaryDirectory(prefix="penstock-tpch-"))
+            made = Path(work) / "made"
+        if not made.exists():
+            _run("parquet", [table], scale, Path(work), "--parts", str(parts))
+            found = next(path for path in Path(work).rglob("*.parquet")).parent
+            with suppress(OSError):  # another process was first, with the same bytes
+                found.rename(made)
+        yield sorted(made.glob("*.parquet"), key=_part)
+
+
+def _part(path: Path) -> int:
+    """The number in ``lineitem.12.parquet``."""
+    return int(path.name.split(".")[1])
+
+
+def _cache(scale: float) -> Path:
+    cache = Path(os.environ.get("PENSTOCK_CACHE") or Path.home() / ".cache/penstock/tpch")
+    return cache / f"tpchgen-{version('tpchgen-cli')}" / f"scale-{scale:g}"
+
+
 def _generate(tables: Sequence[str], scale: float, folder: Path) -> dict[str, Path]:
     if not tables:
         return {}
+    _run("csv", tables, scale, folder)
+    files = {table: folder / f"{table}.csv" for table in tables}
+    if not all(path.exists() for path in files.values()):
+        raise RuntimeError(f"tpchgen-cli made {sorted(os.listdir(folder))}")
+    return files
+
+
+def _run(form: str, tables: Sequence[str], scale: float, folder: Path, *options: str) -> None:
     beside = Path(sys.executable).parent / "tpchgen-cli"
     program = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
     if program is None:
@@ -226,15 +271,13 @@ def _generate(tables: Sequence[str], scale: float, folder: Path) -> dict[str, Pa
     # One call for all: most of the time a small scale takes goes into the start.
     chosen = f"--tables={','.join(tables)}"
     made = subprocess.run(
-        [program, "csv", "-q", "-s", f"{scale:g}", chosen, "-o", str(folder)],
+        [program, form, "-q", "-s", f"{scale:g}", chosen, *options, "-o", str(folder)],
         capture_output=True,
         text=True,
         check=False,
     )
-    files = {table: folder / f"{table}.csv" for table in tables}
-    if made.returncode or not all(path.exists() for path in files.values()):
+    if made.returncode:
         raise RuntimeError(f"tpchgen-cli ended with {made.returncode}: {made.stderr.strip()}")
-    return files
 
 
 def _check(tables: Sequence[str]) -> None:

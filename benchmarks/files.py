@@ -1,0 +1,242 @@
+"""Parquet to PostgreSQL and back: Penstock beside ADBC and DuckDB, and what a bucket costs."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from benchmarks import cost
+from benchmarks.bench import Bench, WrongResult
+from benchmarks.cost import Cost, measure
+from benchmarks.file_movers import LOADERS, PROGRAM, UNLOADERS
+from benchmarks.report import Limit, show_table, tell
+from penstock_testkit import S3Gateway, S3Server, tpch
+
+SCHEMA = "files"
+TABLE = f"{SCHEMA}.lineitem"
+PARTS = 8
+ORDERS = f"{SCHEMA}.orders"
+ORDERS_PARTS = 16
+PENSTOCK, INGEST, PYARROW = "penstock", "ADBC ingest", "ADBC, pyarrow"
+
+# For 6 million rows; the limit grows and shrinks with the table.
+CPU_SECONDS = 5.5
+CPU_ROWS = 6_000_000
+
+TARGETS: Mapping[str, str] = {
+    "primary key, logged": "PRIMARY KEY (o_orderkey)",
+    "no key, logged": "",
+    "no key, unlogged": "UNLOGGED",
+}
+
+
+def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Files:
+    """Load and unload lineitem with every mover, and load orders from a bucket."""
+    tell(f"files: loading lineitem at scale {scale:g}")
+    rows = bench.load_tpch(SCHEMA, scale)
+    with tpch.parquet_files("lineitem", scale, PARTS) as files:
+        loads = _take_turns(LOADERS, degrees, repeat, lambda n, d: _load(bench, files, rows, n, d))
+    unloads = _take_turns(UNLOADERS, degrees, repeat, lambda n, d: _unload(bench, rows, n, d))
+    gateway, bucket = _from_bucket(bench, scale, degrees, repeat)
+    return Files(rows, loads, unloads, gateway, bucket)
+
+
+def _take_turns(
+    movers: Mapping[str, Any],
+    degrees: Sequence[int],
+    repeat: int,
+    move: Callable[[str, int], Cost],
+) -> Costs:
+    costs: Costs = {}
+    for turn in range(repeat):
+        for degree in degrees:
+            first = turn % len(movers)
+            for name in [*list(movers)[first:], *list(movers)[:first]]:
+                found = move(name, degree)
+                costs.setdefault((name, degree), []).append(found)
+                tell(
+                    f"turn {turn + 1} of {repeat}, degree {degree}, {name}: {found.wall:.2f} s, "
+                    f"mover {found.mover:.2f} s of CPU"
+                )
+    return costs
+
+
+def _load(bench: Bench, files: Sequence[Path], rows: int, name: str, degree: int) -> Cost:
+    bench.reset(TABLE)
+    found = measure(bench.source, bench.target, lambda: LOADERS[name](bench, TABLE, files, degree))
+    bench.check(TABLE, rows)
+    return found
+
+
+def _unload(bench: Bench, rows: int, name: str, degree: int) -> Cost:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        found = measure(
+            bench.source,
+            bench.target,
+            lambda: UNLOADERS[name](bench, TABLE, Path(folder), degree),
+        )
+        written = sum(pq.read_metadata(path).num_rows for path in Path(folder).glob("*.parquet"))
+        if written != rows:
+            raise WrongResult(f"{name}: expected {rows:,} rows in the files, found {written:,}")
+    return found
+
+
+@contextmanager
+def _bucket() -> Iterator[S3Server]:
+    """A real gateway where Go is there, which costs much less than moto's server."""
+    with S3Server() if S3Gateway.missing() else S3Gateway() as server:
+        yield server
+
+
+def _from_bucket(
+    bench: Bench, scale: float, degrees: Sequence[int], repeat: int
+) -> tuple[str, dict[tuple[str, int], float]]:
+    """Seconds by kind of target and degree, the best of all turns."""
+    walls: dict[tuple[str, int], float] = {}
+    with tpch.parquet_files("orders", scale, ORDERS_PARTS) as files, _bucket() as s3:
+        s3.create_bucket("lake")
+        for file in files:
+            s3.put("lake", f"orders/{file.name}", file)
+        rows = sum(pq.read_metadata(file).num_rows for file in files)
+        for kind, how in TARGETS.items():
+            for degree in degrees:
+                for _ in range(repeat):
+                    _make_orders(bench, how)
+                    begun = time.monotonic()
+                    cost.run(
+                        [
+                            [
+                                *(PROGRAM, "copy", "--source", s3.url("lake/orders/*.parquet")),
+                                *("--target", bench.target_url, "--target-table", ORDERS),
+                                *("--strategy", "files", "--partitions", str(ORDERS_PARTS)),
+                                *("--degree", str(degree)),
+                            ]
+                        ]
+                    )
+                    wall = time.monotonic() - begun
+                    bench.check(ORDERS, rows)
+                    walls[kind, degree] = min(wall, walls.get((kind, degree), wall))
+                tell(f"bucket, {kind}, degree {degree}: {walls[kind, degree]:.2f} s")
+        return s3.name, walls
+
+
+def _make_orders(bench: Bench, how: str) -> None:
+    bench.on_target("DROP TABLE IF EXISTS files.orders")
+    tpch.create(
+        bench.target_url,
+        ["orders"],
+        schema=SCHEMA,
+        unlogged=how == "UNLOGGED",
+        primary_keys=how.startswith("PRIMARY"),
+    )
+    bench.on_target("CHECKPOINT")
+
+
+Costs = dict[tuple[str, int], list[Cost]]
+
+
+class Files:
+    def __init__(
+        self,
+        rows: int,
+        loads: Costs,
+        unloads: Costs,
+        gateway: str,
+        bucket: dict[tuple[str, int], float],
+    ) -> None:
+        self._rows = rows
+        self._loads = loads
+        self._unloads = unloads
+        self._gateway = gateway
+        self._bucket = bucket
+
+    def show(self) -> None:
+        _show(f"lineitem, {PARTS} Parquet files to PostgreSQL", self._rows, self._loads, INGEST)
+        _show("lineitem, PostgreSQL to Parquet", self._rows, self._unloads, PYARROW)
+        degrees = sorted({degree for _, degree in self._bucket})
+        show_table(
+            f"orders, {ORDERS_PARTS} Parquet files in a bucket ({self._gateway}) to PostgreSQL: "
+            "seconds",
+            ["target", *(f"degree {degree}" for degree in degrees)],
+            [
+                [kind, *(f"{self._bucket[kind, degree]:.2f}" for degree in degrees)]
+                for kind in TARGETS
+            ],
+        )
+
+    def limits(self) -> list[Limit]:
+        degrees = sorted({degree for _, degree in self._loads})
+        cpu = max(_best(self._loads, PENSTOCK, degree, "mover") for degree in degrees)
+        return [
+            Limit(
+                f"Parquet in: wall / ADBC ingest, degree {degrees[-1]}",
+                _ratio(self._loads, INGEST, degrees[-1]),
+                0.75,
+            ),
+            Limit(
+                "Parquet in: mover CPU, worst degree, seconds",
+                cpu,
+                CPU_SECONDS * self._rows / CPU_ROWS,
+            ),
+            *(
+                Limit(
+                    f"Parquet out: wall / ADBC and pyarrow, degree {degree}",
+                    _ratio(self._unloads, PYARROW, degree),
+                    1.0,
+                )
+                for degree in degrees
+            ),
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "rows": self._rows,
+            **{
+                name: [
+                    {"mover": mover, "degree": degree, "turns": [asdict(cost) for cost in costs]}
+                    for (mover, degree), costs in found.items()
+                ]
+                for name, found in (("in", self._loads), ("out", self._unloads))
+            },
+            "bucket": {
+                "server": self._gateway,
+                "seconds": [
+                    {"target": kind, "degree": degree, "seconds": wall}
+                    for (kind, degree), wall in self._bucket.items()
+                ],
+            },
+        }
+
+
+def _best(costs: Costs, mover: str, degree: int, what: str) -> float:
+    figures: list[float] = [getattr(cost, what) for cost in costs[mover, degree]]
+    return min(figures)
+
+
+def _ratio(costs: Costs, other: str, degree: int) -> float:
+    return _best(costs, PENSTOCK, degree, "wall") / _best(costs, other, degree, "wall")
+
+
+def _show(title: str, rows: int, costs: Costs, other: str) -> None:
+    turns = len(next(iter(costs.values())))
+    figures = ("wall", "mover", "source", "target")
+    show_table(
+        f"{title}, {rows:,} rows: seconds, best of {turns}",
+        ["degree", "mover", "wall", "CPU mover", "CPU source", "CPU target", f"wall / {other}"],
+        [
+            [
+                str(degree),
+                mover,
+                *(f"{_best(costs, mover, degree, what):.2f}" for what in figures),
+                f"{_ratio(costs, other, degree):.2f}" if mover == PENSTOCK else "",
+            ]
+            for mover, degree in sorted(costs, key=lambda item: item[1])
+        ],
+    )

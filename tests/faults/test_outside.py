@@ -1,0 +1,140 @@
+"""Faults where the target is no server: what is committed is there once, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.events import Committed, Failed, Opened
+from penstock_testkit import S3Server
+
+from .cli import PATIENCE, eventually
+from .outside import BucketPair, DuckPair, FolderPair, OutsidePair
+from .pair import PARTITIONS, partition_id
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture(params=["folder", "bucket", "duckdb"])
+def outside(
+    request: pytest.FixtureRequest, source_url: str, tmp_path: Path
+) -> Iterator[OutsidePair]:
+    made: OutsidePair
+    if request.param == "folder":
+        made = FolderPair(source_url, tmp_path / "lake" / "item")
+    elif request.param == "bucket":
+        server: S3Server = request.getfixturevalue("s3")
+        bucket = server.create_bucket(f"b{uuid.uuid4().hex[:12]}")
+        (tmp_path / "read").mkdir()
+        made = BucketPair(source_url, server, bucket, tmp_path / "read")
+    else:
+        made = DuckPair(source_url, tmp_path / "local.duckdb")
+    with closing(made):
+        made.load()
+        yield made
+
+
+def test_a_worker_is_killed_in_the_middle_of_a_file(outside: OutsidePair) -> None:
+    (gate,) = outside.gates(3)
+    run = outside.copy()
+    opened = run.wait_for(Opened, partition_id=partition_id(3))
+    gate.reached()
+    os.kill(opened.pid, signal.SIGKILL)
+    gate.open()
+    run.ended(0)
+    (failed,) = run.of(Failed)
+    assert (failed.partition_id, failed.error["error"]) == (partition_id(3), "WorkerLost")
+    expected = {partition_id(p): 1 for p in range(1, PARTITIONS + 1)} | {partition_id(3): 2}
+    assert outside.attempts() == expected
+    outside.check_resumes()
+
+
+def test_everything_is_killed_in_the_middle_of_two_files(outside: OutsidePair) -> None:
+    gates = outside.gates(3, 4)
+    run = outside.copy()
+    for gate in gates:
+        gate.reached()
+    run.signal_all(signal.SIGKILL)
+    run.ended(-signal.SIGKILL)
+    for gate in gates:
+        gate.open()
+    outside.check_no_worker_left()
+    assert len(outside.attempts()) == 2
+    outside.check_resumes("--on-snapshot-lost", "accept")
+
+
+def test_a_worker_is_killed_when_it_has_committed(outside: OutsidePair) -> None:
+    (gate,) = outside.gates(3)
+    run = outside.copy()
+    committed = run.wait_for(Committed)
+    os.kill(committed.pid, signal.SIGKILL)
+    gate.open()
+    run.ended(0)
+    assert len(outside.attempts()) == PARTITIONS
+    outside.check_resumes()
+
+
+def test_a_stopped_worker_wakes_up_after_its_partition_was_retried(outside: OutsidePair) -> None:
+    """It belongs to nobody any more: what it still does is seen nowhere."""
+    (gate,) = outside.gates(3)
+    run = outside.copy()
+    opened = run.wait_for(Opened, partition_id=partition_id(3))
+    gate.reached()
+    os.kill(opened.pid, signal.SIGSTOP)
+    run.kill()
+    gate.open()  # its rows are there for it to take when it wakes up
+    again = outside.resume("--on-snapshot-lost", "accept")
+    again.ended(0)
+    os.kill(opened.pid, signal.SIGCONT)
+    outside.check_done()
+
+
+def test_cancelled_in_the_middle_of_a_file(outside: OutsidePair) -> None:
+    (gate,) = outside.gates(3)
+    run = outside.copy()
+    gate.reached()
+    os.kill(run.pid, signal.SIGINT)
+    run.ended(130)
+    gate.open()
+    outside.check_resumes("--on-snapshot-lost", "accept")
+
+
+def test_two_executions_of_one_run(outside: OutsidePair) -> None:
+    """Both copy; every partition is committed by one of them."""
+    (gate,) = outside.gates(1)
+    first = outside.copy()
+    gate.reached()
+    second = outside.resume()
+    second.wait_for(Opened)
+    gate.open()
+    first.ended(0)
+    second.ended(0)
+    assert len(outside.attempts()) == PARTITIONS
+    outside.check_done()
+
+
+def test_a_partition_fails_and_is_copied_alone(outside: OutsidePair) -> None:
+    run = outside.copy("--where", "1 / (id - 7000) IS NOT NULL", "--on-error", "continue")
+    run.ended(65)
+    (failure,) = run.finished.failures
+    assert len(outside.attempts()) == PARTITIONS - 1
+    assert failure.partition_id == partition_id(3)
+    assert outside.strays() == []
+
+
+def test_the_whole_run_is_replaced(outside: OutsidePair) -> None:
+    """Killed while it replaces what is there: nothing of the old is beside the new at the end."""
+    first = outside.copy("--mode", "truncate")
+    first.ended(0)
+    outside.check_done()
+    eventually("no worker is left", lambda: not first.workers(), PATIENCE)
