@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import UsageError
+from penstock import TransientError, UsageError
 
 TYPE = "aws"
 # Extras by which a connection becomes somebody else than its keys say.
@@ -27,6 +27,7 @@ def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
 
     Raises:
         UsageError: another type of connection, or a role that nobody here can assume.
+        TransientError: who would give a role its keys does not answer.
     """
     kind = (connection.conn_type or "").lower()
     if kind != TYPE:
@@ -60,6 +61,7 @@ def _path_style(extras: dict[str, Any]) -> str | None:
 def _assumed(connection: Any, conn_id: str) -> dict[str, str | None]:
     """The keys of a role, for as long as its session lasts: an hour by default."""
     try:
+        import botocore.exceptions  # noqa: PLC0415
         from airflow.providers.amazon.aws.hooks.base_aws import (  # noqa: PLC0415 - not needed
             BaseSessionFactory,
         )
@@ -76,9 +78,9 @@ def _assumed(connection: Any, conn_id: str) -> dict[str, str | None]:
         keys = session.get_credentials().get_frozen_credentials()
     except Exception as error:
         # By its name alone: what an unknown error says may hold a part of the connection.
-        raise UsageError(
-            f"connection {conn_id!r}: its role could not be assumed ({type(error).__name__})"
-        ) from None
+        message = f"connection {conn_id!r}: its role could not be assumed ({type(error).__name__})"
+        away = (botocore.exceptions.ConnectionError, botocore.exceptions.HTTPClientError)
+        raise (TransientError if isinstance(error, away) else UsageError)(message) from None
     return {
         "access_key_id": keys.access_key,
         "secret_access_key": keys.secret_key,

@@ -228,7 +228,7 @@ def test_secrets_that_a_template_brings_are_refused_in_the_task() -> None:
 
 def test_a_group_hands_its_ends_to_every_task() -> None:
     sdk = import_module("airflow.providers.common.compat.sdk")
-    ends = {
+    ends: dict[str, Any] = {
         "source": "s3://lake/orders/day={{ ds }}/",
         "source_aws_conn_id": "lake",
         "target_conn_id": "pg_dst",

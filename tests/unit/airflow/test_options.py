@@ -145,9 +145,8 @@ def test_what_another_task_returns_is_not_guessed() -> None:
     with DAG("copies", schedule=None):
         first = penstock_airflow.CopyTableOperator(task_id="first", **ENDS, table="a.b")
         for name in options:
-            later = penstock_airflow.CopyTableOperator(
-                task_id=name, **ENDS, **{"table": "a.b", name: first.output}
-            )
+            given: dict[str, Any] = {"table": "a.b", name: first.output}
+            later = penstock_airflow.CopyTableOperator(task_id=name, **ENDS, **given)
             assert later.upstream_task_ids == {"first"}
         url = penstock_airflow.CopyTableOperator(
             task_id="url", source=first.output, target_conn_id="pg_dst", target_table="a.b"
