@@ -335,13 +335,17 @@ def test_checks() -> None:
     ("given", "expected"),
     [
         (
-            {"tables": [{**ORDERS, "key": None}]},
+            {"target": "postgresql://me@h/dw", "tables": [{**ORDERS, "key": None}]},
             "copies[0]: table public.orders: mode replace: expected key, the column to delete by",
         ),
         (
-            {"tables": [{"key": "a"}, {"query": "select 1", "key": "a"}]},
-            "copies[0]: table number 1: expected table; found none\n"
-            "copies[0]: table number 2: query: expected target_table, the table to write",
+            {
+                "source": "postgresql://me@h/shop",
+                "target": "postgresql://me@h/dw",
+                "tables": [{"key": "a"}, {"query": "select 1", "key": "a"}],
+            },
+            "copies[0]: table number 1: table, query: expected one of them, found neither\n"
+            "copies[0]: table number 2: target_table: expected the table to write",
         ),
         ({"tables": []}, "copies[0]: tables: expected one or more, found none"),
         (
@@ -465,9 +469,9 @@ def test_the_schema_has_every_option_with_its_help() -> None:
     assert all("description" in schema["properties"][name] for name in schema["properties"])
     options = schema["$defs"]["CopyOptions"]["properties"]
     of_table = schema["$defs"]["TableCopy"]["properties"]
-    ours = {"source", "target", "run_id"}
-    assert of_table.keys() == {item.name for item in fields(CopySpec)} - ours
-    assert of_table.keys() - options.keys() == {"table", "query", "target_table"}
+    assert of_table.keys() == {item.name for item in fields(CopySpec)} - {"run_id"}
+    of_one = {"source", "target", "table", "query", "target_table"}
+    assert of_table.keys() - options.keys() == of_one
     assert (
         "the table to write; the same name as table by" in of_table["target_table"]["description"]
     )

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import Asset, AssetAlias
 
 from penstock import RunStatus, TableRef, place_of
+from penstock_airflow.ends import End
 
 
-def alias_of(target_conn_id: str, target_table: str) -> AssetAlias:
+def alias_of(target: End, target_table: str | None) -> AssetAlias:
     """Stands for the table in a DAG: its host and database are known in a task only."""
-    return AssetAlias(f"penstock:{target_conn_id}/{target_table}")
+    named = "" if target.located or target_table is None else f"/{target_table}"
+    return AssetAlias(f"penstock:{target.name}{named}")
 
 
 def asset_of(target: str, status: RunStatus) -> Asset:
-    """The table that a run writes: `postgres://host:port/database/schema/table`.
+    """The table that a run writes: `postgres://host:port/database/schema/table`, or the folder:
+    `s3://bucket/folder`.
 
-    That is the form of URI that Airflow's own lineage knows.
+    Those are the forms of URI that Airflow's own lineage knows.
 
     Parameters:
-        target: a URL; of it only host, port and database are told.
+        target: a URL; of it only host, port, database and path are told.
     """
-    place = place_of(target)
-    table = TableRef.parse(status.run.spec["target_table"], "target_table")
-    path = "/".join(quote(part, safe="") for part in (place.database, table.schema, table.name))
-    return Asset(uri=f"{place.namespace}/{path}")
+    written = status.run.spec["target_table"]
+    table = TableRef.parse(written, "target_table") if written else TableRef("", "")
+    return Asset(uri=place_of(target).uri(table))
 
 
 def emit(
@@ -37,7 +38,7 @@ def emit(
 
     Parameters:
         outlet: an `Asset`, or an `AssetAlias` behind which the table's own asset is put.
-        target: a URL; of it only host, port and database are told.
+        target: a URL; of it only host, port, database and path are told.
     """
     extra = {name: ending[name] for name in ("run_id", "rows", "bytes", "partitions", "seconds")}
     events = context["outlet_events"][outlet]

@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from penstock import Event, Finished, Interrupted, PenstockError, failure_text, narrate
-from penstock_airflow.connections import connection_url
+from penstock_airflow.ends import End
 
 
 def as_airflow(error: PenstockError, finished: Finished | None = None) -> AirflowException:
@@ -25,12 +25,17 @@ def as_airflow(error: PenstockError, finished: Finished | None = None) -> Airflo
     return failure
 
 
-class PenstockOperator(BaseOperator):
+class TargetOperator(BaseOperator):
     """
     Parameters:
-        source_conn_id, target_conn_id: Airflow connections. They are looked up in the task, by this
+        target_conn_id: an Airflow connection to a database. It is looked up in the task, by this
             process alone.
+        target: in its place a URL without secrets, such as `s3://bucket/folder/`, or a path.
+        target_aws_conn_id: beside a URL of S3, an Airflow connection of type `aws` with its keys.
         control_schema: where the target keeps Penstock's tables.
+
+    Raises:
+        UsageError: not one target, or one that cannot be.
     """
 
     ui_color = "#d5e8f0"
@@ -38,17 +43,49 @@ class PenstockOperator(BaseOperator):
     def __init__(
         self,
         *,
-        source_conn_id: str,
-        target_conn_id: str,
+        target_conn_id: str | None = None,
+        target: str | None = None,
+        target_aws_conn_id: str | None = None,
         control_schema: str = "penstock",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.source_conn_id = source_conn_id
         self.target_conn_id = target_conn_id
+        self.target = target
+        self.target_aws_conn_id = target_aws_conn_id
         self.control_schema = control_schema
+        self._target.check()
+
+    @property
+    def _target(self) -> End:
+        return End.of("target", self)
+
+
+class PenstockOperator(TargetOperator):
+    """
+    Parameters:
+        source_conn_id, source, source_aws_conn_id: as those of the target.
+    """
+
+    def __init__(
+        self,
+        *,
+        source_conn_id: str | None = None,
+        source: str | None = None,
+        source_aws_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source_conn_id = source_conn_id
+        self.source = source
+        self.source_aws_conn_id = source_aws_conn_id
+        self._source.check()
         self._copying = False
         self._killed = False
+
+    @property
+    def _source(self) -> End:
+        return End.of("source", self)
 
     def _ends(self) -> dict[str, Any]:
         """Source and target, as the core's functions want them. Holds secrets.
@@ -58,8 +95,8 @@ class PenstockOperator(BaseOperator):
         """
         try:
             return {
-                "source": connection_url(self.source_conn_id),
-                "target": connection_url(self.target_conn_id),
+                "source": self._source.connect(),
+                "target": self._target.connect(),
             }
         except PenstockError as error:
             raise as_airflow(error) from None

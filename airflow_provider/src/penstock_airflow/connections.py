@@ -7,8 +7,6 @@ from importlib.metadata import entry_points
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from airflow.providers.common.compat.sdk import BaseHook
-
 from penstock import UsageError
 
 POSTGRESQL = ("postgres", "postgresql")
@@ -33,27 +31,23 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 
 
-def connection_url(conn_id: str) -> str:
-    """The URL of a connection, with its secrets. Asks Airflow for the connection.
-
-    Raises:
-        UsageError: a connection of a kind, or with an extra, that Penstock cannot use.
-        AirflowNotFoundException: no such connection.
-    """
-    return url_of(BaseHook.get_connection(conn_id), conn_id)
-
-
 def url_of(connection: Any, conn_id: str) -> str:
     """
     Parameters:
         connection: an Airflow `Connection`.
 
     Raises:
-        UsageError: see `connection_url`.
+        UsageError: a connection of a kind, or with an extra, that Penstock cannot use.
     """
     kind = (connection.conn_type or "").lower()
     if kind in POSTGRESQL:
         return _libpq_url(connection, conn_id)
+    if kind == "aws":
+        raise UsageError(
+            f"connection {conn_id!r} leads to no database: expected source or target, a URL such "
+            "as s3://bucket/folder/, and this connection as source_aws_conn_id or "
+            "target_aws_conn_id"
+        )
     schemes = {point.name for point in entry_points(group="penstock.backends")}
     if kind not in schemes:
         raise UsageError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import penstock
 from penstock_airflow.base import PenstockOperator
+from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.identity import clearings, recopies_partition
 from penstock_airflow.lineage import TellsLineage, Told
 from penstock_airflow.links import ReportLink
@@ -35,7 +36,7 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
     """
 
     # Not `partition`: Airflow would render templates in data of the source.
-    template_fields: Sequence[str] = ("source_conn_id", "target_conn_id")
+    template_fields: Sequence[str] = ARGUMENTS
     operator_extra_links = (ReportLink(),)
 
     def __init__(

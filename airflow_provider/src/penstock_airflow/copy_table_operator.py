@@ -9,6 +9,7 @@ import penstock
 from penstock import PenstockError, report_text
 from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator, as_airflow
+from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.identity import begins_again, run_id_of
 from penstock_airflow.lineage import TellsLineage, Told
 from penstock_airflow.options import (
@@ -37,13 +38,11 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
         UsageError: options that cannot be right; said when the DAG is parsed, templates apart.
     """
 
-    template_fields: Sequence[str] = ("options", "source_conn_id", "target_conn_id")
+    template_fields: Sequence[str] = ("options", *ARGUMENTS)
 
     def __init__(
         self,
         *,
-        source_conn_id: str,
-        target_conn_id: str,
         recopy: bool | None = None,
         outlet: Any = None,
         **kwargs: Any,
@@ -51,13 +50,8 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
         options, rest = split(kwargs)
         if outlet is not None:
             rest["outlets"] = [*rest.get("outlets", ()), outlet]
-        super().__init__(
-            source_conn_id=source_conn_id,
-            target_conn_id=target_conn_id,
-            control_schema=options.get("control_schema", "penstock"),
-            **rest,
-        )
-        check(options)
+        super().__init__(control_schema=options.get("control_schema", "penstock"), **rest)
+        check(options, self._source, self._target)
         self.options = options
         self._of_interval = asks_for_interval(options)
         self.recopy = recopy

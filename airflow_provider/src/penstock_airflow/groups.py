@@ -10,6 +10,7 @@ from airflow.providers.common.compat.sdk import TaskGroup
 from penstock import UsageError
 from penstock_airflow.assets import alias_of
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT, CopyPartitionOperator
+from penstock_airflow.ends import End
 from penstock_airflow.hold import HoldSnapshotOperator, ReleaseSnapshotOperator
 from penstock_airflow.options import split
 from penstock_airflow.plan import PlanCopyOperator
@@ -24,8 +25,12 @@ _HOLDERS = ("triggerer", "worker")
 
 def copy_table(
     *,
-    source_conn_id: str,
-    target_conn_id: str,
+    source_conn_id: str | None = None,
+    source: str | None = None,
+    source_aws_conn_id: str | None = None,
+    target_conn_id: str | None = None,
+    target: str | None = None,
+    target_aws_conn_id: str | None = None,
     group_id: str | None = None,
     degree: int = DEGREE,
     partitions_per_task: int = 1,
@@ -42,6 +47,11 @@ def copy_table(
     of dates does not change while it is copied.
 
     Parameters:
+        source_conn_id, target_conn_id: Airflow connections to databases.
+        source, target: in their place URLs without secrets, such as `s3://bucket/day={{ ds }}/`,
+            or paths, which mean the same on every worker.
+        source_aws_conn_id, target_aws_conn_id: beside URLs of S3, Airflow connections of type `aws`
+            with the keys; by default they are found where a task runs.
         group_id: by default the name of the target's table.
         degree: mapped tasks of this group that run at once, of one DAG run.
         partitions_per_task: partitions that one mapped task copies, one after the other.
@@ -72,7 +82,18 @@ def copy_table(
         group_id = str(target_table or "copy").replace(".", "_").replace('"', "")
     of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
     schema = options.get("control_schema", "penstock")
-    ends = {"source_conn_id": source_conn_id, "target_conn_id": target_conn_id}
+    of_target = {
+        "target_conn_id": target_conn_id,
+        "target": target,
+        "target_aws_conn_id": target_aws_conn_id,
+    }
+    ends = {
+        "source_conn_id": source_conn_id,
+        "source": source,
+        "source_aws_conn_id": source_aws_conn_id,
+        **of_target,
+    }
+    end = End("target", target_conn_id, target, target_aws_conn_id)
     lost = options.get("on_snapshot_lost")
     with TaskGroup(group_id=group_id) as group:
         prepare = PrepareCopyOperator(
@@ -81,7 +102,7 @@ def copy_table(
         run_id = prepare.output
         plan = PlanCopyOperator(
             task_id="plan",
-            target_conn_id=target_conn_id,
+            **of_target,
             run_id=run_id,
             partitions_per_task=partitions_per_task,
             control_schema=schema,
@@ -108,7 +129,7 @@ def copy_table(
             control_schema=schema,
             await_snapshot=await_snapshot,
             on_snapshot_lost=lost,
-            outlet=outlet if outlet is not None else alias_of(target_conn_id, str(target_table)),
+            outlet=outlet if outlet is not None else alias_of(end, target_table),
             **of_tasks,
         )
         copy >> verify
@@ -124,7 +145,7 @@ def copy_table(
             )
             release = ReleaseSnapshotOperator(
                 task_id="release",
-                target_conn_id=target_conn_id,
+                **of_target,
                 run_id=run_id,
                 control_schema=schema,
                 **of_tasks,

@@ -10,13 +10,12 @@ from typing import Any
 from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
-    BaseOperator,
 )
 
 import penstock
 from penstock import PenstockError, narrate
-from penstock_airflow.base import PenstockOperator, as_airflow
-from penstock_airflow.connections import connection_url
+from penstock_airflow.base import PenstockOperator, TargetOperator, as_airflow
+from penstock_airflow.ends import ARGUMENTS, TARGET_ARGUMENTS
 from penstock_airflow.identity import clearings
 from penstock_airflow.options import overrides
 from penstock_airflow.trigger import HoldSnapshotTrigger
@@ -38,7 +37,7 @@ class HoldSnapshotOperator(PenstockOperator):
         on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with.
     """
 
-    template_fields: Sequence[str] = ("run_id", "source_conn_id", "target_conn_id")
+    template_fields: Sequence[str] = ("run_id", *ARGUMENTS)
 
     def __init__(
         self,
@@ -70,8 +69,7 @@ class HoldSnapshotOperator(PenstockOperator):
             self.defer(
                 trigger=HoldSnapshotTrigger(
                     run_id=self.run_id,
-                    source_conn_id=self.source_conn_id,
-                    target_conn_id=self.target_conn_id,
+                    **{name: getattr(self, name) for name in ARGUMENTS},
                     control_schema=self.control_schema,
                     on_snapshot_lost=self.on_snapshot_lost,
                 ),
@@ -110,23 +108,18 @@ class HoldSnapshotOperator(PenstockOperator):
         self._stop.set()
 
 
-class ReleaseSnapshotOperator(BaseOperator):
+class ReleaseSnapshotOperator(TargetOperator):
     """Says that nobody needs a run's snapshot any more. Runs however the copies ended.
 
     Parameters:
         run_id: of `PrepareCopyOperator`; nothing is done where that has made no run.
     """
 
-    template_fields: Sequence[str] = ("run_id", "target_conn_id")
-    ui_color = "#d5e8f0"
+    template_fields: Sequence[str] = ("run_id", *TARGET_ARGUMENTS)
 
-    def __init__(
-        self, *, target_conn_id: str, run_id: Any, control_schema: str = "penstock", **kwargs: Any
-    ) -> None:
+    def __init__(self, *, run_id: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.target_conn_id = target_conn_id
         self.run_id = run_id
-        self.control_schema = control_schema
 
     def execute(self, context: Any) -> None:
         if not self.run_id:
@@ -135,7 +128,7 @@ class ReleaseSnapshotOperator(BaseOperator):
         try:
             penstock.release(
                 self.run_id,
-                target=connection_url(self.target_conn_id),
+                target=self._target.connect(),
                 control_schema=self.control_schema,
             )
         except PenstockError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import penstock
 from penstock import PenstockError, Place, RunStatus, TableRef, place_of
-from penstock_airflow.connections import connection_url
+from penstock_airflow.ends import End
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import (
@@ -37,8 +37,6 @@ class Told:
 class TellsLineage:
     """For operators: the methods that the OpenLineage provider looks for."""
 
-    source_conn_id: str
-    target_conn_id: str
     control_schema: str
     log: Any
 
@@ -58,8 +56,8 @@ class TellsLineage:
     def _lineage(self, *, counted: bool) -> OperatorLineage[Any, Any] | None:
         try:
             told = self._told()
-            source = connection_url(self.source_conn_id)
-            target = connection_url(self.target_conn_id)
+            source = End.of("source", self).connect()
+            target = End.of("target", self).connect()
             status = self._status(told.run_id, target)
             spec = told.options if status is None else status.run.spec
             if spec is None:
@@ -112,7 +110,7 @@ def lineage_of(
     read, written = _schemas(status)
     written_table = spec.get("target_table") or table
     outputs = []
-    if written_table:
+    if written_table or target.located:
         output = OutputDataset(
             namespace=target.namespace,
             name=_dataset(target, written_table, "target_table"),
@@ -121,7 +119,7 @@ def lineage_of(
         )
         outputs.append(output)
     inputs = []
-    if table:
+    if table or source.located:
         inputs.append(
             InputDataset(
                 namespace=source.namespace,
@@ -134,9 +132,8 @@ def lineage_of(
     return OperatorLineage(inputs=inputs, outputs=outputs, job_facets=job)
 
 
-def _dataset(place: Place, table: str, option: str) -> str:
-    ref = TableRef.parse(table, option)
-    return f"{place.database}.{ref.schema}.{ref.name}"
+def _dataset(place: Place, table: str | None, option: str) -> str:
+    return place.dataset(TableRef.parse(table, option) if table else TableRef("", ""))
 
 
 def _schemas(

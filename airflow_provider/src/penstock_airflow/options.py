@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import CopySpec, UsageError, in_names
+
+if TYPE_CHECKING:
+    from penstock_airflow.ends import End
 
 # How the ends are reached, and what the run is called, is the operators' affair.
 _OURS = ("source", "target", "run_id")
@@ -15,6 +19,10 @@ OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _INTERVAL = re.compile(r"\bdata_interval_(start|end)\b")
 _KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
+_CHOICES = {item.name: item.metadata["choices"] for item in fields(CopySpec)}
+_TEXTS = {"table": "some.table", "target_table": "some.table", "types": "column=type"}
+# Lists of names, which a DAG may have as tuples.
+_LISTS = ("columns", "conflict_columns", "partition_by", "types")
 
 
 def split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -24,7 +32,7 @@ def split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
     return options, rest
 
 
-def check(options: Mapping[str, Any]) -> None:
+def check(options: Mapping[str, Any], source: End, target: End) -> None:
     """Find what cannot be right whatever the templates say.
 
     Raises:
@@ -38,7 +46,11 @@ def check(options: Mapping[str, Any]) -> None:
             return  # one of a few: what goes with what depends on it
         else:
             known[name] = _stand_in(name)
-    make_spec("env:SOURCE", "env:TARGET", known)
+    spec = make_spec(source.sample, target.sample, known)
+    with _named():
+        spec.check_named(source=source.located, target=target.located)
+        if target.located is False:
+            spec.check_replaceable()
 
 
 def asks_for_interval(options: Mapping[str, Any]) -> bool:
@@ -74,7 +86,9 @@ def _stand_in(name: str) -> str:
     """A value that the option could have."""
     if _KINDS[name].startswith(("int", "float")):
         return "1"
-    return "some.table" if name in ("table", "target_table") else "something"
+    if _CHOICES[name]:
+        return str(_CHOICES[name][0])
+    return _TEXTS.get(name, "something")
 
 
 def make_spec(
@@ -89,14 +103,18 @@ def make_spec(
     """
     named = {**options, "source": source, "target": target, "run_id": run_id}
     given = {name: value for name, value in named.items() if value is not None}
-    for name in ("columns", "conflict_columns"):
+    for name in _LISTS:
         if isinstance(given.get(name), tuple):
             given[name] = list(given[name])
+    with _named():
+        return CopySpec.from_mapping(given, "copy")
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Errors name options as Python does."""
     try:
-        spec = CopySpec.from_mapping(given, "copy")
-        spec.relation  # noqa: B018 - raises where it is neither a table nor a query, or both
-        spec.target_ref  # noqa: B018
-        return spec
+        yield
     except UsageError as error:
         raise UsageError(in_names(error.message)) from None
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import BaseOperator, conf
+from airflow.providers.common.compat.sdk import conf
 
 import penstock
 from penstock import PenstockError, UsageError
-from penstock_airflow.base import as_airflow
-from penstock_airflow.connections import connection_url
+from penstock_airflow.base import TargetOperator, as_airflow
+from penstock_airflow.ends import TARGET_ARGUMENTS
 from penstock_airflow.packing import pack
 
 
-class PlanCopyOperator(BaseOperator):
+class PlanCopyOperator(TargetOperator):
     """Spreads the partitions of a run over mapped tasks. Returns what `CopyPartitionOperator`
     is expanded over.
 
@@ -26,16 +26,13 @@ class PlanCopyOperator(BaseOperator):
             each where Airflow would not take so many mapped tasks (`[core] max_map_length`).
     """
 
-    template_fields: Sequence[str] = ("run_id", "target_conn_id")
-    ui_color = "#d5e8f0"
+    template_fields: Sequence[str] = ("run_id", *TARGET_ARGUMENTS)
 
     def __init__(
         self,
         *,
-        target_conn_id: str,
         run_id: Any,
         partitions_per_task: int = 1,
-        control_schema: str = "penstock",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -45,16 +42,14 @@ class PlanCopyOperator(BaseOperator):
                 "partitions_per_task: expected a whole number, at least 1; found "
                 f"{partitions_per_task!r}"
             )
-        self.target_conn_id = target_conn_id
         self.run_id = run_id
         self.partitions_per_task = partitions_per_task
-        self.control_schema = control_schema
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
         try:
             run = penstock.status(
                 self.run_id,
-                target=connection_url(self.target_conn_id),
+                target=self._target.connect(),
                 control_schema=self.control_schema,
             ).run
         except PenstockError as error:

@@ -8,6 +8,7 @@ from typing import Any
 import penstock
 from penstock import PenstockError
 from penstock_airflow.base import PenstockOperator, as_airflow
+from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.identity import begins_again, run_id_of
 from penstock_airflow.links import ReportLink
 from penstock_airflow.options import (
@@ -35,25 +36,18 @@ class PrepareCopyOperator(PenstockOperator):
         UsageError: options that cannot be right; said when the DAG is parsed, templates apart.
     """
 
-    template_fields: Sequence[str] = ("options", "source_conn_id", "target_conn_id")
+    template_fields: Sequence[str] = ("options", *ARGUMENTS)
     operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,
         *,
-        source_conn_id: str,
-        target_conn_id: str,
         recopy: bool | None = None,
         **kwargs: Any,
     ) -> None:
         options, rest = split(kwargs)
-        super().__init__(
-            source_conn_id=source_conn_id,
-            target_conn_id=target_conn_id,
-            control_schema=options.get("control_schema", "penstock"),
-            **rest,
-        )
-        check(options)
+        super().__init__(control_schema=options.get("control_schema", "penstock"), **rest)
+        check(options, self._source, self._target)
         self.options = options
         self._of_interval = asks_for_interval(options)
         self.recopy = recopy

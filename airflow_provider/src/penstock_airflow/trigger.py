@@ -8,12 +8,11 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
-from airflow.providers.common.compat.connection import get_async_connection
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 
 import penstock
 from penstock import PenstockError, narrate
-from penstock_airflow.connections import url_of
+from penstock_airflow.ends import ARGUMENTS, End
 from penstock_airflow.options import overrides
 
 LOOK_EVERY = 0.25
@@ -62,21 +61,31 @@ class HoldSnapshotTrigger(BaseTrigger):
     trigger anew: what the run makes of its lost snapshot is said by its `on_snapshot_lost`.
 
     Parameters:
-        source_conn_id, target_conn_id: looked up in the triggerer; no secret is stored.
+        source_conn_id, target_conn_id ...: as of an operator. Connections are looked up in the
+            triggerer; no secret is stored.
     """
 
     def __init__(
         self,
         run_id: str,
-        source_conn_id: str,
-        target_conn_id: str,
+        source_conn_id: str | None = None,
+        target_conn_id: str | None = None,
         control_schema: str = "penstock",
         on_snapshot_lost: str | None = None,
+        *,
+        source: str | None = None,
+        source_aws_conn_id: str | None = None,
+        target: str | None = None,
+        target_aws_conn_id: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.run_id = run_id
         self.source_conn_id = source_conn_id
+        self.source = source
+        self.source_aws_conn_id = source_aws_conn_id
         self.target_conn_id = target_conn_id
+        self.target = target
+        self.target_aws_conn_id = target_aws_conn_id
         self.control_schema = control_schema
         self.on_snapshot_lost = on_snapshot_lost
 
@@ -85,8 +94,7 @@ class HoldSnapshotTrigger(BaseTrigger):
             f"{type(self).__module__}.{type(self).__qualname__}",
             {
                 "run_id": self.run_id,
-                "source_conn_id": self.source_conn_id,
-                "target_conn_id": self.target_conn_id,
+                **{name: getattr(self, name) for name in ARGUMENTS},
                 "control_schema": self.control_schema,
                 "on_snapshot_lost": self.on_snapshot_lost,
             },
@@ -94,14 +102,7 @@ class HoldSnapshotTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         try:
-            urls = {
-                "source": url_of(
-                    await get_async_connection(self.source_conn_id), self.source_conn_id
-                ),
-                "target": url_of(
-                    await get_async_connection(self.target_conn_id), self.target_conn_id
-                ),
-            }
+            urls = {side: await End.of(side, self).connect_async() for side in ("source", "target")}
         except PenstockError as error:
             yield _failed(error)
             return

@@ -9,8 +9,8 @@ import penstock
 from penstock import Finished, report_text, together
 from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator
-from penstock_airflow.connections import connection_url
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
+from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.lineage import TellsLineage, Told
 from penstock_airflow.links import PartitionsLink
 from penstock_airflow.options import overrides
@@ -36,7 +36,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
     """
 
-    template_fields: Sequence[str] = ("run_id", "copied", "source_conn_id", "target_conn_id")
+    template_fields: Sequence[str] = ("run_id", "copied", *ARGUMENTS)
     operator_extra_links = (PartitionsLink(),)
 
     def __init__(
@@ -86,7 +86,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
     def _conclude(
         self, context: Any, finished: Finished, results: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        target = connection_url(self.target_conn_id)
+        target = self._target.connect()
         status = penstock.status(finished.run_id, target=target, control_schema=self.control_schema)
         ending = ending_of(status)
         report = together([*executions(results), finished], ending["seconds"], self.degree)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, urlencode
@@ -13,6 +14,8 @@ from penstock.model import Place
 from penstock.spec import CopySpec, resolve_reference
 from penstock.supervisor import worker_environment
 from penstock.worker_process import Nursery
+
+_NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +110,13 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
         UsageError: the reference leads nowhere.
     """
     url = resolve_reference(reference, os.environ, "connection")
-    path, _, query = url.partition("?")
-    there = dict(parse_qsl(query, keep_blank_values=True))
+    there = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
     added = {name: value for name, value in parameters.items() if value and name not in there}
-    both = "&".join(part for part in (query, urlencode(added, quote_via=quote)) if part)
-    return f"{path}?{both}" if both else path
+    if not added:
+        return url
+    # Where a URL is a list of several, those of one hold for all.
+    begun = "?" in _NEXT_URL.split(url)[-1]
+    return f"{url}{'&' if begun else '?'}{urlencode(added, quote_via=quote)}"
 
 
 def connect(source: str, target: str) -> Connections:

@@ -652,7 +652,7 @@ class Place:
         Names are those of OpenLineage: https://openlineage.io/docs/spec/naming.
         """
         if self.located:
-            return self.database
+            return self.database.rstrip("/") or "/"
         return f"{self.database}.{table.schema}.{table.name}"
 
     def uri(self, table: TableRef) -> str:
@@ -662,7 +662,7 @@ class Place:
         parts = [quote(self.database, safe="" if self.host and not self.located else "/=")]
         if not self.located:
             parts += [quote(part, safe="") for part in (table.schema, table.name)]
-        return f"{self.scheme}://{self.authority}/{'/'.join(parts).lstrip('/')}"
+        return f"{self.scheme}://{self.authority}/{'/'.join(parts).strip('/')}"
 
 
 @dataclass(frozen=True, slots=True)

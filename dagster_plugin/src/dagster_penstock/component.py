@@ -16,6 +16,7 @@ from dagster_penstock.component_options import (
     OrTemplate,
     TableCopy,
     copy_specs,
+    resolve_connection,
     resolve_options,
     resolve_tables,
 )
@@ -23,23 +24,15 @@ from dagster_penstock.component_partitions import Partitions, resolve_partitions
 from dagster_penstock.copied import Copied
 from dagster_penstock.decorator import penstock_assets
 from dagster_penstock.definition import reference
+from dagster_penstock.naming import source_ref, target_ref
 from dagster_penstock.resource import PenstockResource
 from dagster_penstock.scaffolding import CopyTablesScaffolder
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
 
-_VARIABLE = re.compile(r"\s*\{\{\s*env\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}\s*")
-
-
-def _resolve_connection(context: dg.ResolutionContext, written: str) -> str:
-    """A variable of the environment is not read here: its URL is read where a copy begins."""
-    if found := _VARIABLE.fullmatch(written):
-        return f"env:{found[1]}"
-    return reference(context.resolve_value(written, as_type=str))
-
 
 def _variables(table: CopiedTable) -> Mapping[str, Any]:
     """What templates of `translation` may name."""
-    return {"table": table, "source": table.spec.relation, "target": table.spec.target_ref}
+    return {"table": table, "source": source_ref(table.spec), "target": target_ref(table.spec)}
 
 
 _Connection = Annotated[str, pydantic.BeforeValidator(reference)]
@@ -61,7 +54,7 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
     source: Annotated[
         _Connection,
         dg.Resolver(
-            _resolve_connection,
+            resolve_connection,
             model_field_type=str,
             inject_before_resolve=False,
             description="Where rows come from: a URL, or the environment variable that holds it,"
@@ -72,7 +65,7 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
     target: Annotated[
         _Connection,
         dg.Resolver(
-            _resolve_connection,
+            resolve_connection,
             model_field_type=str,
             inject_before_resolve=False,
             description="Where rows go to: a URL, or the environment variable that holds it,"
@@ -85,8 +78,8 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
         dg.Resolver(
             resolve_tables,
             model_field_type=list[TableCopy],
-            description="What is copied: each with a table or a query, and with options for it"
-            " alone.",
+            description="What is copied: each with a table or a query where the source has many,"
+            " and with options for it alone, a source and a target of its own too.",
             examples=[
                 [{"table": "public.orders", "target_table": "dw.orders", "key": "o_orderdate"}]
             ],

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import MISSING, Field, fields
 from typing import Annotated, Any, Literal
 
 import dagster as dg
 import pydantic
 from pydantic_core import core_schema
 
+from dagster_penstock.definition import check_ends, reference
 from penstock import CopySpec, UsageError, in_names
 
 # How the ends are reached, and what a run is called, is the component's affair.
 _OURS = ("source", "target", "run_id")
 _OF_ONE_TABLE = ("table", "query", "target_table")
+_ENDS = ("source", "target")
+_VARIABLE = re.compile(r"\s*\{\{\s*env\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}\s*")
 _WITH_UNITS = ("SIZE", "DURATION")
 
 
@@ -68,7 +72,9 @@ def _type_of(option: Field[Any]) -> Any:
 
 def _description(option: Field[Any]) -> str:
     text = in_names(option.metadata["help"])
-    return text if option.default is None else f"{text} (default: {option.default})"
+    if option.default in (None, MISSING):
+        return text
+    return f"{text} (default: {option.default})"
 
 
 def _model(name: str, text: str, options: Iterator[Field[Any]]) -> type[pydantic.BaseModel]:
@@ -89,14 +95,16 @@ CopyOptions = _model(
     (option for option in _OPTIONS if option.name not in _OF_ONE_TABLE),
 )
 TableCopy = _model(
-    "TableCopy", "A table, and what is other for it than for the rest.", iter(_OPTIONS)
+    "TableCopy",
+    "A table, and what is other for it than for the rest.",
+    (option for option in fields(CopySpec) if option.name in _ENDS or option in _OPTIONS),
 )
 
 
 def resolve_options(context: dg.ResolutionContext, model: pydantic.BaseModel) -> dict[str, Any]:
     """The options that are written, with their templates resolved."""
     return {
-        name: resolve(context.at_path(name), value)
+        name: (resolve_connection if name in _ENDS else resolve)(context.at_path(name), value)
         for name, value in model.model_dump(exclude_unset=True).items()
     }
 
@@ -105,6 +113,15 @@ def resolve_tables(
     context: dg.ResolutionContext, models: Sequence[pydantic.BaseModel]
 ) -> list[dict[str, Any]]:
     return [resolve_options(context.at_path(number), model) for number, model in enumerate(models)]
+
+
+def resolve_connection(context: dg.ResolutionContext, written: str | None) -> str | None:
+    """A variable of the environment is not read here: its URL is read where a copy begins."""
+    if written is None:
+        return None
+    if found := _VARIABLE.fullmatch(written):
+        return f"env:{found[1]}"
+    return reference(context.resolve_value(written, as_type=str))
 
 
 def resolve(context: dg.ResolutionContext, value: Any) -> Any:
@@ -136,11 +153,17 @@ def copy_specs(
     specs, troubles = [], [] if tables else ["tables: expected one or more, found none"]
     for number, table in enumerate(tables, 1):
         named = table.get("table") or table.get("target_table") or f"number {number}"
-        written = {**options, **table, "source": source, "target": target}
+        ends = {
+            "source": reference(table.get("source") or source),
+            "target": reference(table.get("target") or target),
+        }
+        written = {**options, **table, **ends}
         given = {name: value for name, value in written.items() if value is not None}
         try:
             # The table is said already: what is left is the option.
-            specs.append(CopySpec.from_mapping(given, "options"))
+            spec = CopySpec.from_mapping(given, "options")
+            check_ends(spec)
+            specs.append(spec)
         except UsageError as error:
             troubles.append(f"table {named}: {in_names(error.message).removeprefix('options: ')}")
     if troubles:

@@ -15,6 +15,7 @@ from dagster_penstock.checks import NAMES
 from dagster_penstock.failing import Trouble
 from dagster_penstock.identity import request_of
 from dagster_penstock.keyed import keyed
+from dagster_penstock.object_store import with_keys
 from dagster_penstock.told import Told
 from penstock import (
     CopySpec,
@@ -52,6 +53,7 @@ class Copy(ABC):
     """
     Parameters:
         most: streams at once, whatever the spec says.
+        s3: see `with_keys`.
     """
 
     keys: Mapping[str, str]
@@ -63,10 +65,12 @@ class Copy(ABC):
         asset: dg.AssetKey,
         spec: CopySpec,
         most: int | None,
+        s3: Any,
     ) -> None:
         self._context = context
         self._asset = asset
-        self._spec = spec
+        self._written = spec
+        self._s3 = s3
         self._degree = min(streams(degree) for degree in (spec.degree, most) if degree is not None)
         self._told = Told(context, asset)
         self._finished: Finished | None = None
@@ -82,6 +86,14 @@ class Copy(ABC):
 
     def trouble(self, error: PenstockError) -> Trouble:
         return Trouble(self._asset, error, self._finished, by_key=bool(self.keys))
+
+    @cached_property
+    def _spec(self) -> CopySpec:
+        """
+        Raises:
+            UsageError: see `with_keys`.
+        """
+        return with_keys(self._written, self._s3)
 
     @cached_property
     def _request(self) -> str:

@@ -18,6 +18,7 @@ from dagster_penstock.metadata import (
     partition_metadata,
     version_tags,
 )
+from dagster_penstock.naming import target_name
 from dagster_penstock.partitions import Ranges, named, partition_id
 from dagster_penstock.report import markdown
 from dagster_penstock.stored_plan import stored_ranges
@@ -49,12 +50,13 @@ class PartitionedCopy(Copy):
         asset: dg.AssetKey,
         spec: CopySpec,
         most: int | None,
+        s3: Any,
         partitions_def: dg.PartitionsDefinition,
     ) -> None:
         # Each partition stands for itself: the others are copied though one fails, and a retry
         # reads what is left as it is by then.
         spec = replace(spec, on_error="continue", on_snapshot_lost="accept")
-        super().__init__(context, asset, spec, most)
+        super().__init__(context, asset, spec, most, s3)
         self._partitions_def = partitions_def
         self._without_null = False
 
@@ -227,7 +229,7 @@ def _refusal(spec: CopySpec, again: Mapping[str, CommitRecord]) -> str:
     ]
     more = len(again) - len(shown)
     return (
-        f"mode append: {spec.target_ref} has these partitions already: {', '.join(shown)}"
+        f"mode append: {target_name(spec)} has these partitions already: {', '.join(shown)}"
         + (f" and {more:,} more" if more else "")
         + ". To copy them again would double their rows: expected partitions that are missing, or "
         "mode replace, which takes back what was loaded"

@@ -12,6 +12,7 @@ from dagster_penstock.checks import whole_result
 from dagster_penstock.copied import Copied, Copy
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import table_metadata
+from dagster_penstock.naming import target_name
 from dagster_penstock.report import markdown
 from penstock import PenstockError, UsageError
 
@@ -58,8 +59,8 @@ class WholeCopy(Copy):
         if others:
             rows = sum(record.rows for record in others)
             raise UsageError(
-                f"mode append: this asset has loaded {spec.target_ref} before, {rows:,} rows until "
-                f"{max(record.committed_at for record in others)}: to copy it again would "
+                f"mode append: this asset has loaded {target_name(spec)} before, {rows:,} rows "
+                f"until {max(record.committed_at for record in others)}: to copy it again would "
                 "double them; expected a first materialization, or mode truncate, swap, upsert or "
                 "replace, which can be repeated. If that one was cut off, re-execute its run from "
                 "failure"

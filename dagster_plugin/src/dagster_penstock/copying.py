@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 
@@ -15,10 +16,13 @@ from dagster_penstock.orphaned import ended_with_parent
 from penstock import PenstockError
 
 
-def copy_assets(context: dg.AssetExecutionContext, most: int | None) -> Iterator[Copied]:
+def copy_assets(
+    context: dg.AssetExecutionContext, most: int | None, s3: Any = None
+) -> Iterator[Copied]:
     """
     Parameters:
         most: streams at once; None: as each table's own `degree` says.
+        s3: see `with_keys`.
 
     Raises:
         Failure: not everything could be copied. What could is.
@@ -41,9 +45,11 @@ def copy_assets(context: dg.AssetExecutionContext, most: int | None) -> Iterator
             continue
         definition = definition_of(spec)
         copy = (
-            WholeCopy(context, asset, definition.spec, most)
+            WholeCopy(context, asset, definition.spec, most, s3)
             if assets_def.partitions_def is None
-            else PartitionedCopy(context, asset, definition.spec, most, assets_def.partitions_def)
+            else PartitionedCopy(
+                context, asset, definition.spec, most, s3, assets_def.partitions_def
+            )
         )
         try:
             with ended_with_parent():

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import dagster as dg
 
+from dagster_penstock.naming import located, source_name, target_name
 from dagster_penstock.partitions import check_partitions
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
-from penstock import CopySpec, UsageError
+from penstock import CopySpec, UsageError, in_names
 
 METADATA_KEY = "penstock/copy"
 
@@ -20,7 +21,7 @@ class Definition:
     spec: CopySpec
 
     def __repr__(self) -> str:
-        return f"{self.spec.source_name} to {self.spec.target_ref}"
+        return f"{source_name(self.spec)} to {target_name(self.spec)}"
 
 
 def define(
@@ -38,13 +39,14 @@ def define(
             raise UsageError(
                 f"run_id: each Dagster run has one of its own; expected none, found {spec.run_id!r}"
             )
+        check_ends(spec)
         if partitions_def is not None:
             check_partitions(spec, partitions_def)
+        asset = translator.get_asset_spec(CopiedTable(spec, partitions_def))
     except UsageError as error:
         raise dg.DagsterInvalidDefinitionError(
-            f"copy of {spec.source_name} to {spec.target_ref}: {error.message}"
+            f"copy of {spec.source_name} to {spec.target_ref}: {in_names(error.message)}"
         ) from None
-    asset = translator.get_asset_spec(CopiedTable(spec, partitions_def))
     if asset.partitions_def not in (None, partitions_def):
         raise dg.DagsterInvalidDefinitionError(
             f"asset {asset.key.to_user_string()}: expected the partitions of its copy, found others"
@@ -56,6 +58,17 @@ def define(
         # A run copies some partitions and says so of each by itself: there is no output of all.
         skippable=asset.skippable or partitions_def is not None,
     )
+
+
+def check_ends(spec: CopySpec) -> None:
+    """Find what cannot be right, where the ends are URLs; a variable is read where a copy begins.
+
+    Raises:
+        UsageError: names the option as the command line does.
+    """
+    spec.check_named(source=located(spec.source), target=located(spec.target))
+    if located(spec.target) is False:
+        spec.check_replaceable()
 
 
 def definition_of(asset: dg.AssetSpec) -> Definition:

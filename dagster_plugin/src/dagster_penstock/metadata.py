@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_penstock.naming import source_name
 from penstock import CommitRecord, Committed, CopySpec, PartitionPlan, place_of
 
 RUN_ID = "penstock/run_id"
@@ -102,16 +103,16 @@ def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
 
 
 def _common(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
-    target = spec.target_ref
     place = place_of(spec.target)
-    return {
+    uri = place.uri(spec.target_ref)
+    told = {
         RUN_ID: run_id,
         REQUEST: request,
-        "penstock/source_table": spec.source_name,
-        "penstock/target_table": str(target),
-        "dagster/table_name": str(target),
-        "dagster/uri": f"{place.namespace}/{place.database}/{target.schema}/{target.name}",
+        "penstock/source_table": source_name(spec),
+        "penstock/target_table": uri if place.located else str(spec.target_ref),
+        "dagster/uri": uri,
     }
+    return told if place.located else {**told, "dagster/table_name": str(spec.target_ref)}
 
 
 def _schema(plan: PartitionPlan) -> dg.TableSchema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -23,14 +24,18 @@ class PenstockResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     )
 
     def copy(  # type: ignore[override]
-        self, context: dg.AssetExecutionContext
+        self, context: dg.AssetExecutionContext, *, s3: Any = None
     ) -> Iterator[Copied]:
         """Copy the selected tables of an asset of `penstock_assets`, and yield what is done.
 
         Of a partitioned asset, a materialization for each partition as it is committed.
 
+        Parameters:
+            s3: a `dagster_aws.s3.S3Resource`, or what has its fields, with the keys, the endpoint
+                and the region for URLs of S3; by default they are found where the step runs.
+
         Raises:
             Failure: some partitions could not be copied; its metadata says which, and why. The
                 others are copied.
         """
-        yield from copy_assets(context, self.degree)
+        yield from copy_assets(context, self.degree, s3)

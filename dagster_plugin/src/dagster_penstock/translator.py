@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 import dagster as dg
 
+from dagster_penstock.naming import key_of, place, source_name, target_name
 from penstock import CopySpec
+
+# Of targets, by the scheme of their places: what Dagster shows a picture for.
+_KINDS = {"duckdb": "duckdb", "file": "parquet", "s3": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +32,17 @@ class PenstockTranslator:
     def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
         """The asset of a table. How it is partitioned, and that it may be skipped, is added to it.
 
-        By default its key is the target's schema and table.
+        By default its key is the target's schema and table; of files the path of their folder.
         """
         spec = table.spec
-        target = spec.target_ref
         by = f" by {spec.key}" if spec.key else ""
+        where = place(spec.target)
+        kind = _KINDS.get(where.scheme) if where else None
+        named = spec.target_ref.schema and not (where and where.located)
         return dg.AssetSpec(
-            key=dg.AssetKey([target.schema, target.name]),
-            description=f"{spec.source_name}, copied to {target} in mode {spec.mode}{by}.",
-            kinds={"penstock"},
-            metadata={"dagster/table_name": str(target)},
+            key=dg.AssetKey(key_of(spec)),
+            description=f"{source_name(spec)}, copied to {target_name(spec)} in mode "
+            f"{spec.mode}{by}.",
+            kinds={"penstock", *([kind] if kind else [])},
+            metadata={"dagster/table_name": str(spec.target_ref)} if named else {},
         )

@@ -154,7 +154,8 @@ def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
-        f"connection 'pg': expected one of the types postgres, postgresql; found {kind or 'none'!r}"
+        "connection 'pg': expected one of the types duckdb, file, postgres, postgresql, s3; "
+        f"found {kind or 'none'!r}"
     )
     assert "pa55" not in repr(raised.value)
 
@@ -168,9 +169,9 @@ def test_a_token_that_has_to_be_fetched_is_refused(name: str) -> None:
 
 
 def test_a_connection_that_is_not_there_is_named() -> None:
-    connections = import_module("penstock_airflow.connections")
+    end = import_module("penstock_airflow.ends").End("source", "nobody_made_it", None, None)
     with pytest.raises(Exception, match="nobody_made_it"):
-        connections.connection_url("nobody_made_it")
+        end.connect()
 
 
 def test_no_password_is_shown_of_what_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

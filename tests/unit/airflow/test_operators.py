@@ -138,7 +138,11 @@ def test_a_trigger_is_stored_by_its_connections_names_alone() -> None:
     assert arguments == {
         "run_id": "orders-1",
         "source_conn_id": "pg_src",
+        "source": None,
+        "source_aws_conn_id": None,
         "target_conn_id": "pg_dst",
+        "target": None,
+        "target_aws_conn_id": None,
         "control_schema": "control",
         "on_snapshot_lost": None,
     }

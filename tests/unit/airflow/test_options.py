@@ -9,20 +9,20 @@ import pytest
 
 import penstock_airflow
 from penstock import CopySpec, UsageError
-from penstock_airflow.options import OPTIONS, check, make_spec, split
+from penstock_airflow.options import OPTIONS, make_spec, split
 
 ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({}, "copy: expected table; found none"),
+    ({}, "table, query: expected one of them, found neither"),
     ({"query": "SELECT 1", "table": "a.b"}, "table, query: expected one of them, found both"),
-    ({"query": "SELECT 1"}, "query: expected target_table, the table to write; found none"),
+    ({"query": "SELECT 1"}, "target_table: expected the table to write; found none"),
     ({"table": "orders"}, "table: expected SCHEMA.NAME"),
     ({"table": "a.b", "target_table": "c"}, "target_table: expected SCHEMA.NAME"),
     ({"table": "a.b", "mode": "merge"}, "mode: expected one of append, truncate"),
     ({"table": "a.b", "mode": "replace"}, "mode replace: expected key, the column"),
     (
-        {"table": "a.b", "mode": "replace", "key": "k", "strategy": "ctid"},
+        {"table": "a.b", "mode": "replace", "strategy": "ctid"},
         "mode replace deletes by key, and strategy ctid has none",
     ),
     ({"table": "a.b", "strategy": "time"}, "strategy time: expected key, found none"),
@@ -112,6 +112,11 @@ TEMPLATED: list[dict[str, Any]] = [
     {"table": "a.b", "unlogged": "{{ params.unlogged }}"},
     {"table": "a.b", "key": "k", "strategy": "time", "interval": "{{ params.interval }}"},
     {"table": "a.b", "control_schema": "{{ params.control }}"},
+    {"table": "a.b", "compression": "{{ params.compression }}"},
+    {"table": "a.b", "types": "{{ params.types }}"},
+    {"table": "a.b", "types": {"k": "{{ params.type }}"}},
+    {"table": "a.b", "partition_by": "{{ params.columns }}"},
+    {"table": "a.b", "file_size": "{{ params.size }}"},
 ]
 
 
@@ -124,15 +129,29 @@ def test_what_a_template_will_say_is_not_guessed(options: dict[str, Any]) -> Non
 
 def test_what_is_known_beside_a_template_is_checked() -> None:
     with pytest.raises(UsageError, match="mode replace: expected key"):
-        check({"table": "{{ params.table }}", "mode": "replace"})
+        penstock_airflow.CopyTableOperator(
+            task_id="copy", **ENDS, table="{{ params.table }}", mode="replace"
+        )
     with pytest.raises(UsageError, match="table, query: expected one of them, found both"):
-        check({"table": "a.b", "query": "{{ params.query }}"})
+        penstock_airflow.CopyTableOperator(
+            task_id="copy", **ENDS, table="a.b", query="{{ params.query }}"
+        )
 
 
 def test_what_another_task_returns_is_not_guessed() -> None:
-    first = penstock_airflow.CopyTableOperator(task_id="first", **ENDS, table="a.b")
-    for name in ("where", "mode", "partitions", "columns", "unlogged", "target_table"):
-        check({"table": "a.b", name: first.output})
+    from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
+
+    options = ("where", "mode", "partitions", "columns", "unlogged", "target_table", "types")
+    with DAG("copies", schedule=None):
+        first = penstock_airflow.CopyTableOperator(task_id="first", **ENDS, table="a.b")
+        for name in options:
+            given: dict[str, Any] = {"table": "a.b", name: first.output}
+            later = penstock_airflow.CopyTableOperator(task_id=name, **ENDS, **given)
+            assert later.upstream_task_ids == {"first"}
+        url = penstock_airflow.CopyTableOperator(
+            task_id="url", source=first.output, target_conn_id="pg_dst", target_table="a.b"
+        )
+        assert url.upstream_task_ids == {"first"}
 
 
 def test_an_unknown_argument_is_refused_by_its_name() -> None:

@@ -1,0 +1,80 @@
+"""What the ends of a copy are called before anything runs: as far as their URLs are written."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import dagster as dg
+
+from penstock import CopySpec, Place, TableRef, place_of
+
+_NOT_FOR_KEYS = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+def place(connection: str) -> Place | None:
+    """Where a URL leads; None of a variable of the environment, which is read by a step.
+
+    Raises:
+        UsageError: nowhere.
+    """
+    if isinstance(connection, dg.EnvVar) or connection.startswith("env:"):
+        return None
+    return place_of(connection)
+
+
+def located(connection: str) -> bool | None:
+    """Whether a URL leads to rows, without a table to be named; None: not known yet."""
+    found = place(connection)
+    return None if found is None else found.located
+
+
+def key_of(spec: CopySpec) -> list[str]:
+    """Of the target the schema and the table; of files the path of their folder."""
+    target = spec.target_ref
+    if located(spec.target) or not target.schema:
+        return _path(spec.target)
+    return [target.schema, target.name]
+
+
+def target_ref(spec: CopySpec) -> TableRef:
+    """The table that is written; of files their folder, in those above it."""
+    return _folder(key_of(spec))
+
+
+def source_ref(spec: CopySpec) -> Any:
+    """The table that is read, or the query; of files their folder."""
+    return _folder(_path(spec.source)) if _reads_files(spec) else spec.relation
+
+
+def target_name(spec: CopySpec) -> str:
+    """What is written, for people."""
+    found = place(spec.target)
+    if found is not None and found.located:
+        return found.uri(spec.target_ref)
+    return str(target_ref(spec))
+
+
+def source_name(spec: CopySpec) -> str:
+    """What is read, for people: of a URL without its parameters."""
+    return spec.source_name.partition("?")[0] if _reads_files(spec) else spec.source_name
+
+
+def _reads_files(spec: CopySpec) -> bool:
+    return spec.table is None and spec.query is None
+
+
+def _path(connection: str) -> list[str]:
+    """The folders of a URL's path, as parts of an asset's key; of a variable its name."""
+    found = place(connection)
+    if found is None:
+        return [str(connection).removeprefix("env:").lower()]
+    # A relative path stays one, wherever it is used.
+    path = found.database if "://" in connection else connection
+    parts = [part for part in path.split("/") if part.strip(".")] or [found.host or "files"]
+    # Dagster makes names of Python of them.
+    return [_NOT_FOR_KEYS.sub("_", part) for part in parts]
+
+
+def _folder(path: list[str]) -> TableRef:
+    return TableRef("/".join(path[:-1]), path[-1])

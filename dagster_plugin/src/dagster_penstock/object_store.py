@@ -1,0 +1,44 @@
+"""A resource of Dagster's with the keys of S3, as parameters of the URLs that lead there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from penstock import CopySpec, UsageError, place_of, with_parameters
+
+_S3 = "s3"
+# Parameters of a URL, by the fields of `dagster_aws.s3.S3Resource`.
+FIELDS = {
+    "access_key_id": "aws_access_key_id",
+    "secret_access_key": "aws_secret_access_key",
+    "session_token": "aws_session_token",
+    "endpoint": "endpoint_url",
+    "region": "region_name",
+    "profile": "profile_name",
+}
+
+
+def with_keys(spec: CopySpec, s3: Any) -> CopySpec:
+    """The copy with the keys in those of its ends that are on S3. Holds secrets.
+
+    Parameters:
+        s3: has the fields of `dagster_aws.s3.S3Resource`; None: the keys are found where the step
+            runs.
+
+    Raises:
+        UsageError: the resource would sign nothing.
+    """
+    if s3 is None:
+        return spec
+    if getattr(s3, "use_unsigned_session", False):
+        raise UsageError(
+            "s3: expected a resource with keys, or with a profile; found "
+            "use_unsigned_session, which Penstock has not"
+        )
+    parameters = {name: getattr(s3, field, None) for name, field in FIELDS.items()}
+
+    def keyed(url: str) -> str:
+        return with_parameters(url, parameters) if place_of(url).scheme == _S3 else url
+
+    return replace(spec, source=keyed(spec.source), target=keyed(spec.target))
