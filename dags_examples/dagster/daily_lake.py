@@ -2,8 +2,8 @@
 
 The files of a day lie in a folder of their own, `o_orderdate=1995-03-04/`, so that DuckDB, Spark
 and the like read the days that they need and no others. The new files of a day come first, then
-`_penstock/manifest.json` goes from the old ones to them at once, then the old ones are removed. So a
-day is the same however often it is materialized, and whoever is killed meanwhile.
+`_penstock/manifest.json` goes from the old ones to them at once, then the old ones are removed. So
+a day is the same however often it is materialized, and whoever is killed meanwhile.
 
 The bucket's keys come from the environment where the step runs, as the AWS tools look for them:
 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the machine's own. AWS_ENDPOINT_URL_S3 names
