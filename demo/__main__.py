@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from demo import assets, flow, proof, scene
+from demo import assets, flow, lake, proof, scene
 from demo.scene import Scene
 from demo.stage import Stage
 from penstock_testkit import PostgresServer
@@ -34,6 +34,7 @@ def main() -> int:
         fail_once(stage, set_up)
         before = fail_for_good(stage, set_up)
         go_on(stage, set_up, before)
+        lake.run(stage, set_up)
         flow.run(stage, set_up)
         assets.run(stage, set_up)
         prove(stage, set_up)

@@ -1,0 +1,92 @@
+"""What DuckDB's errors mean for us.
+
+https://duckdb.org/docs/stable/clients/python/reference lists the exceptions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+from penstock.errors import (
+    Diagnosis,
+    PenstockError,
+    PermanentError,
+    PlanningError,
+    TransientError,
+)
+
+_LOCKED = re.compile(r'lock on file "(?P<file>[^"]*)".*?(?:\(PID (?P<pid>\d+)\))', re.DOTALL)
+# Two connections of this process that differ in what they may do.
+_CONFIGURED = "different configuration"
+_PASSING = (duckdb.HTTPException, duckdb.TransactionException, duckdb.InterruptException)
+# What another try will find as it is.
+_LASTING_IO = re.compile(
+    r"no files found|does not exist|not a valid duckdb|is a directory|permission denied"
+    r"|no such file|cannot open file",
+    re.IGNORECASE,
+)
+
+
+@contextmanager
+def translated(side: str, subject: str = "") -> Iterator[None]:
+    """Raise DuckDB's errors as Penstock's."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise translate(error, side, subject) from error
+
+
+@contextmanager
+def planning(side: str, subject: str) -> Iterator[None]:
+    """As `translated`; what trying again cannot help is a `PlanningError`."""
+    try:
+        with translated(side, subject):
+            yield
+    except PermanentError as error:
+        if isinstance(error.__cause__, duckdb.Error):
+            raise PlanningError(error.message, error.diagnosis) from error
+        raise
+
+
+def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockError:
+    said = first_lines(str(error))
+    message = f"{side}: {subject}: {said}" if subject else f"{side}: {said}"
+    if isinstance(error, _PASSING) or is_locked(error):
+        return TransientError(message, Diagnosis(side=side))
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return PermanentError(f"{message}; expected smaller rows", Diagnosis(side=side))
+    if isinstance(error, duckdb.IOException) and not _LASTING_IO.search(said):
+        return TransientError(message, Diagnosis(side=side))
+    return PermanentError(message, Diagnosis(side=side))
+
+
+def is_locked(error: duckdb.Error) -> bool:
+    """Whether somebody else has the database open in a way that excludes us."""
+    return _LOCKED.search(str(error)) is not None or _CONFIGURED in str(error)
+
+
+def locked(path: str, side: str, error: duckdb.Error) -> TransientError:
+    """Says who has it open."""
+    found = _LOCKED.search(str(error))
+    who = f"in another process (PID {found['pid']})" if found else "in this process"
+    wanted = "written" if side == "target" else "read"
+    how = "" if side == "target" else " for writing"
+    return TransientError(
+        f"{side}: {path} is open{how} {who}; expected that it can be {wanted}",
+        Diagnosis(side=side),
+    )
+
+
+def first_lines(text: str) -> str:
+    """Without the excerpt of the statement, which is ours."""
+    kept = []
+    for line in text.splitlines():
+        if line.startswith("LINE "):
+            break
+        if line.strip():
+            kept.append(line.strip())
+    return " ".join(kept)

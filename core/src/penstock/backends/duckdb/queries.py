@@ -1,0 +1,58 @@
+"""A query, checked and put as it may stand in parentheses."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import duckdb
+
+from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.quoting import raw
+from penstock.errors import PlanningError
+
+ONE = "--query: expected one SELECT that only reads, found"
+
+
+def subselect(text: str) -> str:
+    """A query as an item of FROM.
+
+    Raises:
+        PlanningError: it is several statements, no SELECT, or has parameters.
+    """
+    return f"{raw(_checked(text))} AS query"
+
+
+@cache
+def _checked(text: str) -> str:
+    # Parsing needs no database, and no file is touched.
+    with duckdb.connect() as parser, planning("source", "--query"):
+        statements = parser.extract_statements(text)
+    if len(statements) != 1:
+        raise PlanningError(f"{ONE} {len(statements) or 'no'} statements")
+    (statement,) = statements
+    if statement.type != duckdb.StatementType.SELECT:
+        raise PlanningError(f"{ONE} {statement.type.name}")
+    if statement.named_parameters:
+        listed = ", ".join(f"${name}" for name in sorted(statement.named_parameters))
+        raise PlanningError(f"--query: expected no parameters, found {listed}; write the values")
+    return _without_end(text)
+
+
+def _without_end(text: str) -> str:
+    """Without the semicolon after its end, and whatever follows that.
+
+    A single statement has no semicolon but at its end; one in a string or a comment is no token.
+    """
+    encoded = text.encode()
+    for offset, _ in duckdb.tokenize(text):
+        if encoded[offset : offset + 1] == b";":
+            return encoded[:offset].decode()
+    return text
+
+
+def check_expression(connection: duckdb.DuckDBPyConnection, rows: str, text: str) -> None:
+    """Have DuckDB refuse SQL that closes a bracket which it did not open.
+
+    It would be an expression of its own within ours, where it is put in parentheses.
+    """
+    connection.execute(f"EXPLAIN SELECT CASE WHEN true THEN\n{text}\nEND FROM {rows}")
