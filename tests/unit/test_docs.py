@@ -141,7 +141,7 @@ OF_DAGSTER = {"--partition-range", "--select"}
 
 
 def options_in(page: Path) -> set[str]:
-    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page.read_text(encoding="utf-8")))
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", page.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("page", MANUAL, ids=name)

@@ -68,6 +68,8 @@ connections:
     postgresql:///shop              local socket
     postgresql:///?service=shop     a service file
     postgresql://me@db/shop?sslmode=verify-full&sslcert=me.crt&sslkey=me.key
+    s3://bucket/orders/*.parquet    Parquet files; a folder, a list with commas
+    ./orders/day=*/                 the same on this machine
   Password files, service files and client certificates work as they do there.
   Files, and databases that are files:
     's3://bucket/orders/*.parquet'  Parquet files in a bucket
@@ -305,6 +307,12 @@ def make_parser() -> argparse.ArgumentParser:
         "[--target URL] [--control-schema NAME]",
     )
     add_connections(sub, "target", required=False)
+    for sub in commands.choices.values():
+        sub.add_argument(
+            "--s3-endpoint",
+            metavar="URL",
+            help="the server of s3:// URLs that name none, as AWS_ENDPOINT_URL_S3 (default: AWS)",
+        )
     return parser
 
 
@@ -332,6 +340,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments = make_parser().parse_args(argv)
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else EXIT_USAGE
+        if arguments.s3_endpoint is not None:
+            os.environ["AWS_ENDPOINT_URL_S3"] = arguments.s3_endpoint
         return _COMMANDS[arguments.command](arguments)
     except (PenstockError, KeyboardInterrupt) as error:
         return _tell(error)

@@ -50,6 +50,8 @@ _SIZES = ("bytes_per_partition", "file_size")
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 # Two slashes are no path, but what is left of a URL without its scheme.
 _PATH = re.compile(r"\.{0,2}/(?!/)")
+# A comma before another path or URL separates those of a list.
+_NEXT_PATH = re.compile(r",(?=\.{0,2}/(?!/)|[A-Za-z][A-Za-z0-9+.-]*://)")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
 _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
@@ -643,11 +645,19 @@ def redact(url: str) -> str:
         return f"{scheme}://***"
     host = parts.netloc.rpartition("@")[2]
     shown = [
-        f"{name}={'***' if _SECRET_NAME.search(name) else quote(value, safe='/:,')}"
+        # A value with a ? has parameters itself: those of the next URL of a list.
+        f"{name}={'***' if _SECRET_NAME.search(name) or '?' in value else quote(value, safe='/:,')}"
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
     ]
     user = f"{username}@" if username else ""
     return f"{scheme}://{user}{host}{parts.path}" + ("?" + "&".join(shown) if shown else "")
+
+
+def _path_url(path: str) -> str:
+    """A path is a URL of its own scheme, whoever serves that."""
+    if not _PATH.match(path):
+        return path
+    return "file://" + quote(os.path.abspath(path) + "/" * path.endswith("/"), "/*?[]=")
 
 
 def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> str:
@@ -658,10 +668,7 @@ def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> 
     """
     url = reference
     if _PATH.match(reference):
-        # A path is a URL of its own scheme, whoever serves that.
-        return "file://" + quote(
-            os.path.abspath(reference) + "/" * reference.endswith("/"), "/*?[]="
-        )
+        return ",".join(map(_path_url, _NEXT_PATH.split(reference)))
     if reference.startswith("env:"):
         if not _REFERENCE.fullmatch(reference):
             raise UsageError(f"{flag}: expected env:NAME with the name of an environment variable")

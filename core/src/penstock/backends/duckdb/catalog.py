@@ -317,9 +317,23 @@ def read_digests(
     key: Sequence[str],
     only: Sequence[str],
 ) -> Iterator[tuple[str, str]]:
+    """See `session_digests`: the caller may ask the connection other things while it reads."""
+    return session_digests(connection.cursor(), side, rows, chosen, texts, key, only)
+
+
+def session_digests(
+    session: DuckDBPyConnection,
+    side: str,
+    rows: str,
+    chosen: str,
+    texts: Mapping[str, str],
+    key: Sequence[str],
+    only: Sequence[str],
+) -> Iterator[tuple[str, str]]:
     """Key and digest of every row, sorted by both. Holds `BATCH` rows at once.
 
     Parameters:
+        session: for this alone; it is closed at the end.
         texts: SQL for the canonical texts of columns, by name.
         key: names of some of those.
         only: keys; empty for all.
@@ -331,16 +345,14 @@ def read_digests(
         f"FROM {rows} WHERE {chosen}) AS digests WHERE {among} "
         "ORDER BY key COLLATE C, digest COLLATE C"
     )
-    # A session of its own: the caller may ask other things while it reads.
-    cursor = connection.cursor()
     try:
         with planning(side, "digests of rows"):
-            cursor.execute("SET TimeZone = 'UTC'")
-            cursor.execute(query)
-            while found := cursor.fetchmany(BATCH):
+            session.execute("SET TimeZone = 'UTC'")
+            session.execute(query)
+            while found := session.fetchmany(BATCH):
                 yield from found
     finally:
-        cursor.close()
+        session.close()
 
 
 def _key_text(texts: Mapping[str, str], key: Sequence[str]) -> str:

@@ -223,3 +223,11 @@ def place_of(url: str) -> Place:
         return Place(FILE, "", None, path)
     bucket, _, key = path.partition("/")
     return Place(S3, bucket, None, key)
+
+
+def identity(location: Location) -> str:
+    """Of the folder that a location's files are in: equal where it is the very same."""
+    plain = _WILD.split(location.patterns[0])[0]
+    if plain != location.patterns[0] or plain.lower().endswith((".parquet", ".parq", ".pq")):
+        plain = plain.rpartition("/")[0]
+    return f"{location.endpoint}{location.scheme}://{unquote(plain).rstrip('/')}"

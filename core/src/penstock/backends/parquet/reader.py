@@ -1,0 +1,149 @@
+"""A partition as a stream of record batches.
+
+Whole files and parts of them are read as they are; whatever has a condition, and a query, goes
+through DuckDB. Both run in a thread of their own, so that the worker waits for them as it waits for
+a socket: a stall is noticed, and a cancellation gets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import duckdb
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.backends.base import Block, Wait
+from penstock.backends.duckdb.condition import condition
+from penstock.backends.duckdb.quoting import ident
+from penstock.backends.duckdb.values import travelling
+from penstock.backends.parquet import reading
+from penstock.backends.parquet.ahead import Ahead
+from penstock.backends.parquet.filesystems import file_system
+from penstock.backends.parquet.listing import ListedFile, list_files
+from penstock.backends.parquet.location import parse
+from penstock.backends.parquet.scan import BATCH_ROWS, FileScan, ScannedFiles, whole_file
+from penstock.backends.parquet.types import converted
+from penstock.model import FilePart, Files, Located, Partition, Whole
+from penstock.spec import WorkerSpec
+
+
+class ParquetReader:
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._location = parse(spec.source, "--source")
+        self._listed: tuple[ListedFile, ...] | None = None
+        self._schema: pa.Schema | None = None
+        self._ahead: Ahead[pa.RecordBatch] | None = None
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self.rows = 0
+
+    def turn(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._listed = self._schema = None
+
+    def label(self, application_name: str) -> None:
+        """No server shows it."""
+
+    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
+        self.rows = 0
+        self._ahead = Ahead(lambda: self._batches(partition))
+        for batch in self._ahead.take(wait):
+            self.rows += batch.num_rows
+            yield batch, batch.num_rows, batch.nbytes
+            del batch
+
+    def _batches(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+        """In the thread."""
+        spec = self._spec
+        # Made anew each time: its credentials may have a short life.
+        filesystem = file_system(self._location, "source")
+        parts = self._parts(partition)
+        scan = FileScan(filesystem, self._fields(filesystem, parts), stopped=self._is_stopped)
+        names = [pair.target for pair in spec.pairs]
+        batches: Iterator[pa.RecordBatch]
+        if isinstance(partition.extent, Files) and spec.where is None:
+            types = [scan.schema.field(pair.source).type for pair in spec.pairs]
+            found = scan.batches(parts, [pair.source for pair in spec.pairs])
+            schema = pa.schema(list(zip(names, types, strict=True)))
+            batches = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in found)
+        else:
+            schema, batches = self._selected(ScannedFiles.of(scan, parts), partition)
+        first = True
+        for batch in batches:
+            first = False
+            yield batch
+        if first:
+            yield pa.RecordBatch.from_pylist([], schema=schema)
+
+    def _is_stopped(self) -> bool:
+        return self._ahead is not None and self._ahead.stopped
+
+    def _parts(self, partition: Partition) -> Sequence[FilePart]:
+        if isinstance(partition.extent, Files):
+            return partition.extent.parts
+        if self._listed is None:
+            self._listed = reading.listed_as(self._location, self._spec.snapshot)
+        return [whole_file(file) for file in self._listed]
+
+    def _fields(self, filesystem: fs.FileSystem, parts: Sequence[FilePart]) -> pa.Schema:
+        if self._schema is None:
+            some = [ListedFile(part.path, part.size, part.version) for part in parts]
+            if some[0].keys:
+                # What a folder's column is, all folders say together.
+                self._listed = self._listed or list_files(self._location)
+                some += self._listed
+            self._schema = reading.schema_of(filesystem, some)
+        return self._schema
+
+    def _selected(
+        self, files: ScannedFiles, partition: Partition
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """What DuckDB selects, and of what types it is."""
+        spec = self._spec
+        located = isinstance(spec.relation, Located)
+        rows = reading.rows(spec.relation)
+        # Which files is no condition.
+        extent = Whole() if isinstance(partition.extent, Files) else partition.extent
+        connection = self._connection = reading.session(files, worker=True)
+        with reading.translated(files, str(spec.relation)):
+            described = connection.sql(f"SELECT * FROM {rows}")
+            kinds = dict(zip(described.columns, described.types, strict=True))
+            listed = ", ".join(
+                f"{travelling(ident(pair.source), kinds[pair.source])} AS {ident(f'c{place}')}"
+                for place, pair in enumerate(spec.pairs)
+            )
+            query = f"SELECT {listed} FROM {rows} WHERE {condition(spec.where, extent)}"
+            reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+        types = [
+            files.scan.schema.field(pair.source).type
+            if located
+            else pa.uuid()
+            if kinds[pair.source].id == "uuid"
+            else part.type
+            for pair, part in zip(spec.pairs, reader.schema, strict=True)
+        ]
+        schema = pa.schema(
+            [(pair.target, type_) for pair, type_ in zip(spec.pairs, types, strict=True)]
+        )
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with reading.translated(files, str(spec.relation)):
+                for batch in reader:
+                    arrays = [
+                        converted(array, type_)
+                        for array, type_ in zip(batch.columns, types, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            connection.close()
+
+        return schema, batches()
+
+    def abandon(self) -> None:
+        if self._ahead is not None:
+            self._ahead.stop()
+        if self._connection is not None:
+            with suppress(duckdb.Error):  # it is done already
+                self._connection.interrupt()
+            self._connection = None

@@ -1,0 +1,82 @@
+"""DuckDB over files, in which `source` is what a URL leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.backends.duckdb.connection import configure
+from penstock.backends.duckdb.errors import translate
+from penstock.backends.duckdb.queries import subselect
+from penstock.backends.parquet.errors import DRIVER_ERRORS, from_driver
+from penstock.backends.parquet.footers import key_fields, read_footers
+from penstock.backends.parquet.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.location import Location
+from penstock.backends.parquet.scan import ScannedFiles
+from penstock.errors import SnapshotLost
+from penstock.model import Located, Query, Relation
+
+SOURCE = "source"
+"""The name of the files' rows in a query."""
+
+
+def rows(relation: Relation) -> str:
+    """An item of FROM."""
+    if isinstance(relation, Query):
+        return subselect(relation.text)
+    assert isinstance(relation, Located)
+    return SOURCE
+
+
+def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:
+    """
+    Parameters:
+        files: what `source` is in it.
+        worker: see `configure`.
+    """
+    connection = configure(duckdb.connect(), worker=worker)
+    connection.register(SOURCE, files)
+    return connection
+
+
+@contextmanager
+def translated(files: ScannedFiles, subject: str) -> Iterator[None]:
+    """Turn errors of DuckDB, and of what it reads, into ours: what a file says goes first."""
+    files.failures.clear()
+    try:
+        yield
+    except (duckdb.Error, *DRIVER_ERRORS) as error:
+        if files.failures:
+            raise files.failures[0] from error
+        if isinstance(error, duckdb.Error):
+            raise translate(error, "source", subject) from error
+        raise from_driver(error, "source", subject) from error
+
+
+def listed_as(location: Location, token: str | None) -> tuple[ListedFile, ...]:
+    """The files of a location.
+
+    Parameters:
+        token: of the snapshot whose files they are to be; None for whatever is there.
+
+    Raises:
+        SnapshotLost: they are others.
+    """
+    files = list_files(location)
+    if token is not None and token != fingerprint(files):
+        raise SnapshotLost(
+            f"source: the files of {location} are not those any more that were planned: some came, "
+            "went, or were written anew"
+        )
+    return files
+
+
+def schema_of(filesystem: fs.FileSystem, files: Sequence[ListedFile]) -> pa.Schema:
+    """Of files that were found to have the same columns: from one of them."""
+    (first,) = read_footers(filesystem, files[:1], "source")
+    keys = [key for key in key_fields(files) if key.name not in first.schema.names]
+    return pa.schema([*first.schema, *keys])

@@ -1,0 +1,305 @@
+"""The rows of files as record batches, in bounded memory, whatever the size of a row group.
+
+A row group is decoded batch by batch (`ParquetFile.iter_batches`), never as a whole, as pyarrow's
+own datasets do. DuckDB reads the same way: through `ScannedFiles`, to which it hands the columns
+and the conditions that it needs, so that row groups are left out by their statistics.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from penstock.backends.parquet.errors import from_driver, translated
+from penstock.backends.parquet.footers import open_file
+from penstock.backends.parquet.listing import ListedFile, local_file
+from penstock.backends.parquet.types import converted, engine, key_value
+from penstock.errors import Diagnosis, PenstockError, PermanentError, SnapshotLost
+from penstock.model import FilePart
+
+# Of a batch. More rows gain nothing (measured); the bytes are those of the file, and values that
+# repeat take less there than here.
+BATCH_ROWS = 4096
+BATCH_BYTES = 4 << 20
+# Row groups up to this size are fetched from S3 at once, the columns side by side.
+AT_ONCE = 48 << 20
+# Else each column is read by pieces, which together take so much.
+PIECES = 48 << 20
+LEAST_PIECE, MOST_PIECE, LOCAL_PIECE = 64 << 10, 8 << 20, 1 << 20
+
+_FORMAT = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+
+
+def whole_file(file: ListedFile) -> FilePart:
+    return FilePart(file.path, file.size, file.version)
+
+
+class FileScan:
+    """Reads parts of files.
+
+    Parameters:
+        schema: the columns of all files, in the types that travel, and those of their folders.
+        stopped: asked between two batches.
+    """
+
+    def __init__(
+        self,
+        filesystem: fs.FileSystem,
+        schema: pa.Schema,
+        side: str = "source",
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._filesystem = filesystem
+        self.schema = schema
+        self._side = side
+        self._stopped = stopped
+        self._remote = not isinstance(filesystem, fs.LocalFileSystem)
+
+    def batches(
+        self,
+        parts: Sequence[FilePart],
+        columns: Sequence[str],
+        chosen: Callable[[FilePart], Sequence[int] | None] = lambda part: None,
+        head: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of these columns, in this order.
+
+        Parameters:
+            chosen: the row groups of a part that are to be read; None for all.
+            head: only so many rows of each row group.
+
+        Raises:
+            SnapshotLost: a file was written anew, or is gone.
+            TransientError, PermanentError: it cannot be read; says which.
+        """
+        for part in parts:
+            with translated(self._side, part.path):
+                yield from self._part(part, columns, chosen(part), head)
+
+    def _part(
+        self,
+        part: FilePart,
+        columns: Sequence[str],
+        chosen: Sequence[int] | None,
+        head: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        if chosen is not None and not chosen:
+            return
+        with self._open(part) as handle:
+            metadata = pq.read_metadata(handle)
+            groups = range(
+                part.lower, metadata.num_row_groups if part.upper is None else part.upper
+            )
+            for number in groups if chosen is None else [n for n in groups if n in chosen]:
+                yield from self._group(part, handle, metadata, number, columns, head)
+        # What was read is of one version of the file only if that one is still there.
+        self._open(part).close()
+
+    def groups(self, part: FilePart, condition: ds.Expression) -> Sequence[int] | None:
+        """The row groups of a file that may hold rows under a condition, by their statistics.
+
+        None for all, where the condition says nothing that the footer could answer.
+        """
+        text = str(condition)
+        if any(_in_engine(part).type != part.type and part.name in text for part in self.schema):
+            return None  # it speaks of other values than those of the file
+        with translated(self._side, part.path):
+            fragment = _FORMAT.make_fragment(part.path, self._filesystem)
+            own = fragment.physical_schema
+            keys = ListedFile(part.path, 0, "").keys
+            outer = [field for field in self.schema if field.name in keys.keys() - set(own.names)]
+            known = ds.scalar(True)
+            for field in outer:
+                value = key_value(keys[field.name], field.type)
+                column = ds.field(field.name)
+                known &= column == value if value.is_valid else column.is_null()
+            fragment = _FORMAT.make_fragment(
+                part.path, self._filesystem, partition_expression=known
+            )
+            try:
+                kept = fragment.subset(condition, schema=pa.schema([*own, *outer]))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                return None  # types whose order is not that of statistics, views for one
+            return [group.id for group in kept.row_groups]
+
+    def _open(self, part: FilePart) -> pa.NativeFile:
+        try:
+            handle = self._filesystem.open_input_file(part.path)
+        except OSError as error:
+            ours = from_driver(error, self._side, part.path)
+            if isinstance(error, FileNotFoundError):
+                raise self._changed(part, "it is gone") from error
+            raise ours from error
+        if self._remote:
+            tag = handle.metadata().get("ETag", b"").decode()
+            found = ListedFile(part.path, handle.size(), tag)
+        else:
+            found = local_file(part.path, os.stat(part.path))
+        if (found.size, found.version) != (part.size, part.version):
+            handle.close()
+            raise self._changed(
+                part,
+                f"it was written anew: expected {part.size:,} bytes, version {part.version}; found "
+                f"{found.size:,} bytes, version {found.version}",
+            )
+        return handle
+
+    def _changed(self, part: FilePart, why: str) -> SnapshotLost:
+        return SnapshotLost(
+            f"{self._side}: {part.path} is not the file any more that was planned: {why}",
+            Diagnosis(side=self._side),
+        )
+
+    def _group(
+        self,
+        part: FilePart,
+        handle: pa.NativeFile,
+        metadata: pq.FileMetaData,
+        number: int,
+        columns: Sequence[str],
+        head: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        group = metadata.row_group(number)
+        if not group.num_rows:
+            return
+        keys = ListedFile(part.path, 0, "").keys
+        stored, unpacked, count = _sizes(group, columns)
+        piece = min(max(PIECES // max(count, 1), LEAST_PIECE), MOST_PIECE)
+        at_once = self._remote and stored <= AT_ONCE and head is None
+        parquet = open_file(
+            self._filesystem,
+            part.path,
+            handle=handle,
+            metadata=metadata,
+            buffer_size=0 if at_once else piece if self._remote else min(piece, LOCAL_PIECE),
+            pre_buffer=at_once,
+        )
+        own = set(parquet.schema_arrow.names)
+        if missing := [name for name in columns if name not in own and name not in keys]:
+            raise PermanentError(
+                f"{self._side}: {part.path}: expected columns {', '.join(map(repr, columns))}; "
+                f"found no {', '.join(map(repr, missing))}",
+                Diagnosis(side=self._side),
+            )
+        rows = max(1, min(BATCH_ROWS, BATCH_BYTES * group.num_rows // max(unpacked, 1)))
+        left = group.num_rows if head is None else min(head, group.num_rows)
+        batches = parquet.iter_batches(
+            batch_size=min(rows, left),
+            row_groups=[number],
+            columns=[name for name in columns if name in own],
+            use_threads=False,
+        )
+        for batch in batches:
+            if self._stopped():
+                return
+            yield self._shaped(batch, columns, keys)
+            left -= batch.num_rows
+            if left <= 0:
+                return
+
+    def _shaped(
+        self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
+    ) -> pa.RecordBatch:
+        """In the columns' order, with those of the folders, in the types that travel."""
+        names = set(batch.schema.names)
+        arrays = []
+        for name in columns:
+            type_ = self.schema.field(name).type
+            if name in names:
+                arrays.append(converted(batch.column(name), type_))
+            else:
+                arrays.append(pa.repeat(key_value(keys[name], type_), batch.num_rows))
+        if not arrays:  # Rows without columns are counted.
+            return batch
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int]:
+    """Of these columns in a row group: stored bytes, bytes before compression, how many."""
+    wanted = set(columns)
+    stored = unpacked = count = 0
+    for place in range(group.num_columns):
+        column = group.column(place)
+        # A nested column's path begins with its name; a name may have dots itself.
+        path = column.path_in_schema
+        if path in wanted or any(path.startswith(name + ".") for name in wanted):
+            stored += column.total_compressed_size
+            unpacked += column.total_uncompressed_size
+            count += 1
+    return stored, unpacked, count
+
+
+class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
+    """Parts of files as something that DuckDB reads: it asks for a scanner each time.
+
+    It reads `pyarrow.dataset.Dataset` and hands columns and conditions to `scanner`; what it hands
+    over it does not test again. https://duckdb.org/docs/stable/guides/python/sql_on_arrow
+    """
+
+    scan: FileScan
+    parts: Sequence[FilePart]
+    head: int | None
+    failures: list[PenstockError]
+    """Of scans: DuckDB tells no more of them than their text."""
+    asked: list[ds.Expression | None] | None
+    """Where it is a list: nothing is read, and conditions are noted here."""
+
+    @classmethod
+    def of(cls, scan: FileScan, parts: Sequence[FilePart], head: int | None = None) -> ScannedFiles:
+        made = cls(pa.schema([_in_engine(part) for part in scan.schema]), [])
+        made.scan, made.parts, made.head = scan, parts, head
+        made.failures, made.asked = [], None
+        return made
+
+    def scanner(
+        self,
+        columns: list[str] | None = None,
+        filter: ds.Expression | None = None,
+        **_: Any,
+    ) -> ds.Scanner:
+        if self.asked is not None:
+            self.asked.append(filter)
+        names = self.schema.names
+        if columns is not None or filter is not None:
+            # An expression tells the columns in it by its text alone: one too many does no harm.
+            text = "" if filter is None else str(filter)
+            wanted = names if columns is None else columns
+            names = [name for name in names if name in wanted or name in text]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        batches = iter(()) if self.asked is not None else self._batches(schema, filter)
+        return ds.Scanner.from_batches(
+            pa.RecordBatchReader.from_batches(schema, batches),
+            columns=columns,
+            filter=filter,
+            use_threads=False,
+            # Of batches that wait to be taken.
+            batch_readahead=1,
+            fragment_readahead=1,
+        )
+
+    def _batches(
+        self, schema: pa.Schema, condition: ds.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        def chosen(part: FilePart) -> Sequence[int] | None:
+            return None if condition is None else self.scan.groups(part, condition)
+
+        try:
+            for batch in self.scan.batches(self.parts, schema.names, chosen, self.head):
+                arrays = [
+                    array if array.type == type_ else array.cast(type_)
+                    for array, type_ in zip(batch.columns, schema.types, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except PenstockError as error:
+            self.failures.append(error)
+            raise
+
+
+def _in_engine(part: pa.Field) -> pa.Field:
+    return pa.field(part.name, engine(part.type), part.nullable)

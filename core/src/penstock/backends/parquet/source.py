@@ -1,0 +1,233 @@
+"""Facts about files as a source, for planning and verification: from lists and footers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import duckdb
+import pyarrow.dataset as ds
+
+from penstock.backends.arrow import TRAIT
+from penstock.backends.base import Checksum, SourceFile, TableStatistics
+from penstock.backends.duckdb.catalog import DuckCatalog, session_digests
+from penstock.backends.duckdb.condition import condition
+from penstock.backends.duckdb.errors import planning
+from penstock.backends.parquet import reading
+from penstock.backends.parquet.filesystems import file_system
+from penstock.backends.parquet.footers import common_schema, read_footers
+from penstock.backends.parquet.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.location import identity, parse
+from penstock.backends.parquet.scan import FileScan, ScannedFiles, whole_file
+from penstock.errors import PlanningError, SnapshotLost
+from penstock.model import (
+    Column,
+    ColumnPair,
+    Extent,
+    FilePart,
+    Files,
+    Key,
+    Located,
+    Relation,
+    Snapshot,
+    SourceState,
+    TableDefinition,
+    TableRef,
+    Whole,
+)
+
+DIALECT = "arrow"
+PART, SAMPLE = "source_part", "source_sample"
+# Row groups, and rows of each, that show how the values of a key are spread.
+SAMPLED_GROUPS, SAMPLED_ROWS = 100, 1000
+
+
+class ParquetSource(DuckCatalog):
+    # A list of files is as of now.
+    settle_seconds = 0.0
+
+    def __init__(self, url: str) -> None:
+        self._location = parse(url, "--source")
+        self._filesystem = file_system(self._location, "source")
+        self._load(list_files(self._location))
+
+    def _load(self, files: Sequence[ListedFile]) -> None:
+        self._listed = files
+        self._footers = {
+            footer.file.path: footer for footer in read_footers(self._filesystem, files, "source")
+        }
+        self._schema = common_schema(list(self._footers.values()), "source")
+        self._scan = FileScan(self._filesystem, self._schema)
+        self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in files])
+        super().__init__(reading.session(self._files, worker=False), reading.rows)
+
+    def close(self) -> None:
+        with suppress(duckdb.Error):
+            self._connection.interrupt()
+            self._connection.close()
+
+    def columns(self, relation: Relation) -> tuple[Column, ...]:
+        if not isinstance(relation, Located):
+            return super().columns(relation)
+        return tuple(Column(part.name, str(part.type), part.nullable) for part in self._schema)
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        if not isinstance(relation, Located):
+            return super().in_arrow(relation, columns)
+        return tuple(
+            replace(column, traits={**column.traits, TRAIT: self._schema.field(column.name).type})
+            for column in columns
+        )
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        """The columns say it all."""
+        return TableDefinition(DIALECT, {})
+
+    def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
+        raise PlanningError(
+            f"source: {self._location} leads to the rows of one table: expected a database, whose "
+            "tables patterns can name; copy folders one by one"
+        )
+
+    # Moments
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        listed = reading.listed_as(self._location, snapshot.token)
+        if fingerprint(self._listed) != snapshot.token:
+            self.close()
+            self._load(listed)
+
+    def state(self, relation: Relation) -> SourceState:
+        now = fingerprint(list_files(self._location))
+        return SourceState(identity(self._location), now, now, now)
+
+    # Sizes
+
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
+        if not isinstance(relation, Located):
+            return super().statistics(relation, where)
+        files = [footer.as_source_file() for footer in self._footers.values()]
+        rows = sum(footer.rows for footer in self._footers.values())
+        size = sum(file.size for file in files)
+        groups = sum(len(file.groups) for file in files)
+        if where is None:
+            chosen = files
+        else:
+            self.check_where(relation, where)
+            chosen = self._chosen(files, where)
+        left = sum(count for file in chosen for count, _ in file.groups)
+        storage = f"{len(files):,} Parquet files with {groups:,} row groups"
+        if len(chosen) < len(files):
+            storage += f", {len(files) - len(chosen):,} of them without a row for --where"
+        return TableStatistics(
+            rows=rows,
+            bytes=size,
+            selected=left / rows if rows else 1.0,
+            blocks=None,
+            storage=storage,
+            default_key=None,
+            files=tuple(chosen),
+        )
+
+    def _chosen(self, files: Sequence[SourceFile], where: str) -> list[SourceFile]:
+        """Files that may hold rows under a condition, by statistics and folders.
+
+        At least one: nothing selected is a copy of nothing, not an error.
+        """
+        expression = self._pushed(where)
+        if expression is None:
+            return list(files)
+        kept = []
+        for file in files:
+            part = FilePart(file.path, file.size, file.version)
+            groups = self._scan.groups(part, expression)
+            if groups is None or groups:
+                kept.append(file)
+        return kept or list(files[:1])
+
+    def _pushed(self, where: str) -> ds.Expression | None:
+        """What DuckDB would have the files test of a condition; None where that cannot be told."""
+        asked = self._files.asked = []
+        try:
+            with planning("source", "--where"):
+                self._connection.execute(
+                    f"SELECT 1 FROM {reading.SOURCE} WHERE {condition(where, Whole())}"
+                ).fetchall()
+        finally:
+            self._files.asked = None
+        # A condition with a query of its own may read the files more than once.
+        return asked[0] if len(asked) == 1 else None
+
+    # Rows
+
+    def rows_of(self, relation: Relation, extent: Extent) -> str:
+        if not isinstance(extent, Files):
+            return super().rows_of(relation, extent)
+        self._connection.register(PART, ScannedFiles.of(self._scan, extent.parts))
+        return PART
+
+    def condition_of(self, where: str | None, extent: Extent) -> str:
+        return super().condition_of(where, Whole() if isinstance(extent, Files) else extent)
+
+    def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
+        if not isinstance(relation, Located):
+            return None
+        groups = [
+            FilePart(footer.file.path, footer.file.size, footer.file.version, number, number + 1)
+            for footer in self._footers.values()
+            for number in range(len(footer.groups))
+        ]
+        if not groups:
+            return None
+        count = min(len(groups), SAMPLED_GROUPS)
+        some = [groups[place * len(groups) // count] for place in range(count)]
+        files = ScannedFiles.of(self._scan, some, SAMPLED_ROWS)
+        self._connection.register(SAMPLE, files)
+        return SAMPLE, f"the first {SAMPLED_ROWS:,} rows of {count:,} of {len(groups):,} row groups"
+
+    def checksum(
+        self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> Checksum:
+        if (
+            isinstance(relation, Located)
+            and isinstance(extent, Whole | Files)
+            and where is None
+            and not pairs
+        ):
+            return Checksum(self._counted(extent), "0")
+        return super().checksum(relation, where, extent, pairs)
+
+    def row_digests(
+        self,
+        relation: Relation,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+    ) -> Iterator[tuple[str, str]]:
+        # What is registered is not seen by DuckDB's own cursors, and the caller may ask other
+        # things while it reads.
+        texts = self._texts(relation, pairs)
+        files = self._files
+        if isinstance(extent, Files):
+            files = ScannedFiles.of(self._scan, extent.parts)
+        chosen = self.condition_of(where, extent)
+        session = reading.session(files, worker=False)
+        return session_digests(session, "source", reading.rows(relation), chosen, texts, key, only)
+
+    def _counted(self, extent: Whole | Files) -> int:
+        """Rows, from the footers."""
+        if isinstance(extent, Whole):
+            return sum(footer.rows for footer in self._footers.values())
+        count = 0
+        for part in extent.parts:
+            footer = self._footers.get(part.path)
+            if footer is None or footer.file.version != part.version:
+                raise SnapshotLost(
+                    f"source: {part.path} is not the file any more that was planned: expected "
+                    f"version {part.version}, found {footer.file.version if footer else 'none'}"
+                )
+            count += sum(rows for rows, _ in footer.groups[part.lower : part.upper])
+        return count

@@ -1,0 +1,112 @@
+"""The types in which values of files travel, and those in which DuckDB reads them.
+
+Files have several notations for one thing (`string`, `large_string`, `string_view`, dictionaries);
+one of each travels, so that no target needs to know them all.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.types as is_
+
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def travelling(type_: pa.DataType) -> pa.DataType:
+    """The type that stands for it in the batches of a stream."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_ if type_ == pa.uuid() else travelling(type_.storage_type)
+    if is_.is_dictionary(type_) or is_.is_run_end_encoded(type_):
+        return travelling(type_.value_type)
+    if is_.is_large_string(type_) or is_.is_string_view(type_):
+        return pa.string()
+    if is_.is_large_binary(type_) or is_.is_binary_view(type_) or is_.is_fixed_size_binary(type_):
+        return pa.binary()
+    if is_.is_float16(type_):
+        return pa.float32()
+    if is_.is_decimal32(type_) or is_.is_decimal64(type_):
+        return pa.decimal128(type_.precision, type_.scale)
+    if is_.is_date64(type_):
+        return pa.date32()
+    if is_.is_time32(type_):
+        return pa.time64("us")
+    if is_.is_timestamp(type_) and type_.tz is not None:
+        return pa.timestamp(type_.unit, "UTC")
+    if is_.is_null(type_):
+        return pa.int32()
+    return _nested(type_, travelling)
+
+
+def engine(type_: pa.DataType) -> pa.DataType:
+    """The type that stands for one that travels where DuckDB reads it: values of some, it has none
+    for, are numbers or texts there."""
+    if is_.is_decimal256(type_):
+        return pa.string()
+    if is_.is_duration(type_):
+        return pa.int64()
+    return _nested(type_, engine)
+
+
+def _nested(type_: pa.DataType, of: object) -> pa.DataType:
+    assert callable(of)
+    if (
+        is_.is_list(type_)
+        or is_.is_large_list(type_)
+        or is_.is_list_view(type_)
+        or is_.is_large_list_view(type_)
+        or is_.is_fixed_size_list(type_)
+    ):
+        return pa.list_(_plain(of(type_.value_type)))
+    if is_.is_map(type_):
+        return pa.map_(_plain(of(type_.key_type)), _plain(of(type_.item_type)))
+    if is_.is_struct(type_):
+        return pa.struct([pa.field(part.name, _plain(of(part.type))) for part in type_])
+    return type_
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    """Within others no extension stays: few readers know them there."""
+    return pa.binary() if isinstance(type_, pa.BaseExtensionType) else type_
+
+
+def converted(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """
+    Raises:
+        pyarrow.ArrowException: a value does not fit.
+    """
+    if array.type == type_:
+        return array
+    if is_.is_dictionary(array.type) and not is_.is_string(array.type.value_type):
+        # Of views, for one, there is no cast.
+        values = array.dictionary.cast(travelling(array.type.value_type))
+        array = pa.DictionaryArray.from_arrays(array.indices, values)
+    return array.cast(type_)
+
+
+def key_type(texts: Iterable[str | None]) -> pa.DataType:
+    """The type of a Hive-style folder's column: whole numbers, dates, or else texts."""
+    known = {text for text in texts if text is not None}
+    if known and all(_WHOLE.fullmatch(text) for text in known):
+        return pa.int64()
+    if known and all(_is_date(text) for text in known):
+        return pa.date32()
+    return pa.string()
+
+
+def _is_date(text: str) -> bool:
+    if _DATE.fullmatch(text) is None:
+        return False
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def key_value(text: str | None, type_: pa.DataType) -> pa.Scalar:
+    return pa.scalar(text, pa.string()).cast(type_)
