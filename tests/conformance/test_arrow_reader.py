@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -276,6 +277,10 @@ def test_every_type_of_the_server(pair: Pair) -> None:
         **OWN,
         **{t: v for types in contrib.values() for t, v in types.items()},
     }
+    try:
+        pair.source.run("SELECT '<a/>'::xml")
+    except psycopg.errors.FeatureNotSupported:  # built without libxml
+        del everything["xml"]
     refused = []
     for type_, values in everything.items():
         for value in values:
@@ -290,7 +295,7 @@ def test_every_type_of_the_server(pair: Pair) -> None:
             else:
                 assert found.array.is_null().to_pylist() == [False, True], type_
                 if found.type == pa.string() and "char" not in type_:
-                    written = pair.source.value("SELECT format('%s', a) FROM t WHERE n = 0")
+                    written = pair.source.value("SELECT a::text FROM t WHERE n = 0")
                     assert found.values[0] == written, type_
     assert refused == [
         ("date", "-infinity"),

@@ -83,6 +83,12 @@ def first_refused(array: pa.Array, wanted: pa.DataType) -> int:
     return first_failing(array, lambda part: part.cast(wanted))
 
 
+def own(array: pa.Array) -> pa.Array:
+    """The array with buffers that hold nothing but its own values: casts of lists, for instance,
+    look at all that a buffer holds."""
+    return pa.concat_arrays([array])
+
+
 def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int:
     """The index of the first value that an attempt fails for, by halves.
 
@@ -93,7 +99,7 @@ def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int
     while upper - lower > 1:
         middle = (lower + upper) // 2
         try:
-            attempt(array.slice(lower, middle - lower))
+            attempt(own(array.slice(lower, middle - lower)))
         except (ValueError, pa.ArrowNotImplementedError):
             upper = middle
         else:

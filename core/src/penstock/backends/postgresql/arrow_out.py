@@ -15,7 +15,6 @@ from psycopg import sql
 from penstock.backends.postgresql import arrow_parsing
 from penstock.backends.postgresql.arrow_parsing import Refused
 from penstock.backends.postgresql.arrow_types import travels_as
-from penstock.backends.postgresql.columns import data_type
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model import Column, ColumnPair
 
@@ -146,7 +145,7 @@ def _expression(column: Column, type_: pa.DataType) -> sql.Composable:
         return sql.SQL("pg_catalog.encode({}, 'hex')").format(name)
     if pa.types.is_list(type_):
         return sql.SQL("pg_catalog.array_to_json({}::pg_catalog.text[])").format(name)
-    if data_type(column).bare.identity == "pg_catalog.bpchar":
-        # Blanks at the end of a character(n) mean nothing.
+    if pa.types.is_string(type_):
+        # What checksums are of. It leaves out the blanks at the end of a character(n).
         return sql.SQL("{}::pg_catalog.text").format(name)
     return name

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.arrow import first_failing
+from penstock.backends.arrow import first_failing, own
 
 UUID_BYTES = 16
 _DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)")
@@ -142,7 +142,7 @@ def microseconds(text: str) -> int:
 
 def from_hex(texts: pa.Array) -> pa.Array:
     """Bytes from hexadecimal digits: one conversion for all of them."""
-    texts = pa.concat_arrays([texts])  # so that it begins at the beginning of its buffers
+    texts = own(texts)
     validity, offsets, digits = texts.buffers()
     ends = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, offsets])
     halves = pc.shift_right(ends, pa.scalar(1, pa.int32()))
@@ -155,7 +155,7 @@ def from_hex(texts: pa.Array) -> pa.Array:
 def uuids(texts: pa.Array) -> pa.Array:
     """From 32 hexadecimal digits each."""
     filled = from_hex(pc.fill_null(texts, "0" * 2 * UUID_BYTES))
-    validity = pa.concat_arrays([texts]).buffers()[0]
+    validity = own(texts).buffers()[0]
     storage = pa.Array.from_buffers(
         pa.binary(UUID_BYTES), len(texts), [validity, filled.buffers()[2]]
     )
