@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_testkit import Server
+from penstock_testkit import S3Server, Server, tpch
 
 from .shop import Shop, content, open_shop
 
@@ -112,3 +113,22 @@ def test_on_asset(shop: Shop) -> None:
     # Run by itself: no event has triggered it.
     report = shop.run(EXAMPLES / "on_asset.py", "report_on_asset").succeeded()
     assert report.task("report").value == []
+
+
+def test_parquet_from_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    with S3Server() as lake, tpch.parquet_files("orders", 0.01, 4) as files:
+        lake.create_bucket("lake")
+        for file in files:
+            lake.put("lake", f"orders/{file.name}", file)
+        connection = {
+            "conn_type": "aws",
+            "login": lake.access_key_id,
+            "password": lake.secret_access_key,
+            "extra": {"endpoint_url": lake.endpoint, "region_name": "us-east-1"},
+        }
+        monkeypatch.setitem(shop.connections, "lake", json.dumps(connection))
+        for _ in range(2):
+            run = shop.run(EXAMPLES / "parquet_from_s3.py", "parquet_from_s3").succeeded()
+            assert len(run.mapped("orders.copy")) == len(files)
+            assert "verified by counts" in run.task("orders.verify").log
+            shop.assert_same("orders")

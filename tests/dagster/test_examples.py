@@ -17,8 +17,9 @@ import psycopg
 import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
+import penstock
 from dagster_penstock import CopiedTable, CopySpec
-from penstock_testkit import Server, tpch
+from penstock_testkit import S3Server, Server, tpch
 
 from ..conftest import Connection, fresh_database
 
@@ -219,3 +220,45 @@ def test_on_new_source_partition(shop: str, warehouse: str, instance: dg.Dagster
     assert job.execute_in_process(instance=instance, partition_key="1992-01-01").success
     assert_same(shop, warehouse, "orders", "o_orderdate = '1992-01-01'")
     assert content(warehouse, "dw.orders", "o_orderdate <> '1992-01-01'")[0] == 0
+
+
+def test_daily_lake(
+    shop: str, warehouse: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = "o_orderdate >= '1995-03-04' AND o_orderdate < '1995-03-08'"
+    with S3Server() as lake:
+        lake.create_bucket("lake")
+        for name, value in lake.environment.items():
+            monkeypatch.setenv(name, value)
+        defs = definitions(EXAMPLES / "daily_lake.py")
+        before: list[str] = []
+        for _ in range(2):
+            assert run(defs, instance, ("1995-03-04", "1995-03-07")).success
+            files = lake.keys("lake", "orders/o_orderdate=")
+            # Each day's files are others now, and the old ones are gone.
+            assert not set(files) & set(before)
+            assert {key.split("/")[1] for key in files} == {
+                f"o_orderdate=1995-03-0{day}" for day in (4, 5, 6, 7)
+            }
+            before = files
+        assert run(defs, instance, ("1995-03-05", "1995-03-05")).success
+        files = lake.keys("lake", "orders/o_orderdate=")
+        kept = set(files) & set(before)
+        assert {key.split("/")[1] for key in before if key not in kept} == {
+            "o_orderdate=1995-03-05"
+        }
+        assert instance.get_materialized_partitions(dg.AssetKey("orders")) == {
+            f"1995-03-0{day}" for day in (4, 5, 6, 7)
+        }
+        # Read again by the same means, and compared where it has come from.
+        spec = penstock.CopySpec(
+            source="s3://lake/orders/",
+            target=warehouse,
+            target_table="dw.orders",
+            mode="append",
+            degree=1,
+        )
+        for _ in penstock.copy(spec):
+            pass
+        assert_same(shop, warehouse, "orders", days)
+        assert content(warehouse, "dw.orders", f"NOT ({days})")[0] == 0
