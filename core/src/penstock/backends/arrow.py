@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -79,13 +79,28 @@ class Caster:
 
 
 def first_refused(array: pa.Array, wanted: pa.DataType) -> int:
-    """The index of the first value that cannot be cast, by halves."""
+    """The index of the first value that cannot be cast."""
+    return first_failing(array, lambda part: part.cast(wanted))
+
+
+def own(array: pa.Array) -> pa.Array:
+    """The array with buffers that hold nothing but its own values: casts of lists, for instance,
+    look at all that a buffer holds."""
+    return pa.concat_arrays([array])
+
+
+def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int:
+    """The index of the first value that an attempt fails for, by halves.
+
+    Parameters:
+        attempt: raises a ValueError, as pyarrow does, or `pyarrow.ArrowNotImplementedError`.
+    """
     lower, upper = 0, len(array)
     while upper - lower > 1:
         middle = (lower + upper) // 2
         try:
-            array.slice(lower, middle - lower).cast(wanted)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            attempt(own(array.slice(lower, middle - lower)))
+        except (ValueError, pa.ArrowNotImplementedError):
             upper = middle
         else:
             lower = middle

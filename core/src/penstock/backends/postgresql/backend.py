@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.backends.base import HeldSnapshot, Reader, SourceCatalog, TargetCatalog, Writer
+from penstock.backends.base import (
+    ARROW,
+    HeldSnapshot,
+    Reader,
+    SourceCatalog,
+    TargetCatalog,
+    Writer,
+)
 from penstock.backends.postgresql import connection
 from penstock.backends.postgresql.statements import FORMATS
 from penstock.model import Place, Relation
@@ -14,7 +21,7 @@ from penstock.spec import WorkerSpec
 class PostgresBackend:
     located = False
     has_control_ddl = True
-    formats: tuple[str, ...] = FORMATS
+    formats: tuple[str, ...] = (*FORMATS, ARROW)
     # https://www.postgresql.org/docs/current/libpq-envars.html, without PGPASSWORD.
     environment = (
         "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSFILE", "PGSERVICE",

@@ -26,6 +26,8 @@ class Attribute:
     nullable: bool = True
     generated: bool = False
     has_default: bool = False
+    dimensions: int = 0
+    """Of an array, as far as it was said."""
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
@@ -60,7 +62,12 @@ def described(connection: Connection, attributes: Sequence[Attribute]) -> tuple[
             item.nullable and kind.nullable,
             item.generated,
             item.has_default,
-            {"type": kind, "encoding": encoding, "all_send": all_send},
+            {
+                "type": kind,
+                "encoding": encoding,
+                "all_send": all_send,
+                "dimensions": item.dimensions,
+            },
         )
         for item, (kind, text) in zip(attributes, types, strict=True)
     )

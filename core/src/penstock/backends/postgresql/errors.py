@@ -97,13 +97,31 @@ def load_lost(run_id: str) -> LoadLost:
     )
 
 
+# "COPY t, line 3, column a: ..." of a text stream, where the server looked at the value.
+_COPIED = re.compile(r"^COPY .+?, line (\d+)(?:, column (.+?))?(?=: |$)", re.M)
+
+
 @contextmanager
-def translated(side: str) -> Iterator[None]:
-    """Turn a driver's errors into ours."""
+def translated(side: str, *, rows: bool = False) -> Iterator[None]:
+    """Turn a driver's errors into ours.
+
+    Parameters:
+        rows: say which row of the stream the server speaks of, and which column: its lines are
+            the stream's rows.
+    """
     try:
         yield
     except psycopg.Error as error:
-        raise from_driver(error, side) from error
+        raise from_driver(error, side, _place(error) if rows else "") from error
+
+
+def _place(error: psycopg.Error) -> str:
+    found = _COPIED.search(error.diag.context or "")
+    if found is None:
+        return ""
+    row = f"row {int(found[1]):,}"
+    column = error.diag.column_name or found[2]
+    return f"column {column!r}, {row}" if column else row
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def query_columns(connection: Connection, query: Query) -> tuple[Column, ...]:
     with planning("source", "--query"), connection.transaction(force_rollback=True):
         connection.execute("SET LOCAL transaction_read_only = on")
         _check_single(connection, query)
-        columns = _described(connection, query)
+        columns = described_query(connection, query)
     _check_names(columns)
     _try(connection, query)
     return columns
@@ -63,7 +63,11 @@ def _raise_error(result: psycopg.pq.abc.PGresult) -> None:
         raise psycopg.errors.error_from_result(result)
 
 
-def _described(connection: Connection, query: Query) -> tuple[Column, ...]:
+def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
+    """
+    Raises:
+        PlanningError: it is no query, or writes.
+    """
     try:
         cursor = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(relation(query)))
     except psycopg.errors.ReadOnlySqlTransaction as error:

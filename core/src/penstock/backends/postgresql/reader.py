@@ -1,24 +1,37 @@
-"""COPY TO STDOUT: rows leave the source in the server's own binary form, undecoded."""
+"""COPY TO STDOUT: rows leave the source in the server's own binary form, undecoded.
+
+For an unlike target they leave as CSV, of which record batches are made.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.base import Block, Wait
+from penstock.backends.base import ARROW, Block, Wait
+from penstock.backends.postgresql.columns import read_columns
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.predicate import select, tables_of
+from penstock.backends.postgresql.queries import described_query
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
-from penstock.backends.postgresql.statements import copy_format, selected, statement
-from penstock.model import Partition, Relation
+from penstock.backends.postgresql.statements import CSV, copy_format, selected, statement
+from penstock.errors import PermanentError
+from penstock.model import Column, Partition, Query, Relation, TableRef
 from penstock.spec import WorkerSpec
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.arrow_out import Decoder
 
 # One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
 GATHER = 128 * 1024
+# A record batch is made of so much CSV, and of so many rows at most.
+GATHER_CSV = 1024 * 1024
+MOST_ROWS = 1 << 16
 
 
 class PostgresReader:
@@ -27,12 +40,14 @@ class PostgresReader:
         self._connection: Connection | None = None
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
+        self._columns: list[Column] = []
         self.rows = 0
 
     def turn(self, spec: WorkerSpec) -> None:
         if spec.snapshot != self._spec.snapshot:
             self.abandon()
         self._spec = spec
+        self._columns = []
 
     def label(self, application_name: str) -> None:
         self._application_name = application_name
@@ -40,15 +55,41 @@ class PostgresReader:
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         with wait.answering("source"):
             connection = self._ready(partition)
+            decoder = self._decoder(connection, partition)
         query = statement("copy_out").format(
             rows=select(
                 self._spec.relation,
                 partition.extent,
                 self._spec.where,
-                selected(self._spec.pairs),
+                decoder.selected if decoder else selected(self._spec.pairs),
             ),
-            format=copy_format(self._spec.format),
+            format=copy_format(CSV if decoder else self._spec.format),
         )
+        empty = True
+        for block, count in self._blocks(
+            connection, query, wait, GATHER_CSV if decoder else GATHER
+        ):
+            # Nothing of a large row is kept here while the target takes it.
+            if decoder:
+                batch = decoder.decode(block)
+                del block
+                yield batch, count, batch.nbytes
+                del batch
+            else:
+                yield block, count, len(block)
+                del block
+            empty = False
+        if decoder and empty:
+            yield decoder.decode(b""), 0, 0
+
+    def _blocks(
+        self, connection: Connection, query: sql.Composed, wait: Wait, least: int
+    ) -> Iterator[tuple[bytes | memoryview, int]]:
+        """The stream in blocks of whole rows, with how many they are.
+
+        Parameters:
+            least: bytes that are gathered in a block, while there are more.
+        """
         pgconn, socket = connection.pgconn, connection.fileno()
         with translated("source"):
             start_copy(connection, query, "source", wait, ExecStatus.COPY_OUT)
@@ -60,7 +101,7 @@ class PostgresReader:
                 if length > 0:
                     gathered.append(data)
                     size += length
-                    if size < GATHER:
+                    if size < least and len(gathered) < MOST_ROWS:
                         continue
                 elif length == 0:
                     wait("source", socket, False)
@@ -75,7 +116,7 @@ class PostgresReader:
                 gathered = []
                 size = 0
                 del data
-                yield block, count, len(block)
+                yield block, count
                 del block
                 if length < 0:
                     break
@@ -83,6 +124,33 @@ class PostgresReader:
             if self._spec.snapshot is None:
                 with wait.answering("source"):
                     connection.execute("COMMIT")
+
+    def _decoder(self, connection: Connection, partition: Partition) -> Decoder | None:
+        """What makes record batches of the stream; None where the rows leave as they are."""
+        if self._spec.format != ARROW:
+            return None
+        # Imported here: between two servers nothing needs Arrow, and it may not be installed.
+        from penstock.backends.postgresql.arrow_out import Decoder  # noqa: PLC0415
+
+        relation = self._spec.relation
+        if not self._columns:
+            with translated("source"):
+                if isinstance(relation, Query):
+                    found = described_query(connection, relation)
+                else:
+                    assert isinstance(relation, TableRef)
+                    found = read_columns(connection, relation, "source")
+            by_name = {column.name: column for column in found}
+            missing = [pair.source for pair in self._spec.pairs if pair.source not in by_name]
+            if missing:
+                raise PermanentError(
+                    f"source: {relation}: expected the columns that the run was planned with; "
+                    f"found no {', '.join(map(repr, missing))}"
+                )
+            self._columns = [by_name[pair.source] for pair in self._spec.pairs]
+        return Decoder(
+            self._columns, self._spec.pairs, f"source: {relation}, partition {partition.id}"
+        )
 
     def _ready(self, partition: Partition) -> Connection:
         """Connected, in a transaction, and labelled in it.

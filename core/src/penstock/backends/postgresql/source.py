@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from psycopg import sql
 from psycopg.pq import TransactionStatus
@@ -64,7 +65,12 @@ class PostgresSource:
         return columns
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        raise NotImplementedError
+        from penstock.backends.postgresql.arrow_types import travels_as  # noqa: PLC0415
+
+        return tuple(
+            replace(column, traits={**column.traits, "arrow": travels_as(column)})
+            for column in columns
+        )
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
         return castable(self._connection, self.columns(relation), wanted)
@@ -168,7 +174,7 @@ class PostgresSource:
             "source",
             _rows(relation, extent, where, pairs),
             sql.SQL("true"),
-            source_values(pairs),
+            source_values(pairs, lambda: self.columns(relation)),
         )
 
     def row_digests(
@@ -185,7 +191,7 @@ class PostgresSource:
             "source",
             _rows(relation, extent, where, pairs),
             sql.SQL("true"),
-            source_values(pairs),
+            source_values(pairs, lambda: self.columns(relation)),
             key,
             only,
         )

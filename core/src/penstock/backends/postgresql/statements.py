@@ -14,11 +14,15 @@ from penstock.model import ColumnPair, Located, Query, Relation, TableRef
 BINARY = "postgresql-binary"
 TEXT = "postgresql-text"
 FORMATS = (BINARY, TEXT)
+"""Between servers."""
+CSV = "csv"
+"""What record batches are read from."""
+_COPY_FORMATS = {BINARY: "binary", TEXT: "text", CSV: "csv"}
 
 
 def copy_format(name: str) -> sql.SQL:
     """The option of COPY for a stream format."""
-    return sql.SQL("binary" if name == BINARY else "text")
+    return sql.SQL(_COPY_FORMATS[name])
 
 
 @cache

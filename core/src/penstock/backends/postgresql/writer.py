@@ -7,12 +7,15 @@ import os
 import select
 import socket
 import time
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.base import Block, Loaded, Wait
+from penstock.backends.base import ARROW, Block, Loaded, Wait
+from penstock.backends.postgresql.columns import read_columns
 from penstock.backends.postgresql.computing import compute
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import load_lost, translated
@@ -21,8 +24,11 @@ from penstock.backends.postgresql.reader import end_copy, start_copy
 from penstock.backends.postgresql.staging import STAGE, Stage
 from penstock.backends.postgresql.statements import column_list, copy_format, quoted, statement
 from penstock.errors import Diagnosis, PermanentError, TransientError
-from penstock.model import Partition
+from penstock.model import Column, Partition
 from penstock.spec import WorkerSpec
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.arrow_in import Encoder
 
 # A larger row is handed to libpq in pieces: it would copy the whole of it into its own buffer.
 PIECE = 256 * 1024
@@ -35,6 +41,9 @@ class PostgresWriter:
         self._spec = spec
         self._connection: Connection | None = None
         self._stage: Stage | None = None
+        self._copied_into: sql.Composable = sql.SQL("")
+        self._columns: tuple[Column, ...] = ()
+        self._encoder: Encoder | None = None
         self._record: dict[str, str | int] = {}
         schema = sql.Identifier(spec.control_schema)
         self._begin_record = statement("begin_record").format(schema=schema)
@@ -43,6 +52,7 @@ class PostgresWriter:
     def turn(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._stage = None
+        self._columns = ()
 
     @property
     def _open(self) -> Connection:
@@ -66,6 +76,7 @@ class PostgresWriter:
             with wait.answering("target"):
                 self._connection = connect(self._spec.target, "target", name)
         connection = self._connection
+        self._encoder = None
         with translated("target"):
             self._lock_partition(connection, partition, name, wait)
             with wait.answering("target"):
@@ -93,13 +104,16 @@ class PostgresWriter:
                         self._stage = Stage(connection, self._spec)
                     self._stage.create(connection)
                 copied_into = STAGE
-            copy = statement("copy_in").format(
-                table=copied_into,
-                columns=_columns(self._spec),
-                format=copy_format(self._spec.format),
-            )
-            start_copy(connection, copy, "target", wait, ExecStatus.COPY_IN)
+            self._copied_into = copied_into
+            if self._spec.format != ARROW:
+                self._start_copy(self._spec.format, wait)
         return True
+
+    def _start_copy(self, format_: str, wait: Wait) -> None:
+        copy = statement("copy_in").format(
+            table=self._copied_into, columns=_columns(self._spec), format=copy_format(format_)
+        )
+        start_copy(self._open, copy, "target", wait, ExecStatus.COPY_IN)
 
     def _check_run(self, connection: Connection) -> None:
         found = connection.execute(
@@ -208,7 +222,42 @@ class PostgresWriter:
             ) from error
 
     def write(self, block: Block, wait: Wait) -> None:
+        if self._spec.format != ARROW:
+            self._put(block, wait)
+            return
+        if self._encoder is None:
+            self._encoder = self._started(block, wait)
+        self._put(self._encoder.encode(block), wait)
+
+    def _started(self, batch: Block, wait: Wait) -> Encoder:
+        """Begin the stream with its first batch, whose types decide its form."""
+        # Imported here: between two servers nothing needs Arrow, and it may not be installed.
+        from penstock.backends.postgresql.arrow_in import Encoder  # noqa: PLC0415
+
+        table = self._spec.target_table
+        with translated("target"), wait.answering("target"):
+            if not self._columns:
+                self._columns = read_columns(self._open, table, "target")
+        by_name = {column.name: column for column in self._columns}
+        missing = [pair.target for pair in self._spec.pairs if pair.target not in by_name]
+        if missing:
+            raise PermanentError(
+                f"target: {table}: expected the columns that the run was planned with; found no "
+                f"{', '.join(map(repr, missing))}",
+                Diagnosis(side="target"),
+            )
+        encoder = Encoder(
+            batch.schema,
+            [by_name[pair.target] for pair in self._spec.pairs],
+            f"target: {table}",
+            all_send=all(column.traits["all_send"] for column in self._columns),
+        )
         with translated("target"):
+            self._start_copy(encoder.format, wait)
+        return encoder
+
+    def _put(self, block: bytes | memoryview, wait: Wait) -> None:
+        with self._translated():
             if len(block) <= PIECE:
                 self._send(block, wait)
                 return
@@ -216,7 +265,11 @@ class PostgresWriter:
             for start in range(0, len(view), PIECE):
                 self._send(view[start : start + PIECE], wait)
 
-    def _send(self, piece: Block, wait: Wait) -> None:
+    def _translated(self) -> AbstractContextManager[None]:
+        """Errors in the stream: of record batches they say the row, which the server counts."""
+        return translated("target", rows=self._spec.format == ARROW)
+
+    def _send(self, piece: bytes | memoryview, wait: Wait) -> None:
         pgconn = self._open.pgconn
         pgconn.put_copy_data(piece)
         while pgconn.flush():
@@ -230,7 +283,7 @@ class PostgresWriter:
         stream), so the socket is peeked at; under TLS that cannot be done.
         """
         connection = self._open
-        with translated("target"):
+        with self._translated():
             refused = not connection.pgconn.ssl_in_use and _error_ahead(connection.fileno())
             connection.pgconn.consume_input()
             if refused:
@@ -252,7 +305,10 @@ class PostgresWriter:
 
     def end(self, wait: Wait) -> Loaded:
         connection = self._open
-        with translated("target"):
+        if self._spec.format == ARROW:
+            assert self._encoder is not None  # the first batch is there even if it has no rows
+            self._put(self._encoder.finish(), wait)
+        with self._translated():
             connection.pgconn.put_copy_end()
             while connection.pgconn.flush():
                 wait("target", connection.fileno(), True)

@@ -1,0 +1,339 @@
+"""The control store: runs and commit records as documents beside the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from typing import Any
+
+from penstock.backends.base import Outlook, RunningAttempt, RunRow
+from penstock.backends.parquet import series as claims
+from penstock.backends.parquet.records import Record, Records, now
+from penstock.backends.parquet.runs import Runs, State
+from penstock.backends.parquet.steps import Steps
+from penstock.backends.parquet.storage import Storage
+from penstock.errors import (
+    Diagnosis,
+    PermanentError,
+    PlanningError,
+    Superseded,
+    TransientError,
+    UsageError,
+)
+from penstock.model import (
+    CommitRecord,
+    LoadPlan,
+    PartitionPlan,
+    Snapshot,
+    SourceState,
+    Step,
+    TableRef,
+)
+
+
+class ControlDocuments:
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.runs = Runs(storage)
+        self._records: dict[str, Records] = {}
+
+    def records(self, run_id: str) -> Records:
+        return self._records.setdefault(run_id, Records(self._storage, run_id))
+
+    def create(self) -> None:
+        """Sees that documents can be written, and that the server keeps to conditions: one that
+        does not know them would overwrite what it should refuse."""
+        documents, name = self._storage.documents, f"probe-{token_hex(8)}.json"
+        try:
+            kept = documents.create(name, b"1") and not documents.create(name, b"2")
+            kept = kept and not documents.replace(name, b"3", '"another version"')
+            documents.delete([name])
+        except PermanentError as error:
+            raise PlanningError(error.message, error.diagnosis) from error
+        if not kept:
+            raise PlanningError(
+                f"target: {self._storage}: expected a server that refuses to overwrite an object "
+                "where it is asked to (If-None-Match, If-Match); found one that does not: nothing "
+                "could be copied exactly once"
+            )
+
+    def create_run(
+        self,
+        run_id: str,
+        spec: Mapping[str, Any],
+        plan: PartitionPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> bool:
+        return self.runs.create(run_id, spec, plan, state, snapshot)
+
+    def load_run(self, run_id: str) -> RunRow | None:
+        return self.runs.row(run_id)
+
+    def prepare(self, run_id: str, load: LoadPlan) -> bool:
+        state = self.runs.state(run_id)
+        if state is None:
+            return False
+        self._close_generations(run_id, state)
+        return state["prepared_at"] is None and self._prepare(run_id, state, load)
+
+    def _prepare(self, run_id: str, state: State, load: LoadPlan) -> bool:
+        steps = Steps(self._storage, self.runs, run_id, state)
+        for step in load.before:
+            steps.do(step, load)
+
+        def prepared(now_is: State) -> State | None:
+            if now_is["prepared_at"] is not None or now_is["generation"] != state["generation"]:
+                return None
+            return {**now_is, "prepared_at": now(), "status": "running"}
+
+        return self.runs.change(run_id, prepared) is not None
+
+    def _close_generations(self, run_id: str, state: State) -> None:
+        """Close those before the run's: whoever has begun a new one may have been killed."""
+        ended = range(state["closed"] + 1, state["generation"])
+        if not ended:
+            return
+        _, plan = self.runs.planned(state)
+        for generation in ended:
+            self.records(run_id).close(generation, [p.id for p in plan.partitions])
+
+        def closed(now_is: State) -> State:
+            return {**now_is, "closed": max(now_is["closed"], state["generation"] - 1)}
+
+        self.runs.change(run_id, closed)
+
+    def finish(self, run_id: str, step: Step) -> bool:
+        state = self.runs.state(run_id)
+        assert state is not None
+        if step.id in state["steps"]:
+            return False
+        self._close_generations(run_id, state)
+        _, plan = self.runs.planned(state)
+        committed = self.records(run_id).publish_all(state["generation"])
+        if len(committed) < len(plan.partitions):
+            raise TransientError(
+                f"target: run {run_id} was started over by somebody else: expected every partition "
+                "committed, found some that are not",
+                Diagnosis(side="target"),
+            )
+        Steps(self._storage, self.runs, run_id, state).do(step, plan.load)
+
+        def done(now_is: State) -> State | None:
+            if step.id in now_is["steps"] or now_is["generation"] != state["generation"]:
+                return None
+            return {**now_is, "steps": [*now_is["steps"], step.id]}
+
+        return self.runs.change(run_id, done) is not None
+
+    def steps_done(self, run_id: str) -> frozenset[str]:
+        state = self.runs.state(run_id)
+        return frozenset(state["steps"] if state else ())
+
+    def intact(self, run_id: str) -> bool:
+        return True  # a crash empties no files
+
+    def start_over(
+        self,
+        run_id: str,
+        generation: int,
+        load: LoadPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> int:
+        def started(now_is: State) -> State | None:
+            if now_is["generation"] != generation:
+                return None
+            return {
+                **now_is,
+                "generation": generation + 1,
+                "prepared_at": None,
+                "steps": [],
+                "source_state": state.as_json(),
+                "snapshots": [snapshot.as_json()] if snapshot else [],
+            }
+
+        begun = self.runs.change(run_id, started)
+        if begun is None:
+            raise _superseded(run_id)
+        # Killed from here on, the next `prepare` does the rest.
+        self._close_generations(run_id, begun)
+        self._prepare(run_id, begun, load)
+        return generation + 1
+
+    def set_view(
+        self,
+        run_id: str,
+        generation: int,
+        before: Sequence[Snapshot],
+        state: SourceState,
+        snapshots: Sequence[Snapshot],
+        *,
+        nothing_committed: bool,
+    ) -> int:
+        if nothing_committed and self._committed(run_id, generation):
+            raise _superseded(run_id)
+        thought = [snapshot.as_json() for snapshot in before]
+
+        def viewed(now_is: State) -> State | None:
+            if now_is["generation"] != generation or now_is["snapshots"] != thought:
+                return None
+            return {
+                **now_is,
+                "generation": generation + nothing_committed,
+                "source_state": state.as_json(),
+                "snapshots": [snapshot.as_json() for snapshot in snapshots],
+            }
+
+        viewing = self.runs.change(run_id, viewed)
+        if viewing is None:
+            raise _superseded(run_id)
+        # What was committed in between is taken back: the new generation copies it again.
+        self._close_generations(run_id, viewing)
+        return generation + nothing_committed
+
+    def _committed(self, run_id: str, generation: int) -> dict[str, Record]:
+        found = self.records(run_id).read_all(generation)
+        return {name: record for name, (record, _) in found.items() if record.committed}
+
+    def release(self, run_id: str) -> bool:
+        return self._set(run_id, lambda was: was or now())
+
+    def take_up(self, run_id: str) -> bool:
+        return self._set(run_id, lambda was: None)
+
+    def _set(self, run_id: str, released: Any) -> bool:
+        return (
+            self.runs.change(
+                run_id, lambda state: {**state, "released_at": released(state["released_at"])}
+            )
+            is not None
+        )
+
+    def outlook(self, run_id: str) -> Outlook | None:
+        state = self.runs.state(run_id)
+        if state is None:
+            return None
+        _, plan = self.runs.planned(state)
+        committed = self._committed(run_id, state["generation"])
+        newest = Snapshot.from_json(state["snapshots"][-1]) if state["snapshots"] else None
+        return Outlook(
+            state["status"],
+            state["generation"],
+            newest,
+            len(plan.partitions) - len(committed),
+            state["released_at"] is not None,
+        )
+
+    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+        state = self.runs.state(run_id)
+        if state is None:
+            return frozenset()
+        found = self.records(run_id).read_all(state["generation"])
+        return frozenset(name for name, (record, _) in found.items() if request in record.requests)
+
+    def check_recopy(self, run_id: str) -> None:
+        state = self.runs.state(run_id)
+        assert state is not None
+        visible = self._storage.uploads.visible()
+        records = self.records(run_id).publish_all(state["generation"])
+        gone = [
+            file.path
+            for record in records.values()
+            for file in record.files
+            if visible.get(file.path) != file.bytes
+        ]
+        if gone:
+            raise UsageError(
+                f"run {run_id}: {len(gone):,} of its files are gone or others, such as {gone[0]}, "
+                "so single partitions cannot be copied again (has another run emptied or replaced "
+                "the dataset since?); expected all that were committed; start a new run"
+            )
+
+    def forget(
+        self,
+        run_id: str,
+        partition_ids: Sequence[str],
+        request: str,
+        *,
+        rows_of: TableRef | None,
+        patience: float,
+    ) -> frozenset[str]:
+        """An attempt that is open is shut out, instead of waited for. The rows stay until the next
+        attempt commits, which takes them away: nobody who is killed in between loses any."""
+        state = self.runs.state(run_id)
+        assert state is not None
+        records, generation = self.records(run_id), state["generation"]
+        unseen = [
+            name
+            for name in sorted(set(partition_ids))
+            if name not in self.recopied(run_id, request)
+        ]
+        if any(name in self._committed(run_id, generation) for name in unseen):
+            self.check_recopy(run_id)
+
+            def undone(now_is: State) -> State:
+                return {**now_is, "status": "running", "finished_at": None, "steps": []}
+
+            # First: killed after it, the steps are done once more.
+            self.runs.change(run_id, undone)
+        return frozenset(
+            name for name in unseen if self._forget(records, generation, name, request)
+        )
+
+    def _forget(self, records: Records, generation: int, name: str, request: str) -> bool:
+        """Whether a commit record was taken back."""
+        while True:
+            found, version = records.read(generation, name)
+            if found is not None and request in found.requests:
+                return False
+            if found is not None and found.committed and not found.published:
+                records.publish(generation, name, found, version)
+                continue
+            found = found or Record("")
+            void = Record(
+                token_hex(8),
+                remove=(*found.files, *found.remove),
+                requests=(*found.requests, request),
+            )
+            if records.write(generation, name, void, version):
+                return found.committed
+
+    def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
+        ended = status not in ("running", "created")
+
+        def changed(state: State) -> State:
+            released = state["released_at"] or (now() if status == "done" else None)
+            return {
+                **state,
+                "status": status,
+                "failures": [dict(failure) for failure in failures],
+                "finished_at": now() if ended else None,
+                "released_at": released,
+            }
+
+        self.runs.change(run_id, changed)
+
+    def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
+        state = self.runs.state(run_id)
+        if state is None:
+            return ()
+        found = self.records(run_id).publish_all(state["generation"])
+        return tuple(found[name].told(run_id, name) for name in sorted(found))
+
+    def loaded(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
+        found = claims.committed(self._storage, series)
+        return {
+            name: (run_id, record.told(run_id, name)) for name, (run_id, record) in found.items()
+        }
+
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+        return ()  # nobody holds anything that could be seen
+
+
+def _superseded(run_id: str) -> Superseded:
+    return Superseded(
+        f"target: the snapshot of run {run_id} was replaced, or the run started over, by somebody "
+        "else at this moment; expected nobody else",
+        Diagnosis(side="target"),
+    )

@@ -1,0 +1,104 @@
+"""The list of a dataset's current files, and which selection of which run each of them holds.
+
+Changed by replacing it where it is unchanged, and tried again where somebody else was faster: so
+runs of other selections that end at once are all in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.backends.parquet.documents import Documents
+from penstock.backends.parquet.records import encode
+
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of the dataset."""
+
+    path: str
+    rows: int
+    bytes: int
+    run: str
+    partition: str
+    """Empty: it has no rows, and only tells the columns."""
+    selection: Mapping[str, Any] = field(hash=False)
+    """What was selected of the source: the condition, and the extent of a partition that the
+    caller has named."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "run": self.run,
+            "partition": self.partition,
+            "selection": dict(self.selection),
+        }
+
+
+EVERYTHING: Mapping[str, Any] = {"where": None, "extent": None}
+"""The selection of a run without a condition whose partitions cover the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    files: tuple[Entry, ...] = ()
+    schema: str = ""
+    """See `LoadPlan.schema`; with the columns that name the folders."""
+    partition_by: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "files": [entry.as_json() for entry in self.files],
+            "schema": self.schema,
+            "partition_by": list(self.partition_by),
+        }
+
+
+def read(documents: Documents) -> Manifest:
+    """An empty one where there is none."""
+    return _read(documents)[0]
+
+
+def change(documents: Documents, changed: Callable[[Manifest], Manifest]) -> None:
+    """
+    Parameters:
+        changed: makes the new one out of the old one; called again where somebody was faster.
+    """
+    while True:
+        before, version = _read(documents)
+        after = changed(before)
+        if version and after == before:
+            return
+        content = encode(after.as_json())
+        if version:
+            written = documents.replace(NAME, content, version)
+        else:
+            written = documents.create(NAME, content)
+        if written:
+            return
+
+
+def _read(documents: Documents) -> tuple[Manifest, str]:
+    found = documents.get(NAME)
+    if found is None:
+        return Manifest(), ""
+    raw = json.loads(found[0])
+    return (
+        Manifest(
+            tuple(Entry(**entry) for entry in raw["files"]),
+            raw["schema"],
+            tuple(raw["partition_by"]),
+        ),
+        found[1],
+    )
+
+
+def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) -> Manifest:
+    return replace(manifest, schema=schema, partition_by=partition_by)

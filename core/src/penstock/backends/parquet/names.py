@@ -1,0 +1,59 @@
+"""Names of data files and of the folders that they stand in."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from secrets import token_hex
+from urllib.parse import quote
+
+_DATA = re.compile(
+    r"(?P<owner>.+)-(?P<attempt>\d+)-(?P<nonce>[0-9a-f]{12})-(?P<number>\d+)\.parquet"
+)
+SUFFIXES = (".parquet", ".parq")
+# As Hive writes NULL: https://hive.apache.org/docs/latest/language/languagemanual-ddl/
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+
+
+def new_nonce(run_id: str) -> str:
+    """No two attempts have the same, and no two runs: its first half tells the run."""
+    return _mark(run_id) + token_hex(3)
+
+
+def _mark(run_id: str) -> str:
+    return hashlib.sha256(run_id.encode()).hexdigest()[:6]
+
+
+def data_name(run_id: str, partition_id: str, attempt: int, nonce: str, number: int) -> str:
+    return f"{run_id}-{partition_id}-{attempt}-{nonce}-{number}.parquet"
+
+
+def empty_name(run_id: str) -> str:
+    """Of the file that only tells the columns, where a run has no rows."""
+    return data_name(run_id, "empty", 0, _mark(run_id) + "000000", 0)
+
+
+def run_of(path: str) -> str:
+    """The run that has written a data file; empty where none has."""
+    found = _DATA.fullmatch(path.rpartition("/")[2])
+    if found is None:
+        return ""
+    parts = found["owner"].split("-")
+    candidates = ("-".join(parts[:count]) for count in range(1, len(parts)))
+    return next((run_id for run_id in candidates if found["nonce"].startswith(_mark(run_id))), "")
+
+
+def is_data(path: str) -> bool:
+    """Whether a dataset's readers take a file for data, by its path within the dataset."""
+    return path.lower().endswith(SUFFIXES) and not any(
+        part.startswith(("_", ".")) for part in path.split("/")
+    )
+
+
+def folder_of(columns: Collection[str], values: Collection[str | None]) -> str:
+    """``a=1/b=x/``: the folder of rows that have these values; empty without columns."""
+    return "".join(
+        f"{quote(column, safe=' ')}={NULL_FOLDER if value is None else quote(value, safe=' ')}/"
+        for column, value in zip(columns, values, strict=True)
+    )

@@ -1,0 +1,218 @@
+"""Steps around a load: the columns and the old files before it, the manifest after it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.backends.arrow import schema_from_text
+from penstock.backends.parquet import manifest
+from penstock.backends.parquet.manifest import EVERYTHING, Entry, Manifest
+from penstock.backends.parquet.names import empty_name, folder_of, run_of
+from penstock.backends.parquet.records import Records
+from penstock.backends.parquet.runs import Runs, State
+from penstock.backends.parquet.storage import Storage
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model import LoadPlan, Step
+
+REPLACING = ("replace", "swap")
+EMPTYING = ("truncate", "recreate")
+MANIFEST = "manifest"
+"""The step from which on the files are the dataset's."""
+
+
+def plan_steps(mode: str, place: str) -> tuple[Step, ...]:
+    before = [Step("dataset", f"note the columns of {place}", "dataset")]
+    if mode in EMPTYING:
+        before = [Step("empty", f"remove the files in {place}", "empty")]
+    return (
+        *before,
+        Step(MANIFEST, "put the files into the manifest", MANIFEST, after=True, rank=0),
+        Step("clean", "remove what is replaced or left over", "clean", after=True, rank=1),
+    )
+
+
+class Steps:
+    """Does the steps of one run. Each may be done again, also by two processes at once."""
+
+    def __init__(self, storage: Storage, runs: Runs, run_id: str, state: State) -> None:
+        self._storage = storage
+        self._runs = runs
+        self._run_id = run_id
+        self._state = state
+        self._spec, self._plan = runs.planned(state)
+        self._partition_by = tuple(self._spec["partition_by"] or ())
+
+    def do(self, step: Step, load: LoadPlan) -> None:
+        match step.statement:
+            case "dataset":
+                self._note_columns(load)
+            case "empty":
+                self._empty(load)
+            case "manifest":
+                self._switch(load)
+            case "clean":
+                self._clean()
+
+    # Before the first partition
+
+    def _note_columns(self, load: LoadPlan) -> None:
+        visible = self._storage.uploads.visible()
+        others = not self._replaces_all and any(
+            run_of(path) not in ("", self._run_id) for path in visible
+        )
+
+        def noted(found: Manifest) -> Manifest:
+            if found.schema and (found.files or others):
+                self._check_same(found, load)
+                return found
+            return manifest.with_schema(found, load.schema, self._partition_by)
+
+        manifest.change(self._storage.documents, noted)
+
+    @property
+    def _replaces_all(self) -> bool:
+        mine = self._runs.selections(self._state).values()
+        return self._spec["mode"] in REPLACING and EVERYTHING in mine
+
+    def _check_same(self, found: Manifest, load: LoadPlan) -> None:
+        """
+        Raises:
+            PermanentError: another run has made the dataset since this one was planned, otherwise.
+        """
+        theirs, mine = schema_from_text(found.schema), schema_from_text(load.schema)
+        if theirs == mine and found.partition_by == self._partition_by:
+            return
+        raise PermanentError(
+            f"target: {self._storage} was made by another run since this one was planned: expected "
+            f"its columns to be {_shown(mine, self._partition_by)}, found "
+            f"{_shown(theirs, found.partition_by)}; start a new run",
+            Diagnosis(side="target"),
+        )
+
+    def _empty(self, load: LoadPlan) -> None:
+        # Listed before anything is removed: what others publish from now on is not among it.
+        others = [path for path in self._storage.uploads.visible() if run_of(path) != self._run_id]
+
+        def emptied(found: Manifest) -> Manifest:
+            kept = tuple(entry for entry in found.files if entry.run == self._run_id)
+            return Manifest(kept, load.schema, self._partition_by)
+
+        manifest.change(self._storage.documents, emptied)
+        self._storage.uploads.remove(others)
+
+    # After the last one
+
+    def _switch(self, load: LoadPlan) -> None:
+        mine = self._entries()
+        visible = self._storage.uploads.visible()
+        self._check_visible(mine, visible)
+        empty = self._empty_entry()
+
+        def switched(found: Manifest) -> Manifest:
+            others = [entry for entry in found.files if entry.run != self._run_id]
+            left = self._leaving(others, visible)
+            kept = [entry for entry in others if entry.path not in left]
+            files = [*kept, *mine]
+            if any(entry.partition for entry in files):
+                # A file without rows has told the columns where there was no other.
+                left |= {entry.path for entry in files if not entry.partition}
+                files = [entry for entry in files if entry.partition]
+            elif not files:
+                self._storage.uploads.put(empty.path, self._empty_file(load))
+                files = [empty]
+            self._note_replaced(left)
+            if kept:
+                self._check_same(found, load)
+            else:  # the run's own columns, where its files are all that is there
+                found = manifest.with_schema(found, load.schema, self._partition_by)
+            return replace(found, files=tuple(sorted(files, key=lambda entry: entry.path)))
+
+        manifest.change(self._storage.documents, switched)
+
+    def _entries(self) -> list[Entry]:
+        found = Records(self._storage, self._run_id).publish_all(self._state["generation"])
+        selections = self._runs.selections(self._state)
+        return [
+            Entry(file.path, file.rows, file.bytes, self._run_id, name, selections[name])
+            for name, record in found.items()
+            for file in record.files
+        ]
+
+    def _check_visible(self, mine: Sequence[Entry], visible: Mapping[str, int]) -> None:
+        """
+        Raises:
+            PermanentError: files of the run were removed.
+        """
+        gone = [entry for entry in mine if entry.path not in visible]
+        if gone:
+            raise PermanentError(
+                f"target: {len(gone):,} files of run {self._run_id} are gone, such as "
+                f"{gone[0].path}: expected the {len(mine):,} that were committed (has another run "
+                "emptied or replaced the dataset since?); start a new run",
+                Diagnosis(side="target"),
+            )
+
+    def _leaving(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
+        """The files that this run's take the place of."""
+        if self._spec["mode"] not in REPLACING:
+            return set()
+        known = {entry.path for entry in others}
+        unknown = {path for path in visible if path not in known and run_of(path) != self._run_id}
+        if self._replaces_all:
+            return known | unknown
+        mine = list(self._runs.selections(self._state).values())
+        left = {entry.path for entry in others if entry.selection in mine}
+        return left | {path for path in unknown if self._selection_of(path) in mine}
+
+    def _selection_of(self, path: str) -> Mapping[str, Any] | None:
+        """Of a file of a run that has not ended; None where no run has written it."""
+        run_id = run_of(path)
+        state = self._runs.state(run_id) if run_id else None
+        if state is None:
+            return None
+        partition_id = path.rpartition("/")[2].removeprefix(f"{run_id}-").rsplit("-", 3)[0]
+        return self._runs.selections(state).get(partition_id)
+
+    def _note_replaced(self, paths: set[str]) -> None:
+        """Before the manifest leaves them out: whoever goes on knows what is to be removed."""
+
+        def noted(state: State) -> State:
+            state["replaced"] = sorted({*state["replaced"], *paths})
+            return state
+
+        if paths:
+            self._runs.change(self._run_id, noted)
+
+    def _empty_entry(self) -> Entry:
+        folder = folder_of(self._partition_by, [None] * len(self._partition_by))
+        selection = {**EVERYTHING, "where": self._spec["where"]}
+        return Entry(folder + empty_name(self._run_id), 0, 0, self._run_id, "", selection)
+
+    def _empty_file(self, load: LoadPlan) -> bytes:
+        schema = stored_schema(schema_from_text(load.schema), self._partition_by)
+        written = io.BytesIO()
+        pq.write_table(schema.empty_table(), written)
+        return written.getvalue()
+
+    def _clean(self) -> None:
+        state = self._runs.state(self._run_id)
+        assert state is not None
+        self._storage.uploads.remove(state["replaced"])
+        self._storage.uploads.clean(self._run_id)
+
+
+def stored_schema(schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
+    """Of the files: without the columns that name the folders."""
+    return pa.schema([field for field in schema if field.name not in partition_by])
+
+
+def _shown(schema: pa.Schema, partition_by: Sequence[str]) -> str:
+    columns = json.dumps([f"{field.name} {field.type}" for field in schema])
+    return columns + (f" in folders by {', '.join(partition_by)}" if partition_by else "")

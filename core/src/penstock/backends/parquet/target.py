@@ -1,0 +1,156 @@
+"""A dataset of Parquet files as a target: checked before anything is changed, compared after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.backends.arrow import schema_from_text
+from penstock.backends.base import Checksum, Fit, LoadRequest
+from penstock.backends.parquet import load_plan, manifest
+from penstock.backends.parquet.comparing import Comparing
+from penstock.backends.parquet.control import ControlDocuments
+from penstock.backends.parquet.fitting import fit_columns
+from penstock.backends.parquet.location import identity
+from penstock.backends.parquet.manifest import EVERYTHING, Manifest
+from penstock.backends.parquet.steps import EMPTYING, MANIFEST, REPLACING
+from penstock.backends.parquet.storage import open_storage
+from penstock.errors import PlanningError
+from penstock.model import (
+    Column,
+    ColumnPair,
+    CommitRecord,
+    Extent,
+    LoadPlan,
+    TableDefinition,
+    TableRef,
+    Whole,
+)
+
+
+class ParquetTarget:
+    """
+    Parameters:
+        url: of a folder, which is the dataset.
+    """
+
+    replaces_by_condition = False
+
+    def __init__(self, url: str, control_schema: str) -> None:
+        self._storage = open_storage(url, control_schema)
+        self.control = ControlDocuments(self._storage)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _manifest(self) -> Manifest:
+        """
+        Raises:
+            PlanningError: there is none.
+        """
+        found = manifest.read(self._storage.documents)
+        if not found.schema:
+            raise PlanningError(f"target: {self._storage}: expected a dataset, found none")
+        return found
+
+    def columns(self, table: TableRef) -> tuple[Column, ...]:
+        return load_plan.columns_of(schema_from_text(self._manifest().schema))
+
+    def identity(self, table: TableRef) -> str:
+        return identity(self._storage.location)
+
+    def makes(self, table: TableRef, mode: str) -> bool:
+        return mode == "recreate" or not manifest.read(self._storage.documents).files
+
+    def defined_columns(
+        self,
+        table: TableRef,
+        definition: TableDefinition,
+        columns: Sequence[Column],
+        types: Mapping[str, str],
+    ) -> tuple[Column, ...]:
+        return load_plan.defined_columns(columns, types)
+
+    def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+        return fit_columns(source, target)
+
+    def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
+        load_plan.check_writable(self._storage)
+
+    def plan_load(self, request: LoadRequest) -> LoadPlan:
+        return load_plan.plan_load(self._storage, request)
+
+    def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
+        self._comparing().check_condition(where, extent)
+
+    def _comparing(self) -> Comparing:
+        return Comparing(self._storage, schema_from_text(self._manifest().schema))
+
+    def checksum(
+        self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> Checksum:
+        visible = sorted(self._storage.uploads.visible())
+        return self._comparing().checksum(visible, where, extent, pairs)
+
+    def checksums(
+        self,
+        table: TableRef,
+        where: str | None,
+        records: Sequence[CommitRecord],
+        pairs: Sequence[ColumnPair],
+        *,
+        others: bool,
+    ) -> Mapping[str, Checksum] | None:
+        """Each partition's rows are in files of its own. Files of another selection than the
+        run's, and those that the run will replace, are none of its others."""
+        comparing = self._comparing()
+        visible = set(self._storage.uploads.visible())
+        found = {
+            record.partition_id: comparing.checksum(
+                [path for path in record.files if path in visible], None, Whole(), pairs
+            )
+            for record in records
+        }
+        if others:
+            left = self._others(records, visible)
+            found[""] = comparing.checksum(sorted(left), None, Whole(), pairs)
+        return found
+
+    def _others(self, records: Sequence[CommitRecord], visible: set[str]) -> set[str]:
+        """Files that the run of these records has not loaded, where there should be none."""
+        left = visible.difference(*(record.files for record in records))
+        run_id = records[0].transaction if records else ""
+        state = self.control.runs.state(run_id) if run_id else None
+        if state is None:
+            return left
+        spec, _ = self.control.runs.planned(state)
+        if spec["mode"] in EMPTYING:
+            return left
+        if spec["mode"] not in REPLACING or MANIFEST not in state["steps"]:
+            return set()
+        selections = list(self.control.runs.selections(state).values())
+        if EVERYTHING in selections:
+            return left
+        listed = manifest.read(self._storage.documents).files
+        return left & {entry.path for entry in listed if entry.selection in selections}
+
+    def unique_key(self, table: TableRef) -> tuple[str, ...]:
+        return ()
+
+    def row_digests(
+        self,
+        table: TableRef,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+        *,
+        loaded_by: Sequence[CommitRecord] = (),
+        other_than: Sequence[CommitRecord] = (),
+    ) -> Iterator[tuple[str, str]]:
+        paths = set(self._storage.uploads.visible())
+        if loaded_by:
+            paths &= {path for record in loaded_by for path in record.files}
+        if other_than:
+            paths = self._others(other_than, paths)
+        return self._comparing().row_digests(sorted(paths), where, extent, pairs, key, only)
