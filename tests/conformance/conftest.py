@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -15,9 +17,10 @@ import pytest
 
 from penstock import CopySpec, PartitionPlan, PenstockError, copy, plan
 from penstock.events import Event, Failed, Finished
-from penstock_testkit import PostgresServer, Server, installed
+from penstock_testkit import PostgresServer, S3Gateway, S3Server, Server, installed
 
 from ..conftest import fresh_database
+from .parquet_datasets import Dataset
 
 if TYPE_CHECKING:
     from tests.conftest import Connection
@@ -162,3 +165,35 @@ def any_versions(request: pytest.FixtureRequest) -> Iterator[Pair]:
             Side(url, stack.enter_context(psycopg.connect(url, autocommit=True))) for url in urls
         ]
         yield Pair(*sides)
+
+
+@pytest.fixture(scope="session")
+def s3_servers() -> Iterator[Callable[[type[S3Server]], S3Server]]:
+    """Each kind of S3 server is started when it is asked for first."""
+    running: dict[type[S3Server], S3Server] = {}
+    with ExitStack() as stack:
+
+        def get(kind: type[S3Server]) -> S3Server:
+            if kind not in running:
+                running[kind] = stack.enter_context(kind())
+            return running[kind]
+
+        yield get
+
+
+@pytest.fixture(params=["local", "moto", "versitygw"])
+def dataset(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    s3_servers: Callable[[type[S3Server]], S3Server],
+) -> Dataset:
+    """An empty place for a dataset, in a local folder and on each S3 server."""
+    if request.param == "local":
+        root = tmp_path / "lake" / "t"
+        return Dataset(f"file://{root}", root=root)
+    kind = S3Server if request.param == "moto" else S3Gateway
+    if kind is S3Gateway and (why := S3Gateway.missing()):
+        pytest.skip(why)
+    server = s3_servers(kind)
+    bucket = server.create_bucket(f"b-{uuid.uuid4().hex[:12]}")
+    return Dataset(server.url(f"{bucket}/lake/t"), server, bucket, "lake/t")

@@ -64,7 +64,9 @@ class Steps:
 
     def _note_columns(self, load: LoadPlan) -> None:
         visible = self._storage.uploads.visible()
-        others = any(run_of(path) not in ("", self._run_id) for path in visible)
+        others = not self._replaces_all and any(
+            run_of(path) not in ("", self._run_id) for path in visible
+        )
 
         def noted(found: Manifest) -> Manifest:
             if found.schema and (found.files or others):
@@ -73,6 +75,11 @@ class Steps:
             return manifest.with_schema(found, load.schema, self._partition_by)
 
         manifest.change(self._storage.documents, noted)
+
+    @property
+    def _replaces_all(self) -> bool:
+        mine = self._runs.selections(self._state).values()
+        return self._spec["mode"] in REPLACING and EVERYTHING in mine
 
     def _check_same(self, found: Manifest, load: LoadPlan) -> None:
         """
@@ -158,9 +165,9 @@ class Steps:
             return set()
         known = {entry.path for entry in others}
         unknown = {path for path in visible if path not in known and run_of(path) != self._run_id}
-        mine = list(self._runs.selections(self._state).values())
-        if EVERYTHING in mine:
+        if self._replaces_all:
             return known | unknown
+        mine = list(self._runs.selections(self._state).values())
         left = {entry.path for entry in others if entry.selection in mine}
         return left | {path for path in unknown if self._selection_of(path) in mine}
 

@@ -1,0 +1,42 @@
+"""One attempt in a process of its own, which kills itself before or after a given call."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from typing import Any
+
+from parquet_datasets import numbered, waiter
+
+from penstock.backends.parquet.writer import ParquetWriter
+from penstock.model import Partition, Whole
+from penstock.spec import WorkerSpec
+
+
+def main() -> None:
+    at, partition_id, first, count = sys.argv[1:]
+    place, after = at.rstrip("!"), at.endswith("!")
+    module, _, name = place.partition(":")
+    owner, _, method = name.partition(".")
+    kind = getattr(importlib.import_module(module), owner)
+    real = getattr(kind, method)
+
+    def killing(*given: Any, **named: Any) -> None:
+        if after:
+            real(*given, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(kind, method, killing)
+    spec = WorkerSpec.from_line(sys.stdin.readline())
+    writer = ParquetWriter(spec)
+    wait = waiter()
+    assert writer.begin(Partition(partition_id, Whole()), 1, wait)
+    writer.write(numbered(int(first), int(count)), wait)
+    loaded = writer.end(wait)
+    writer.commit(loaded, 1000, wait)
+
+
+if __name__ == "__main__":
+    main()
