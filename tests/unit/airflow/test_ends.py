@@ -255,6 +255,8 @@ def test_a_group_hands_its_ends_to_every_task() -> None:
         ({"target": "s3://lake/orders/?region=x"}, "dw.orders", "penstock:s3://lake/orders"),
         ({"target": "s3://lake/o/day={{ ds }}/"}, None, "penstock:s3://lake/o"),
         ({"target": "duckdb:////w.duckdb"}, "dw.o", "penstock:duckdb:////w.duckdb/dw.o"),
+        ({"target": "s3://{{ params.lake }}/o/"}, None, "penstock:s3:"),
+        ({"target": "{{ params.lake }}"}, None, "penstock:target"),
         ({"target": "env:LAKE"}, "dw.o", "penstock:env:LAKE/dw.o"),
     ],
 )
