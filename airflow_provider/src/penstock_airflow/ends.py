@@ -114,7 +114,8 @@ class End:
             return self.side
         first, *_ = _EXPRESSION.split(self.url.partition("?")[0])
         known = first if first == self.url.partition("?")[0] else first.rpartition("/")[0]
-        return known.rstrip("/") or self.side
+        known = known.rstrip("/")
+        return self.side if known.endswith(":") or not known else known
 
     def connect(self) -> str:
         """Its URL, with secrets. Asks Airflow for the connection.
