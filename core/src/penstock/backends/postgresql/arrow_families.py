@@ -30,7 +30,7 @@ _OF_SERVER = {
     "cid": "number",
     "money": "money",
 }
-_NESTED = frozenset({"list", "struct", "map", "union"})
+NESTED = frozenset({"list", "struct", "map", "union"})
 _SCALARS = frozenset(
     {
         "boolean", "integer", "decimal", "float", "text", "bytes", "date", "time", "timestamp",
@@ -43,14 +43,14 @@ TAKES: dict[str, frozenset[str]] = {
     "integer": frozenset({"integer", "decimal", "float"}),
     "decimal": frozenset({"integer", "decimal", "float"}),
     "float": frozenset({"integer", "decimal", "float"}),
-    "text": _SCALARS | _NESTED,
+    "text": _SCALARS | NESTED,
     "bytes": frozenset({"bytes"}),
     "date": frozenset({"date", "timestamp"}),
     "time": frozenset({"time"}),
     "timestamp": frozenset({"timestamp", "date"}),
     "interval": frozenset({"interval", "duration"}),
     "uuid": frozenset({"uuid", "bytes"}),
-    "json": frozenset({"json"}) | _NESTED,
+    "json": frozenset({"json"}) | NESTED,
     "number": frozenset({"integer"}),
     "money": frozenset({"integer", "decimal"}),
     "enum": frozenset(),
@@ -156,3 +156,28 @@ def goes_into(type_: pa.DataType, target: DataType) -> bool:
             goes_into(struct.field(place).type, part) for place, part in enumerate(bare.below)
         )
     return True
+
+
+_COMPARABLE = frozenset(
+    {"boolean", "integer", "decimal", "float", "text", "bytes", "date", "time", "timestamp", "uuid"}
+)
+
+
+def canonical_kind(type_: pa.DataType, target: DataType) -> str:
+    """How values of a pair are written to be compared; empty where both sides have no such form.
+
+    See `ColumnPair.canonical`.
+    """
+    mine, theirs = family(type_), family_of(target)
+    bare = target.bare
+    if mine == "list" and theirs == "array":
+        element, depth = element_of(type_)
+        kind = canonical_kind(element, bare.below[0])
+        return "list:" * depth + kind if kind else ""
+    if mine == "text" and (theirs == "enum" or bare.identity == "pg_catalog.json"):
+        return "text"
+    if mine == "integer" and theirs in ("decimal", "number"):
+        return "integer"
+    if mine == "decimal" and theirs == "integer":
+        return "decimal"  # of whole numbers both are the same digits
+    return mine if mine == theirs and mine in _COMPARABLE else ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from penstock.backends.postgresql.arrow_families import NESTED, element_of, family, plain
 from penstock.backends.postgresql.columns import data_type
 from penstock.backends.postgresql.datatypes import DataType
+from penstock.backends.postgresql.losses import numeric_modifier
 from penstock.model import Column
 
 DECIMAL128, DECIMAL256 = 38, 76
-# The length of the header that modifiers of variable length carry: VARHDRSZ.
-_HEADER = 4
 UTC = "UTC"
 
 _PLAIN: dict[str, pa.DataType] = {
@@ -70,8 +70,47 @@ def _decimal(typmod: int) -> pa.DataType:
     return pa.decimal256(digits, max(scale, 0)) if digits <= DECIMAL256 else pa.string()
 
 
-def numeric_modifier(typmod: int) -> tuple[int, int]:
-    """Precision and scale: `make_numeric_typmod` in numeric.c. The scale has eleven bits and a
-    sign."""
-    packed = typmod - _HEADER
-    return packed >> 16, ((packed & 0x7FF) ^ 0x400) - 0x400
+def made_for(type_: pa.DataType) -> str:
+    """The type of a column that is made for a type of Arrow's."""
+    type_ = plain(type_)
+    kind = family(type_)
+    if kind == "integer":
+        return _INTEGERS[str(type_)]
+    if kind == "float":
+        return "double precision" if pa.types.is_float64(type_) else "real"
+    if kind == "decimal":
+        precision, scale = type_.precision, type_.scale
+        if scale < 0:
+            precision, scale = precision - scale, 0
+        return f"numeric({max(precision, scale)},{scale})"
+    if kind == "timestamp":
+        return "timestamp with time zone" if type_.tz else "timestamp without time zone"
+    if kind == "list":
+        element, depth = element_of(type_)
+        # Lists in lists need not be of one length, as those of an array are.
+        return "jsonb" if depth > 1 or family(element) in NESTED else f"{made_for(element)}[]"
+    return "jsonb" if kind in NESTED else _MADE[kind]
+
+
+_INTEGERS = {
+    "int8": "smallint",
+    "uint8": "smallint",
+    "int16": "smallint",
+    "uint16": "integer",
+    "int32": "integer",
+    "uint32": "bigint",
+    "int64": "bigint",
+    "uint64": "numeric(20,0)",
+}
+_MADE = {
+    "null": "text",
+    "boolean": "boolean",
+    "text": "text",
+    "bytes": "bytea",
+    "date": "date",
+    "time": "time without time zone",
+    "duration": "interval",
+    "interval": "interval",
+    "uuid": "uuid",
+    "json": "json",
+}

@@ -3,20 +3,24 @@
 A row's digest is a 64-bit hash over its values as text, each hashed by itself: a large value is
 never copied into a text of the whole row. The text is what a cast to text makes of a value under
 our session settings; blanks at the end of a character(n), which mean nothing, are no part of it.
+Between unlike systems the digest is one that both have, over texts that both write alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 
 from penstock.backends.base import Checksum
+from penstock.backends.postgresql.canonical import canonical_text, framed
+from penstock.backends.postgresql.columns import data_type
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, raw, statement
 from penstock.errors import PlanningError
-from penstock.model import ColumnPair, CommitRecord, TableRef
+from penstock.model import Column, ColumnPair, CommitRecord, TableRef
 
 # Rows of a stream that are held at once, and the longest text of a key.
 BATCH = 1000
@@ -25,29 +29,77 @@ KEY_LENGTH = 300
 OLDEST = 1 << 31
 
 
-def source_values(pairs: Sequence[ColumnPair]) -> dict[str, sql.Composable]:
-    """The values as the target has them, by the names of its columns."""
-    return {
-        pair.target: sql.SQL("{}::{}").format(sql.Identifier(pair.source), sql.SQL(pair.cast))
-        if pair.cast
-        else sql.Identifier(pair.source)
-        for pair in pairs
-    }
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What rows are compared by."""
+
+    texts: Mapping[str, sql.Composable]
+    """Expressions, by the names of the target's columns."""
+    canonical: bool = False
+    """They are texts as an unlike system writes them, too."""
+
+    def digest(self) -> sql.Composable:
+        """Of one row."""
+        if not self.texts:
+            return sql.SQL("0::bigint")
+        return (_canonical_digest if self.canonical else _digest)(list(self.texts.values()))
+
+    def key_text(self, key: Sequence[str]) -> sql.Composable:
+        values = [self.texts[name] for name in key]
+        if len(key) == 1:
+            text = sql.SQL("coalesce(({})::pg_catalog.text, 'NULL')").format(values[0])
+        elif self.canonical:
+            known = [sql.SQL("coalesce({}, 'NULL')").format(value) for value in values]
+            text = sql.SQL("'(' || {} || ')'").format(sql.SQL(" || ',' || ").join(known))
+        else:
+            text = sql.SQL("ROW({})::pg_catalog.text").format(sql.SQL(", ").join(values))
+        return sql.SQL("pg_catalog.left({}, {})").format(text, sql.Literal(KEY_LENGTH))
 
 
-def target_values(pairs: Sequence[ColumnPair]) -> dict[str, sql.Composable]:
-    return {pair.target: sql.Identifier(pair.target) for pair in pairs}
+def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Column]]) -> Values:
+    """The values as the target has them.
+
+    Parameters:
+        columns: asked for the types of the source's columns where they matter.
+    """
+    if any(pair.canonical for pair in pairs):
+        return _canonical(pairs, [pair.source for pair in pairs], columns())
+    return Values(
+        {
+            pair.target: sql.SQL("{}::{}").format(sql.Identifier(pair.source), sql.SQL(pair.cast))
+            if pair.cast
+            else sql.Identifier(pair.source)
+            for pair in pairs
+        }
+    )
 
 
-def digest(values: Mapping[str, sql.Composable]) -> sql.Composable:
-    """Of one row. The column's place is the seed, so that two values that change places show."""
-    if not values:
-        return sql.SQL("0::bigint")
+def target_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Column]]) -> Values:
+    if any(pair.canonical for pair in pairs):
+        return _canonical(pairs, [pair.target for pair in pairs], columns())
+    return Values({pair.target: sql.Identifier(pair.target) for pair in pairs})
+
+
+def _canonical(
+    pairs: Sequence[ColumnPair], names: Sequence[str], columns: Iterable[Column]
+) -> Values:
+    types = {column.name: data_type(column) for column in columns}
+    return Values(
+        {
+            pair.target: canonical_text(sql.Identifier(name), pair.canonical, types[name])
+            for pair, name in zip(pairs, names, strict=True)
+        },
+        canonical=True,
+    )
+
+
+def _digest(values: Sequence[sql.Composable]) -> sql.Composable:
+    """The column's place is the seed, so that two values that change places show."""
     hashes = [
         sql.SQL(
             "coalesce(pg_catalog.hashtextextended(({})::pg_catalog.text COLLATE {}, {}), 0)"
         ).format(value, sql.Identifier("C"), sql.Literal(place))
-        for place, value in enumerate(values.values(), start=1)
+        for place, value in enumerate(values, start=1)
     ]
     # Hashed once more: of two rows that have changed one value between them, the sums would be
     # alike in some bits.
@@ -56,13 +108,10 @@ def digest(values: Mapping[str, sql.Composable]) -> sql.Composable:
     )
 
 
-def key_text(values: Mapping[str, sql.Composable], key: Sequence[str]) -> sql.Composable:
-    if len(key) == 1:
-        text = sql.SQL("coalesce(({})::pg_catalog.text, 'NULL')").format(values[key[0]])
-    else:
-        row = sql.SQL(", ").join(values[name] for name in key)
-        text = sql.SQL("ROW({})::pg_catalog.text").format(row)
-    return sql.SQL("pg_catalog.left({}, {})").format(text, sql.Literal(KEY_LENGTH))
+def _canonical_digest(values: Sequence[sql.Composable]) -> sql.Composable:
+    """What any system can compute: 60 bits of an MD5 of the whole row."""
+    row = sql.SQL(" || ';' || ").join(map(framed, values))
+    return sql.SQL("('x' || pg_catalog.left(pg_catalog.md5({}), 15))::bit(60)::bigint").format(row)
 
 
 def check_encoding(connection: Connection, side: str) -> None:
@@ -82,11 +131,11 @@ def read_checksum(
     side: str,
     rows: sql.Composable,
     condition: sql.Composable,
-    values: Mapping[str, sql.Composable],
+    values: Values,
 ) -> Checksum:
-    if values:
+    if values.texts:
         check_encoding(connection, side)
-    query = statement("checksum").format(digest=digest(values), rows=rows, condition=condition)
+    query = statement("checksum").format(digest=values.digest(), rows=rows, condition=condition)
     with planning(side, "checksum"):
         found = connection.execute(query).fetchone()
     assert found is not None
@@ -98,12 +147,12 @@ def read_loaded(
     table: TableRef,
     where: str | None,
     records: Sequence[CommitRecord],
-    values: Mapping[str, sql.Composable],
+    values: Values,
     *,
     others: bool,
 ) -> Mapping[str, Checksum] | None:
     """See `TargetCatalog.checksums`."""
-    if values:
+    if values.texts:
         check_encoding(connection, "target")
     name = quoted(table).as_string(connection)
     with planning("target", f"checksums of {table}"):
@@ -117,7 +166,7 @@ def read_loaded(
         query = statement("checksums").format(
             transactions=_array(partitions),
             others=sql.SQL("true" if others else "false"),
-            digest=digest(values),
+            digest=values.digest(),
             table=quoted(table),
             condition=sql.SQL("true") if where is None else raw(where),
         )
@@ -156,7 +205,7 @@ def read_rows(
     side: str,
     rows: sql.Composable,
     condition: sql.Composable,
-    values: Mapping[str, sql.Composable],
+    values: Values,
     key: Sequence[str],
     only: Sequence[str],
 ) -> Iterator[tuple[str, str]]:
@@ -172,8 +221,8 @@ def read_rows(
             sql.SQL(", ").join(sql.Literal(text) for text in only)
         )
     query = statement("row_digests").format(
-        key=key_text(values, key),
-        digest=digest(values),
+        key=values.key_text(key),
+        digest=values.digest(),
         rows=rows,
         condition=condition,
         chosen=chosen,

@@ -23,7 +23,12 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     if request.mode == "recreate":
-        return plan_recreate(connection, request)
+        assert request.definition is not None
+        if request.definition.dialect == definition.DIALECT:
+            return plan_recreate(connection, request)
+        from penstock.backends.postgresql.made import plan_made  # noqa: PLC0415 - it needs Arrow
+
+        return plan_made(connection, request)
     if request.mode == "swap":
         return plan_swap(connection, request)
     ref = request.target

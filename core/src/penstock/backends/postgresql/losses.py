@@ -9,33 +9,33 @@ from penstock.backends.postgresql.datatypes import DataType
 _WHOLE = ("int2", "int4", "int8")
 _FLOATS = ("float4", "float8")
 _TEXTS = ("text", "varchar", "bpchar", "name", "char")
-_DECIMALS = "digits after the decimal point are rounded away"
-_DIGITS = "digits beyond the precision of the target are rounded away"
-_UTC = "the time zone is taken to be UTC"
-_DAY = "the time of day is left out"
+DECIMALS = "digits after the decimal point are rounded away"
+DIGITS = "digits beyond the precision of the target are rounded away"
+UTC = "the time zone is taken to be UTC"
+DAY = "the time of day is left out"
 _DATE = "the date is left out"
 _ZONE = "the time zone is left out"
 _SHAPE = "a part of the shape is left out"
 
 # By source and target. Casts that fail where a value does not fit lose nothing.
 LOSSES: dict[tuple[str, str], str] = {
-    **{(many, whole): _DECIMALS for many in (*_FLOATS, "numeric") for whole in _WHOLE},
-    **{("numeric", float_): _DIGITS for float_ in _FLOATS},
-    **{(float_, "numeric"): _DIGITS for float_ in _FLOATS},
-    ("float8", "float4"): _DIGITS,
-    ("int4", "float4"): _DIGITS,
-    ("int8", "float4"): _DIGITS,
-    ("int8", "float8"): _DIGITS,
-    ("numeric", "money"): _DECIMALS,
-    ("timestamp", "date"): _DAY,
-    ("timestamptz", "date"): f"{_DAY}; {_UTC}",
+    **{(many, whole): DECIMALS for many in (*_FLOATS, "numeric") for whole in _WHOLE},
+    **{("numeric", float_): DIGITS for float_ in _FLOATS},
+    **{(float_, "numeric"): DIGITS for float_ in _FLOATS},
+    ("float8", "float4"): DIGITS,
+    ("int4", "float4"): DIGITS,
+    ("int8", "float4"): DIGITS,
+    ("int8", "float8"): DIGITS,
+    ("numeric", "money"): DECIMALS,
+    ("timestamp", "date"): DAY,
+    ("timestamptz", "date"): f"{DAY}; {UTC}",
     ("timestamp", "time"): _DATE,
-    ("timestamptz", "time"): f"{_DATE}; {_UTC}",
-    ("timestamptz", "timetz"): f"{_DATE}; {_UTC}",
-    ("timestamptz", "timestamp"): _UTC,
-    ("timestamp", "timestamptz"): _UTC,
-    ("date", "timestamptz"): _UTC,
-    ("time", "timetz"): _UTC,
+    ("timestamptz", "time"): f"{_DATE}; {UTC}",
+    ("timestamptz", "timetz"): f"{_DATE}; {UTC}",
+    ("timestamptz", "timestamp"): UTC,
+    ("timestamp", "timestamptz"): UTC,
+    ("date", "timestamptz"): UTC,
+    ("time", "timetz"): UTC,
     ("timetz", "time"): _ZONE,
     ("interval", "time"): "days, months and years are left out",
     ("json", "jsonb"): "white space, the order of keys and repeated keys are left out",
@@ -74,19 +74,19 @@ def lost_by_modifier(source: DataType, target: DataType) -> Iterator[str]:
     if target.schema != "pg_catalog" or target.typmod < 0:
         return
     if target.name == "numeric":
-        scale = _scale(target.typmod)
+        _, scale = numeric_modifier(target.typmod)
         if source.name in _WHOLE:
             mine: int | None = 0
         elif source.name == "numeric" and source.typmod >= 0:
-            mine = _scale(source.typmod)
+            mine = numeric_modifier(source.typmod)[1]
         else:
             mine = None
         if mine is None or mine > scale:
             yield f"rounded to {scale} digits after the decimal point"
     if target.name in _TIMES and source.name in _TIMES:
-        precision = _precision(target)
-        if _precision(source) > precision:
-            yield f"rounded to {precision} digits after the second"
+        digits = precision(target)
+        if precision(source) > digits:
+            yield f"rounded to {digits} digits after the second"
     if target.name == "interval":
         fields = target.typmod >> 16 & _FULL_RANGE
         if fields != _FULL_RANGE and (
@@ -95,12 +95,14 @@ def lost_by_modifier(source: DataType, target: DataType) -> Iterator[str]:
             yield "fields that the target's interval does not have are left out"
 
 
-def _scale(typmod: int) -> int:
+def numeric_modifier(typmod: int) -> tuple[int, int]:
+    """Precision and scale of a numeric: `make_numeric_typmod` in numeric.c."""
+    packed = typmod - _HEADER
     # Eleven bits with a sign, since scales may be negative (PostgreSQL 15).
-    return ((typmod - _HEADER & 0x7FF) ^ 0x400) - 0x400
+    return packed >> 16, ((packed & 0x7FF) ^ 0x400) - 0x400
 
 
-def _precision(type_: DataType) -> int:
+def precision(type_: DataType) -> int:
     if type_.typmod < 0:
         return FULL_PRECISION
     if type_.name == "interval":

@@ -28,7 +28,7 @@ def defined_columns(
         PlanningError: it cannot be made.
     """
     content = definition.content(defined)
-    _check(connection, ref)
+    check_droppable(connection, ref)
     with planning("target", f"{NEEDS}: {ref}"):
         rehearsal = _Rehearsal(connection, ref, content)
         with connection.transaction(force_rollback=True):
@@ -65,7 +65,7 @@ def plan_recreate(connection: Connection, request: LoadRequest) -> LoadPlan:
     assert request.definition is not None
     content = definition.content(request.definition)
     ref = request.target
-    old = _check(connection, ref)
+    old = check_droppable(connection, ref)
     with planning("target", f"{NEEDS}: {ref}"):
         rehearsal = _Rehearsal(connection, ref, content)
         with connection.transaction(force_rollback=True):
@@ -75,12 +75,7 @@ def plan_recreate(connection: Connection, request: LoadRequest) -> LoadPlan:
             *content["warnings"],
             *(f"not copied: {line}" for line in _apart(content["tables"])),
         ]
-        with definition.full_names(connection):
-            dropped = [definition.read_table(connection, relation.oid) for relation in old]
-        warnings += [f"dropped with the target: {line}" for line in _apart(dropped)]
-        if old and old[0].owner != connection.info.user:
-            user = connection.info.user
-            warnings.append(f"the target's owner was {old[0].owner}, and will be {user}")
+        warnings += told_of_dropped(connection, old)
         names = _names(connection, ref, content, old, warnings)
     tables = content["tables"]
     unlogged = request.unlogged or any(
@@ -127,7 +122,7 @@ def plan_recreate(connection: Connection, request: LoadRequest) -> LoadPlan:
     return LoadPlan(ref, (*before, *after), volatile=unlogged, warnings=tuple(warnings))
 
 
-def _check(connection: Connection, ref: TableRef) -> list[existing.Relation]:
+def check_droppable(connection: Connection, ref: TableRef) -> list[existing.Relation]:
     """What the table that is there consists of.
 
     Raises:
@@ -155,6 +150,17 @@ def _check(connection: Connection, ref: TableRef) -> list[existing.Relation]:
             f"{'; '.join(found)}; expected none: drop them, and create them again after the copy"
         )
     return old
+
+
+def told_of_dropped(connection: Connection, old: Sequence[existing.Relation]) -> list[str]:
+    """Warnings of what goes with the table that is there."""
+    with definition.full_names(connection):
+        dropped = [definition.read_table(connection, relation.oid) for relation in old]
+    warnings = [f"dropped with the target: {line}" for line in _apart(dropped)]
+    if old and old[0].owner != connection.info.user:
+        user = connection.info.user
+        warnings.append(f"the target's owner was {old[0].owner}, and will be {user}")
+    return warnings
 
 
 class _Rehearsal:

@@ -174,7 +174,7 @@ class PostgresSource:
             "source",
             _rows(relation, extent, where, pairs),
             sql.SQL("true"),
-            source_values(pairs),
+            source_values(pairs, lambda: self.columns(relation)),
         )
 
     def row_digests(
@@ -191,7 +191,7 @@ class PostgresSource:
             "source",
             _rows(relation, extent, where, pairs),
             sql.SQL("true"),
-            source_values(pairs),
+            source_values(pairs, lambda: self.columns(relation)),
             key,
             only,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from psycopg import sql
 
-from penstock.backends.base import Checksum, Fit, LoadRequest
+from penstock.backends.base import ARROW, Checksum, Fit, LoadRequest
 from penstock.backends.postgresql.checksums import (
     read_checksum,
     read_loaded,
@@ -17,6 +17,7 @@ from penstock.backends.postgresql.checksums import (
 from penstock.backends.postgresql.columns import read_columns
 from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.control import ControlTables
+from penstock.backends.postgresql.definition import DIALECT
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.fitting import fit_columns
 from penstock.backends.postgresql.load_plan import plan_load
@@ -71,6 +72,10 @@ class PostgresTarget:
         columns: Sequence[Column],
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
+        if definition.dialect != DIALECT:
+            from penstock.backends.postgresql.made import made_columns  # noqa: PLC0415 - Arrow
+
+            return made_columns(self._connection, table, columns, types)
         if types:
             raise PlanningError(
                 "--types: source and target are of one system, where the target's columns are "
@@ -80,6 +85,10 @@ class PostgresTarget:
         return defined_columns(self._connection, table, definition)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+        if any(ARROW in column.traits for column in source):
+            from penstock.backends.postgresql.arrow_fitting import fit_arrow  # noqa: PLC0415
+
+            return fit_arrow(source, target)
         return fit_columns(source, target)
 
     def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
@@ -135,7 +144,7 @@ class PostgresTarget:
             "target",
             quoted(table),
             condition(where, extent),
-            target_values(pairs),
+            target_values(pairs, lambda: self.columns(table)),
         )
 
     def checksums(
@@ -148,7 +157,12 @@ class PostgresTarget:
         others: bool,
     ) -> Mapping[str, Checksum] | None:
         return read_loaded(
-            self._connection, table, where, records, target_values(pairs), others=others
+            self._connection,
+            table,
+            where,
+            records,
+            target_values(pairs, lambda: self.columns(table)),
+            others=others,
         )
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
@@ -173,7 +187,7 @@ class PostgresTarget:
             "target",
             quoted(table),
             sql.SQL(" AND ").join((condition(where, extent), *written_by(loaded_by, other_than))),
-            target_values(pairs),
+            target_values(pairs, lambda: self.columns(table)),
             key,
             only,
         )
