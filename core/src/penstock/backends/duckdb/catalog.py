@@ -118,6 +118,13 @@ class DuckCatalog:
 
     def estimated(self, relation: Relation, where: str | None) -> int | None:
         """How many rows DuckDB's planner expects; None where it does not say."""
+        return _cardinality(self._plan(relation, where))
+
+    def leaves(self, relation: Relation) -> list[str]:
+        """Names of the operators that the rows come from."""
+        return list(_leaves(self._plan(relation, None)))
+
+    def _plan(self, relation: Relation, where: str | None) -> list[Mapping[str, Any]]:
         query = (
             f"EXPLAIN (FORMAT json) SELECT * FROM {self._rows(relation)} "
             f"WHERE {condition(where, Whole())}"
@@ -125,7 +132,7 @@ class DuckCatalog:
         with planning(self._side, str(relation)):
             found = self._connection.execute(query).fetchone()
         assert found is not None
-        return _cardinality(json.loads(found[1]))
+        return list(json.loads(found[1]))
 
     def row_width(self, relation: Relation) -> int:
         """Bytes of a row, roughly."""
@@ -371,6 +378,15 @@ def _cardinality(plan: Sequence[Mapping[str, Any]]) -> int | None:
         if found is not None:
             return found
     return None
+
+
+def _leaves(plan: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for operator in plan:
+        below = operator.get("children", ())
+        if below:
+            yield from _leaves(below)
+        else:
+            yield str(operator["name"]).strip()
 
 
 def _is_long(type_: Type) -> bool:
