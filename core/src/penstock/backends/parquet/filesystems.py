@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # In seconds. What does not answer is tried so often by the SDK, then by the run.
 CONNECT_TIMEOUT = 5
-READ_TIMEOUT = 30
-ATTEMPTS = 4
+READ_TIMEOUT = 15
+ATTEMPTS = 3
 
 
 def _session(location: Location) -> boto3.Session:
@@ -68,7 +68,7 @@ def s3_client(location: Location, side: str) -> S3Client:
             config=Config(
                 connect_timeout=CONNECT_TIMEOUT,
                 read_timeout=READ_TIMEOUT,
-                retries={"mode": "standard", "max_attempts": ATTEMPTS},
+                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
                 s3={"addressing_style": "path" if location.path_style else "auto"},
                 tcp_keepalive=True,
                 max_pool_connections=32,
