@@ -10,6 +10,11 @@ scan.py         the rows of files as record batches, in bounded memory
 source.py       facts for planning and verification
 snapshot.py     the list of files as a moment to read as of
 reader.py       a partition as a stream of record batches
+target.py       what a target is asked, with load_plan.py, column_types.py, fitting.py, comparing.py
+storage.py      a dataset's folder: documents.py, uploads.py
+records.py      commit records, one document for each partition; series.py
+control.py      the control store: runs.py, and the steps around a load in steps.py, manifest.py
+writer.py       record batches into files: output.py, transfer.py, names.py
 """
 
 from __future__ import annotations

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
+from pyarrow import fs
 
 from penstock.backends.base import Checksum
-from penstock.backends.duckdb.catalog import DuckCatalog
-from penstock.backends.duckdb.connection import configure
-from penstock.backends.parquet.errors import translated
+from penstock.backends.duckdb.catalog import DuckCatalog, session_digests
+from penstock.backends.duckdb.condition import condition
+from penstock.backends.parquet import reading
 from penstock.backends.parquet.filesystems import file_system
+from penstock.backends.parquet.footers import plain_schema, read_footers
+from penstock.backends.parquet.listing import ListedFile, list_files
+from penstock.backends.parquet.scan import FileScan, ScannedFiles, whole_file
 from penstock.backends.parquet.storage import Storage
-from penstock.model import ColumnPair, Extent, Located, Relation, Whole
-
-_NAME = "files"
+from penstock.model import ColumnPair, Extent, Located, Whole
 
 
 class Comparing:
@@ -27,42 +29,38 @@ class Comparing:
         schema: of the rows, with the columns that name the folders.
     """
 
-    def __init__(self, storage: Storage, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-        self._storage = storage
-        self._schema = schema
-        self._folders = ds.partitioning(
-            pa.schema([schema.field(name) for name in partition_by]), flavor="hive"
-        )
-        self._connection = configure(duckdb.connect(), worker=False)
+    def __init__(self, storage: Storage, schema: pa.Schema) -> None:
+        self._location = storage.location
+        self._schema = plain_schema(schema)
 
     @cached_property
-    def _file_system(self) -> pa.fs.FileSystem:
-        return file_system(self._storage.location, "target")
+    def _file_system(self) -> fs.FileSystem:
+        return file_system(self._location, "target")
 
-    def _rows(self, paths: Sequence[str]) -> ds.Dataset:
-        if not paths:
-            return ds.dataset(self._schema.empty_table())
-        root = self._storage.location.path
-        return ds.dataset(
-            [f"{root}/{path}" for path in paths],
-            schema=self._schema,
-            format="parquet",
-            filesystem=self._file_system,
-            partitioning=self._folders,
-            partition_base_dir=root,
-        )
+    @cached_property
+    def _listed(self) -> dict[str, ListedFile]:
+        """By path within the dataset."""
+        prefix = f"{self._location.path}/"
+        return {
+            file.path.removeprefix(prefix): file for file in list_files(self._location, "target")
+        }
 
-    def _catalog(self, paths: Sequence[str]) -> DuckCatalog:
-        self._connection.register(_NAME, self._rows(paths))
-        return DuckCatalog(self._connection, _relation, "target")
+    def _files(self, paths: Sequence[str]) -> list[ListedFile]:
+        return [self._listed[path] for path in paths] if paths else []
 
     def checksum(
         self, paths: Sequence[str], where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
     ) -> Checksum:
-        with translated("target", str(self._storage)):
-            if not pairs and where is None and isinstance(extent, Whole):
-                return Checksum(self._rows(paths).count_rows(), "0")  # the footers tell
-            return self._catalog(paths).checksum(Located(), where, extent, _mine(pairs))
+        """
+        Parameters:
+            paths: of files that are there.
+        """
+        if not pairs and where is None and isinstance(extent, Whole):
+            footers = read_footers(self._file_system, self._files(paths), "target")
+            return Checksum(sum(footer.rows for footer in footers), "0")
+        with closing(self._session(paths)) as session:
+            catalog = DuckCatalog(session, reading.rows, "target")
+            return catalog.checksum(Located(), where, extent, _mine(pairs))
 
     def row_digests(
         self,
@@ -73,24 +71,24 @@ class Comparing:
         key: Sequence[str],
         only: Sequence[str],
     ) -> Iterator[tuple[str, str]]:
-        with translated("target", str(self._storage)):
-            yield from self._catalog(paths).row_digests(
-                Located(), where, extent, _mine(pairs), key, only
-            )
+        # A session of its own: the caller may ask other things while it reads.
+        session = self._session(paths)
+        texts = DuckCatalog(session, reading.rows, "target")._texts(Located(), _mine(pairs))
+        chosen = condition(where, extent)
+        return session_digests(session, "target", reading.SOURCE, chosen, texts, key, only)
+
+    def _session(self, paths: Sequence[str]) -> duckdb.DuckDBPyConnection:
+        scan = FileScan(self._file_system, self._schema, "target")
+        parts = [whole_file(file) for file in self._files(paths)]
+        return reading.session(ScannedFiles.of(scan, parts), worker=False)
 
     def check_condition(self, where: str | None, extent: Extent) -> None:
         """
         Raises:
             PlanningError: DuckDB cannot evaluate it on the columns.
         """
-        self._catalog(()).checksum(Located(), where, extent, ())
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def _relation(relation: Relation) -> str:
-    return _NAME
+        with closing(self._session(())) as session:
+            DuckCatalog(session, reading.rows, "target").checksum(Located(), where, extent, ())
 
 
 def _mine(pairs: Sequence[ColumnPair]) -> list[ColumnPair]:

@@ -10,6 +10,7 @@ from penstock.backends.parquet import load_plan, manifest
 from penstock.backends.parquet.comparing import Comparing
 from penstock.backends.parquet.control import ControlDocuments
 from penstock.backends.parquet.fitting import fit_columns
+from penstock.backends.parquet.location import identity
 from penstock.backends.parquet.manifest import EVERYTHING, Manifest
 from penstock.backends.parquet.steps import EMPTYING, MANIFEST, REPLACING
 from penstock.backends.parquet.storage import open_storage
@@ -37,11 +38,9 @@ class ParquetTarget:
     def __init__(self, url: str, control_schema: str) -> None:
         self._storage = open_storage(url, control_schema)
         self.control = ControlDocuments(self._storage)
-        self._comparisons: list[Comparing] = []
 
     def close(self) -> None:
-        while self._comparisons:
-            self._comparisons.pop().close()
+        """Nothing is kept open."""
 
     def _manifest(self) -> Manifest:
         """
@@ -57,7 +56,7 @@ class ParquetTarget:
         return load_plan.columns_of(schema_from_text(self._manifest().schema))
 
     def identity(self, table: TableRef) -> str:
-        return ""
+        return identity(self._storage.location)
 
     def makes(self, table: TableRef, mode: str) -> bool:
         return mode == "recreate" or not manifest.read(self._storage.documents).files
@@ -84,10 +83,7 @@ class ParquetTarget:
         self._comparing().check_condition(where, extent)
 
     def _comparing(self) -> Comparing:
-        found = self._manifest()
-        made = Comparing(self._storage, schema_from_text(found.schema), found.partition_by)
-        self._comparisons.append(made)
-        return made
+        return Comparing(self._storage, schema_from_text(self._manifest().schema))
 
     def checksum(
         self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
@@ -157,5 +153,4 @@ class ParquetTarget:
             paths &= {path for record in loaded_by for path in record.files}
         if other_than:
             paths = self._others(other_than, paths)
-        # An engine of its own: the caller may ask other things while it reads.
         return self._comparing().row_digests(sorted(paths), where, extent, pairs, key, only)
