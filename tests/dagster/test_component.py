@@ -92,6 +92,34 @@ def refused(attributes: dict[str, Any]) -> str:
 # What is copied
 
 
+def test_a_table_may_have_ends_of_its_own() -> None:
+    into, beside, back = the_copies(
+        attributes(
+            target="s3://lake/orders/",
+            tables=[
+                {"table": "public.orders"},
+                {"table": "public.lineitem", "target": "s3://lake/{{ 'lineitem' }}/"},
+                {"source": "s3://lake/in/", "target": "{{ env.DW }}", "target_table": "dw.o"},
+            ],
+        )
+    )
+    assert (into.source, into.target) == ("env:PG_SRC", "s3://lake/orders/")
+    assert (beside.source, beside.target) == ("env:PG_SRC", "s3://lake/lineitem/")
+    assert (back.source, back.target) == ("s3://lake/in/", "env:DW")
+
+
+def test_translation_names_folders_as_tables() -> None:
+    asset = the_asset(
+        attributes(
+            target="s3://lake/tpch/orders/",
+            tables=[{"table": "public.orders"}],
+            translation={"key": "lake/{{ target.name }}", "group_name": "{{ target.schema }}"},
+        )
+    )
+    assert asset.key == dg.AssetKey(["lake", "orders"])
+    assert asset.group_name == "tpch"
+
+
 def test_each_table_has_the_options_of_all_and_its_own() -> None:
     lines = {"table": "public.lineitem", "key": "l_shipdate", "verify": "counts", "degree": None}
     orders, lineitem = the_copies(

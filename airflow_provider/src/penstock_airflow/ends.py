@@ -113,7 +113,9 @@ class End:
         if not isinstance(self.url, str):
             return self.side
         first, *_ = _EXPRESSION.split(self.url.partition("?")[0])
-        return (first if first == self.url else first.rpartition("/")[0]).rstrip("/")
+        known = first if first == self.url.partition("?")[0] else first.rpartition("/")[0]
+        known = known.rstrip("/")
+        return self.side if known.endswith(":") or not known else known
 
     def connect(self) -> str:
         """Its URL, with secrets. Asks Airflow for the connection.

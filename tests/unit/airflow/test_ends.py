@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from importlib import import_module
-from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import pytest
 
@@ -255,6 +253,8 @@ def test_a_group_hands_its_ends_to_every_task() -> None:
         ({"target": "s3://lake/orders/?region=x"}, "dw.orders", "penstock:s3://lake/orders"),
         ({"target": "s3://lake/o/day={{ ds }}/"}, None, "penstock:s3://lake/o"),
         ({"target": "duckdb:////w.duckdb"}, "dw.o", "penstock:duckdb:////w.duckdb/dw.o"),
+        ({"target": "s3://{{ params.lake }}/o/"}, None, "penstock:target"),
+        ({"target": "{{ params.lake }}"}, None, "penstock:target"),
         ({"target": "env:LAKE"}, "dw.o", "penstock:env:LAKE/dw.o"),
     ],
 )
@@ -287,12 +287,3 @@ def test_what_files_are_called_in_lineage_and_as_assets(
     assert place.uri(model.TableRef("", "target")) == uri
     sdk = import_module("airflow.providers.common.compat.sdk")
     assert sdk.Asset(uri=uri).uri == uri
-
-
-def test_parameters_are_added_to_a_path_of_any_name(tmp_path: Path) -> None:
-    from penstock import with_parameters  # noqa: PLC0415
-
-    url = with_parameters("s3://lake/a%3Fb/", {"endpoint": "http://h:1", "region": None})
-    assert dict(parse_qsl(url.partition("?")[2])) == {"endpoint": "http://h:1"}
-    assert with_parameters("s3://lake/a", {"region": ""}) == "s3://lake/a"
-    assert with_parameters("s3://lake/a?region=x", {"region": "y"}) == "s3://lake/a?region=x"

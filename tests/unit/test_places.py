@@ -1,0 +1,117 @@
+"""Where connections lead, what is added to them, and whether they tell a secret."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+import pytest
+
+from penstock import UsageError, holds_secret, place_of, with_parameters
+from penstock.model import Place, TableRef
+
+ORDERS = TableRef("dw", "My orders")
+
+
+@pytest.mark.parametrize(
+    ("place", "namespace", "dataset", "uri"),
+    [
+        (
+            Place("postgres", "h", 5432, "my db/x"),
+            "postgres://h:5432",
+            "my db/x.dw.My orders",
+            "postgres://h:5432/my%20db%2Fx/dw/My%20orders",
+        ),
+        (
+            Place("postgres", "::1", 5433, "d"),
+            "postgres://[::1]:5433",
+            "d.dw.My orders",
+            "postgres://[::1]:5433/d/dw/My%20orders",
+        ),
+        (
+            Place("s3", "lake", None, "tpch/o s/", located=True),
+            "s3://lake",
+            "tpch/o s",
+            "s3://lake/tpch/o%20s",
+        ),
+        (Place("s3", "lake", None, "", located=True), "s3://lake", "/", "s3://lake/"),
+        (
+            Place("file", "", None, "/data/day=1/", located=True),
+            "file",
+            "/data/day=1",
+            "file:///data/day=1",
+        ),
+        (
+            Place("duckdb", "", None, "/data/w.duckdb"),
+            "duckdb",
+            "/data/w.duckdb.dw.My orders",
+            "duckdb:///data/w.duckdb/dw/My%20orders",
+        ),
+    ],
+)
+def test_names_of_places(place: Place, namespace: str, dataset: str, uri: str) -> None:
+    assert place.namespace == namespace
+    assert place.dataset(ORDERS) == dataset
+    assert place.uri(ORDERS) == uri
+
+
+def test_a_place_knows_whether_it_is_one_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKE", "s3://lake/orders/*.parquet?secret_access_key=x")
+    assert place_of("env:LAKE") == Place("s3", "lake", None, "orders", located=True)
+    assert place_of("postgresql://me@h/db") == Place("postgres", "h", 5432, "db")
+
+
+@pytest.mark.parametrize(
+    ("reference", "secret"),
+    [
+        ("env:ANYTHING", False),
+        ("/data/orders/", False),
+        ("s3://lake/orders/", False),
+        ("s3://lake/orders/?endpoint=http://h:1&region=x&profile=lake", False),
+        ("s3://lake/orders/?access_key_id=a&secret_access_key=b", True),
+        ("s3://lake/a,s3://lake/b?access_key_id=a&secret_access_key=b&session_token=c", True),
+        ("postgresql://me@h/db?sslmode=require", False),
+        ("postgresql://me:hidden@h/db", True),
+        ("postgresql://me@h/db?sslpassword=hidden", True),
+    ],
+)
+def test_secrets_are_those_that_are_written(
+    reference: str, secret: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What the environment has is none of the connection's own.
+    for name in ("PGPASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "s3cr3t")
+    assert holds_secret(reference) is secret
+
+
+def test_a_malformed_url_is_refused_without_what_it_hides() -> None:
+    with pytest.raises(UsageError) as raised:
+        holds_secret("postgresql://me:hidden@h:port/db")
+    assert "hidden" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("s3://lake/a", {"region": "r", "endpoint": "http://h:1/?&"}),
+        ("s3://lake/a?region=mine", {"region": "mine", "endpoint": "http://h:1/?&"}),
+        ("s3://lake/a,s3://lake/b", {"region": "r", "endpoint": "http://h:1/?&"}),
+        ("env:LAKE", {"region": "", "endpoint": "http://h:1/?&"}),
+    ],
+)
+def test_parameters_are_added_where_there_are_none(
+    reference: str, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE", "s3://lake/a?region=")
+    url = with_parameters(reference, {"region": "r", "endpoint": "http://h:1/?&", "profile": None})
+    assert url.count("?") == 1
+    assert dict(parse_qsl(url.partition("?")[2], keep_blank_values=True)) == expected
+
+
+def test_parameters_hold_for_all_of_a_list() -> None:
+    listed = "s3://lake/a?region=mine,s3://lake/b"
+    url = with_parameters(listed, {"endpoint": "http://h:1"})
+    assert url == "s3://lake/a?region=mine,s3://lake/b?endpoint=http%3A%2F%2Fh%3A1"
+
+
+def test_nothing_to_add_leaves_a_url_as_it_is() -> None:
+    assert with_parameters("s3://lake/a%3Fb", {"region": None}) == "s3://lake/a%3Fb"
