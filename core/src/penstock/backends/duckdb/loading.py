@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Protocol
 
@@ -178,7 +178,8 @@ class Loading:
         try:
             yield name
         finally:
-            self._connection.unregister(name)
+            with suppress(duckdb.Error):  # after an error it goes with the session
+                self._connection.unregister(name)
 
     def _refused(self, stage: Stage, error: duckdb.Error) -> PermanentError:
         """Which value could not be cast, looked for batch by batch."""
@@ -186,15 +187,12 @@ class Loading:
             f"target: partition {self._partition_id}: {first_lines(str(error))}",
             Diagnosis(side="target"),
         )
+        # The transaction is spoilt; another session sees the table as well.
+        with self._connection.cursor() as session:
+            found = session.sql(f"SELECT * FROM {self._table}")
+            types = dict(zip(found.columns, map(str, found.types), strict=True))
         with duckdb.connect() as scratch:
             scratch.execute("SET threads = 1")
-            types = dict(
-                zip(
-                    (found := self._connection.sql(f"SELECT * FROM {self._table}")).columns,
-                    map(str, found.types),
-                    strict=True,
-                )
-            )
             passed = 0
             for batch in stage.batches():
                 scratch.register("b", pa.table(batch))
