@@ -14,10 +14,12 @@ from duckdb import DuckDBPyConnection
 from penstock.backends.duckdb.connection import configure
 from penstock.backends.duckdb.errors import is_locked, locked, planning
 from penstock.backends.duckdb.folder import POLL, folder_of, turn
+from penstock.backends.duckdb.quoting import literal
 from penstock.errors import PlanningError
 
 # Others than Penstock go by no lock: one that looks into the file is gone after a moment.
 OTHERS_SECONDS = 5.0
+NAME = "penstock_target"
 
 
 class Database:
@@ -89,7 +91,7 @@ class Database:
         while True:
             with planning("target", self.path):
                 try:
-                    return duckdb.connect(self.path, read_only=read_only)
+                    return _attached(self.path, read_only=read_only)
                 except duckdb.Error as error:
                     if not is_locked(error):
                         raise
@@ -102,3 +104,17 @@ class Database:
         with self._guard:
             for connection in self._open:
                 connection.interrupt()
+
+
+def _attached(path: str, *, read_only: bool) -> DuckDBPyConnection:
+    """A session in which the database has a name of ours: by its own, which is the file's, it would
+    be taken for a schema of that name."""
+    connection = duckdb.connect()
+    try:
+        options = " (READ_ONLY)" if read_only else ""
+        connection.execute(f"ATTACH {literal(path)} AS {NAME}{options}")
+        connection.execute(f"USE {NAME}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
