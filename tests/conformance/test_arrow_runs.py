@@ -45,7 +45,7 @@ def test_modes(pair: Pair, mode: str) -> None:
     pair.assert_same()
     result = verify(report.run_id, source=pair.source.url, target=pair.target.url, checksum=True)
     assert result.ok
-    assert not result.notes
+    assert not [note for note in result.notes if "not compared" in note]
     pair.target.run("UPDATE t SET tags[1] = 'x' WHERE id = 5000")
     result = verify(report.run_id, source=pair.source.url, target=pair.target.url, checksum=True)
     assert not result.ok
