@@ -35,7 +35,7 @@ with DAG("files", schedule=None, start_date=START) as dag:
     )
     back = copy_table(
         group_id="back", **SOURCE, target_conn_id="pg_dst", target_table="public.t",
-        mode="truncate", strategy="files", degree=2, verify="checksums",
+        mode="truncate", strategy="files", partitions=2, degree=2, verify="checksums",
     )
     folder = CopyTableOperator(
         task_id="folder", **SOURCE, query="SELECT id, note FROM source WHERE id < 10",
@@ -120,7 +120,7 @@ def test_a_table_becomes_files_and_files_become_a_table(
     assert len(files) == 4
     assert sorted(table(server, files, tmp_path)["id"].to_pylist()) == [*range(1, ROWS + 1)]
     assert server.uploads("lake") == []
-    assert run.mapped("back.copy")
+    assert len(run.mapped("back.copy")) == 2
     shop.assert_same("t")
     shop.assert_no_session()
 
