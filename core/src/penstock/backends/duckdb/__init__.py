@@ -3,7 +3,7 @@
 backend.py     the object that the entry point names
 location.py    URLs
 connection.py  sessions, set the same everywhere; background.py: their long calls, on a thread
-errors.py      what DuckDB's errors mean for us
+errors.py      what DuckDB's errors mean for us; rows.py: results, read to their end
 quoting.py     names, values and bounds; condition.py: a partition's extent
 values.py      how values travel, and how they are compared
 catalog.py     facts about any rows that DuckDB reads, for planning; keys.py: those about a key

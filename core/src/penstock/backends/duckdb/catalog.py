@@ -20,6 +20,7 @@ from penstock.backends.duckdb.condition import condition, digest_of, key_express
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.queries import check_expression, subselect
 from penstock.backends.duckdb.quoting import bound_text, ident, literal
+from penstock.backends.duckdb.rows import first
 from penstock.backends.duckdb.values import Type, arrow_types, canonical, row_text
 from penstock.errors import PlanningError
 from penstock.model import Bound, Column, ColumnPair, Extent, Key, Relation, Whole
@@ -114,7 +115,7 @@ class DuckCatalog:
             with planning(self._side, "--where"):
                 check_expression(self._connection, rows, where)
                 tested = condition(where, Whole())
-                self._connection.execute(f"EXPLAIN SELECT 1 FROM {rows} WHERE {tested}")
+                self._connection.execute(f"EXPLAIN SELECT 1 FROM {rows} WHERE {tested}").fetchall()
 
     def estimated(self, relation: Relation, where: str | None) -> int | None:
         """How many rows DuckDB's planner expects; None where it does not say."""
@@ -130,7 +131,7 @@ class DuckCatalog:
             f"WHERE {condition(where, Whole())}"
         )
         with planning(self._side, str(relation)):
-            found = self._connection.execute(query).fetchone()
+            found = first(self._connection.execute(query))
         assert found is not None
         return list(json.loads(found[1]))
 
@@ -310,7 +311,7 @@ def read_checksum(
         f"SELECT count(*), CAST(coalesce(sum({number}), 0) AS VARCHAR) FROM {rows} WHERE {chosen}"
     )
     with planning(side, "checksum"):
-        found = connection.execute(query).fetchone()
+        found = first(connection.execute(query))
     assert found is not None
     return Checksum(int(found[0]), found[1])
 

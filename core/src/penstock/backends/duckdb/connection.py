@@ -10,6 +10,7 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.errors import is_locked, locked, planning, translated
 from penstock.backends.duckdb.quoting import ident
+from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PlanningError
 from penstock.model import TableRef
 
@@ -62,7 +63,7 @@ def catalog_name(connection: DuckDBPyConnection, side: str) -> str:
     """What a session calls its database: tables are named with it, for a schema of the same name
     would be taken for it."""
     with translated(side):
-        found = connection.execute("SELECT current_database()").fetchone()
+        found = first(connection.execute("SELECT current_database()"))
     assert found is not None
     return str(found[0])
 

@@ -22,6 +22,7 @@ from penstock.backends.duckdb.database import Database
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.folder import POLL, staged, sweep
 from penstock.backends.duckdb.quoting import ident, literal
+from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PermanentError, Superseded, TransientError, UsageError
 from penstock.model import (
     BlockRange,
@@ -81,12 +82,14 @@ class ControlTables:
         """A session and the control schema's name in it; None where there are no such tables."""
         with self._database.reading() as connection, translated("target"):
             catalog = catalog_name(connection, "target")
-            found = connection.execute(
-                "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1"
-                " AND schema_name = $2 AND table_name IN"
-                " ('run', 'commit_record', 'step_record', 'recopy_record')",
-                [catalog, self._name],
-            ).fetchone()
+            found = first(
+                connection.execute(
+                    "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1"
+                    " AND schema_name = $2 AND table_name IN"
+                    " ('run', 'commit_record', 'step_record', 'recopy_record')",
+                    [catalog, self._name],
+                )
+            )
             yield (connection, _schema(catalog, self._name)) if found == (4,) else None
 
     @contextmanager
@@ -130,13 +133,15 @@ class ControlTables:
             if found is None:
                 return None
             connection, schema = found
-            row = connection.execute(
-                "SELECT run_id, generation, spec, plan, source_state, snapshots, status,"
-                " CAST(created_at AS VARCHAR), CAST(prepared_at AS VARCHAR),"
-                " CAST(finished_at AS VARCHAR), failures, CAST(snapshot_released_at AS VARCHAR)"
-                f" FROM {schema}.run WHERE run_id = $1",
-                [run_id],
-            ).fetchone()
+            row = first(
+                connection.execute(
+                    "SELECT run_id, generation, spec, plan, source_state, snapshots, status,"
+                    " CAST(created_at AS VARCHAR), CAST(prepared_at AS VARCHAR),"
+                    " CAST(finished_at AS VARCHAR), failures, CAST(snapshot_released_at AS VARCHAR)"
+                    f" FROM {schema}.run WHERE run_id = $1",
+                    [run_id],
+                )
+            )
         if row is None:
             return None
         return RunRow(
@@ -156,9 +161,11 @@ class ControlTables:
 
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         with self._transaction() as (connection, schema):
-            found = connection.execute(
-                f"SELECT prepared_at FROM {schema}.run WHERE run_id = $1", [run_id]
-            ).fetchone()
+            found = first(
+                connection.execute(
+                    f"SELECT prepared_at FROM {schema}.run WHERE run_id = $1", [run_id]
+                )
+            )
             if found is None or found[0] is not None:
                 return False
             _prepare(connection, schema, run_id, load)
@@ -166,11 +173,13 @@ class ControlTables:
 
     def finish(self, run_id: str, step: Step) -> bool:
         with self._transaction() as (connection, schema):
-            run = connection.execute(
-                f"SELECT plan, (SELECT count(*) FROM {schema}.commit_record AS c"
-                f" WHERE c.run_id = r.run_id) FROM {schema}.run AS r WHERE run_id = $1",
-                [run_id],
-            ).fetchone()
+            run = first(
+                connection.execute(
+                    f"SELECT plan, (SELECT count(*) FROM {schema}.commit_record AS c"
+                    f" WHERE c.run_id = r.run_id) FROM {schema}.run AS r WHERE run_id = $1",
+                    [run_id],
+                )
+            )
             if run is None or len(json.loads(run[0])["partitions"]) != run[1]:
                 raise TransientError(
                     f"target: run {run_id} was started over by somebody else: expected every "
@@ -234,11 +243,13 @@ class ControlTables:
         following = generation + nothing_committed
         with self._transaction() as (connection, schema):
             self._check_generation(connection, schema, run_id, generation)
-            found = connection.execute(
-                f"SELECT snapshots, (SELECT count(*) FROM {schema}.commit_record AS c"
-                f" WHERE c.run_id = r.run_id) FROM {schema}.run AS r WHERE run_id = $1",
-                [run_id],
-            ).fetchone()
+            found = first(
+                connection.execute(
+                    f"SELECT snapshots, (SELECT count(*) FROM {schema}.commit_record AS c"
+                    f" WHERE c.run_id = r.run_id) FROM {schema}.run AS r WHERE run_id = $1",
+                    [run_id],
+                )
+            )
             assert found is not None
             if found[0] != _snapshots(before) or (nothing_committed and found[1]):
                 raise _superseded(run_id)
@@ -252,9 +263,9 @@ class ControlTables:
     def _check_generation(
         self, connection: DuckDBPyConnection, schema: str, run_id: str, generation: int
     ) -> None:
-        found = connection.execute(
-            f"SELECT generation FROM {schema}.run WHERE run_id = $1", [run_id]
-        ).fetchone()
+        found = first(
+            connection.execute(f"SELECT generation FROM {schema}.run WHERE run_id = $1", [run_id])
+        )
         if found != (generation,):
             raise _superseded(run_id)
 
@@ -448,9 +459,9 @@ def _delete_rows(
     Raises:
         PermanentError: the table does not tell which rows those are, or holds others.
     """
-    found = connection.execute(
-        f"SELECT plan, spec FROM {schema}.run WHERE run_id = $1", [run_id]
-    ).fetchone()
+    found = first(
+        connection.execute(f"SELECT plan, spec FROM {schema}.run WHERE run_id = $1", [run_id])
+    )
     assert found is not None
     plan, spec = PartitionPlan.from_json(json.loads(found[0])), json.loads(found[1])
     by_name = all(pair.source == pair.target for pair in plan.pairs)

@@ -87,6 +87,8 @@ def _fit(source: Column, target: Column) -> Fit:
     mine, theirs = arrow_type(source), arrow_type(target)
     if target.generated:
         return Fit(reason="the target computes it")
+    if source.type == target.type and mine.equals(theirs):
+        return Fit(formats=(ARROW,), canonical=kind_of(theirs))  # of one system
     own = target.traits[TYPE].id if TYPE in target.traits else ""
     found = _fit_types(mine, theirs, written=own in _WRITTEN)
     if found.reason:

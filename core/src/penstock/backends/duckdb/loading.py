@@ -14,6 +14,7 @@ from duckdb import DuckDBPyConnection
 from penstock.backends.base import Loaded
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.quoting import ident
+from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PermanentError
 from penstock.spec import WorkerSpec
 
@@ -54,29 +55,36 @@ class Loading:
                 the partition.
         """
         run_id, partition_id = self._spec.run_id, self._partition_id
-        found = self._connection.execute(
-            f"SELECT generation FROM {self._schema}.run WHERE run_id = $1", [run_id]
-        ).fetchone()
+        found = first(
+            self._connection.execute(
+                f"SELECT generation FROM {self._schema}.run WHERE run_id = $1", [run_id]
+            )
+        )
         if found != (self._spec.generation,):
             raise PermanentError(
                 f"target: run {run_id} was started over by somebody else: expected generation "
                 f"{self._spec.generation}, found {found[0] if found else 'no such run'}",
                 Diagnosis(side="target"),
             )
-        done = self._connection.execute(
-            f"SELECT 1 FROM {self._schema}.commit_record WHERE run_id = $1 AND partition_id = $2",
-            [run_id, partition_id],
-        ).fetchone()
+        done = first(
+            self._connection.execute(
+                f"SELECT 1 FROM {self._schema}.commit_record"
+                " WHERE run_id = $1 AND partition_id = $2",
+                [run_id, partition_id],
+            )
+        )
         if done is None and self._spec.series:
             self._check_series()
         return done is not None
 
     def _check_series(self) -> None:
-        found = self._connection.execute(
-            f"SELECT run_id, CAST(committed_at AS VARCHAR) FROM {self._schema}.commit_record"
-            " WHERE series = $1 AND partition_id = $2",
-            [self._spec.series, self._partition_id],
-        ).fetchone()
+        found = first(
+            self._connection.execute(
+                f"SELECT run_id, CAST(committed_at AS VARCHAR) FROM {self._schema}.commit_record"
+                " WHERE series = $1 AND partition_id = $2",
+                [self._spec.series, self._partition_id],
+            )
+        )
         if found is not None:
             raise PermanentError(
                 f"target: partition {self._partition_id} was loaded already, by run {found[0]} at "
@@ -108,10 +116,12 @@ class Loading:
         self._check_key(temporary, key)
         match = " AND ".join(f"t.{ident(name)} = s.{ident(name)}" for name in key)
         differ = " OR ".join(f"t.{ident(n)} IS DISTINCT FROM s.{ident(n)}" for n in rest) or "false"
-        found = self._connection.execute(
-            f"SELECT count(*), count(*) FILTER ({differ})"
-            f" FROM {temporary} AS s JOIN {self._table} AS t ON {match}"
-        ).fetchone()
+        found = first(
+            self._connection.execute(
+                f"SELECT count(*), count(*) FILTER ({differ})"
+                f" FROM {temporary} AS s JOIN {self._table} AS t ON {match}"
+            )
+        )
         assert found is not None
         there, updated = found
         action = "NOTHING"
@@ -131,18 +141,19 @@ class Loading:
     def _check_key(self, temporary: str, key: Sequence[str]) -> None:
         names = ", ".join(map(ident, key))
         null = " OR ".join(f"{ident(name)} IS NULL" for name in key)
-        nulls = self._connection.execute(
-            f"SELECT count(*) FROM {temporary} WHERE {null}"
-        ).fetchone()
+        nulls = first(self._connection.execute(f"SELECT count(*) FROM {temporary} WHERE {null}"))
         if nulls and nulls[0]:
             raise PermanentError(
                 f"--mode upsert: expected a value in {', '.join(key)} of every row, found "
                 f"{nulls[0]:,} rows with a NULL",
                 Diagnosis(side="target"),
             )
-        twice = self._connection.execute(
-            f"SELECT {names}, count(*) FROM {temporary} GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
-        ).fetchone()
+        twice = first(
+            self._connection.execute(
+                f"SELECT {names}, count(*) FROM {temporary}"
+                " GROUP BY ALL HAVING count(*) > 1 LIMIT 1"
+            )
+        )
         if twice is not None:
             raise PermanentError(
                 f"--mode upsert: expected every key ({', '.join(key)}) once in the rows that are "
@@ -154,7 +165,7 @@ class Loading:
         """Run a statement that ends with the stage; the count of its rows."""
         try:
             with self._registered(stage) as name:
-                found = self._connection.execute(f"{statement} {name}").fetchone()
+                found = first(self._connection.execute(f"{statement} {name}"))
         except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
             raise self._refused(stage, error) from error
         assert found is not None
@@ -189,11 +200,13 @@ class Loading:
                 scratch.register("b", pa.table(batch))
                 for name in self._names:
                     column = ident(name)
-                    row = scratch.execute(
-                        f"SELECT n, CAST({column} AS VARCHAR) FROM (SELECT {column},"
-                        f" row_number() OVER () AS n FROM b) WHERE {column} IS NOT NULL"
-                        f" AND TRY_CAST({column} AS {types[name]}) IS NULL ORDER BY n LIMIT 1"
-                    ).fetchone()
+                    row = first(
+                        scratch.execute(
+                            f"SELECT n, CAST({column} AS VARCHAR) FROM (SELECT {column},"
+                            f" row_number() OVER () AS n FROM b) WHERE {column} IS NOT NULL"
+                            f" AND TRY_CAST({column} AS {types[name]}) IS NULL ORDER BY n LIMIT 1"
+                        )
+                    )
                     if row is not None:
                         return PermanentError(
                             f"target: partition {self._partition_id}: column {name!r}, row "

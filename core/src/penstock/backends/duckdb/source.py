@@ -14,6 +14,7 @@ from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.keys import RANGED, tag_of
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.queries import subselect
+from penstock.backends.duckdb.rows import first
 from penstock.backends.duckdb.snapshot import check, identity, now, version
 from penstock.backends.duckdb.tables import (
     TYPE,
@@ -125,18 +126,22 @@ class DuckSource(DuckCatalog):
         self.check_where(relation, where)
         name = full_name(self._catalog, relation)
         with planning("source", f"table {relation}"):
-            found = self._connection.execute(
-                f"SELECT (SELECT count(*) FROM {name}), (SELECT max(rowid) FROM {name}),"
-                " (SELECT block_size FROM pragma_database_size() LIMIT 1)"
-            ).fetchone()
+            found = first(
+                self._connection.execute(
+                    f"SELECT (SELECT count(*) FROM {name}), (SELECT max(rowid) FROM {name}),"
+                    " (SELECT block_size FROM pragma_database_size() LIMIT 1)"
+                )
+            )
             assert found is not None
             rows, last, block_size = found
-            stored = self._connection.execute(
-                "SELECT count(*) FROM (SELECT DISTINCT unnest(list_prepend(block_id,"
-                " additional_block_ids)) AS block FROM pragma_storage_info($1))"
-                " WHERE block >= 0",
-                [name],
-            ).fetchone()
+            stored = first(
+                self._connection.execute(
+                    "SELECT count(*) FROM (SELECT DISTINCT unnest(list_prepend(block_id,"
+                    " additional_block_ids)) AS block FROM pragma_storage_info($1))"
+                    " WHERE block >= 0",
+                    [name],
+                )
+            )
         assert stored is not None
         # What is not in blocks yet is in the write-ahead log.
         size = stored[0] * block_size or rows * self.row_width(relation)
@@ -160,7 +165,7 @@ class DuckSource(DuckCatalog):
             f"SELECT avg(CASE WHEN {tested} THEN 1 ELSE 0 END) FROM {self._sampled(relation, rows)}"
         )
         with planning("source", "--where"):
-            found = self._connection.execute(query).fetchone()
+            found = first(self._connection.execute(query))
         return float(found[0]) if found and found[0] is not None else 1.0
 
     def _sampled(self, relation: TableRef, rows: int) -> str:

@@ -11,6 +11,7 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.connection import full_name
 from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.rows import first
 from penstock.errors import PlanningError
 from penstock.model import Column, TableRef
 
@@ -95,11 +96,13 @@ def read_columns(
 
 def definition_of(connection: DuckDBPyConnection, catalog: str, table: TableRef) -> str:
     """The statement that makes the table, as DuckDB writes it."""
-    found = connection.execute(
-        "SELECT sql FROM duckdb_tables()"
-        " WHERE database_name = $1 AND schema_name = $2 AND table_name = $3",
-        [catalog, table.schema, table.name],
-    ).fetchone()
+    found = first(
+        connection.execute(
+            "SELECT sql FROM duckdb_tables()"
+            " WHERE database_name = $1 AND schema_name = $2 AND table_name = $3",
+            [catalog, table.schema, table.name],
+        )
+    )
     assert found is not None
     return str(found[0])
 
@@ -115,7 +118,7 @@ def generated(connection: DuckDBPyConnection, created: str) -> frozenset[str]:
         for (name,) in scratch.execute("SELECT column_name FROM duckdb_columns()").fetchall():
             quoted = '"' + name.replace('"', '""') + '"'
             try:
-                scratch.execute(f"EXPLAIN INSERT INTO t ({quoted}) VALUES (NULL)")
+                scratch.execute(f"EXPLAIN INSERT INTO t ({quoted}) VALUES (NULL)").fetchall()
             except duckdb.Error as error:
                 if "generated column" in str(error).lower():
                     names.add(name)

@@ -156,7 +156,8 @@ class DuckTarget:
         extent: Extent,
     ) -> None:
         with planning("target", f"--mode replace: the partitions' condition on {table}"):
-            connection.execute(f"EXPLAIN SELECT 1 FROM {rows} WHERE {condition(where, extent)}")
+            tested = condition(where, extent)
+            connection.execute(f"EXPLAIN SELECT 1 FROM {rows} WHERE {tested}").fetchall()
 
     @contextmanager
     def _catalog(self) -> Iterator[DuckCatalog]:
