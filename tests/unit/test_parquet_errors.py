@@ -19,7 +19,7 @@ TEXTS = [
     ("AWS Error INTERNAL_FAILURE during GetObject operation: try again", True),
     (
         "AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 7, Could not connect "
-        "to server; Details: Failed to connect to 127.0.0.1:1 after 0 ms: Could not connect to server",
+        "to server; Details: Failed to connect to 127.0.0.1:1 after 0 ms: Could not connect",
         True,
     ),
     (

@@ -105,11 +105,14 @@ class ParquetSource(DuckCatalog):
     # Sizes
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        if not isinstance(relation, Located):
-            return super().statistics(relation, where)
         files = [footer.as_source_file() for footer in self._footers.values()]
-        rows = sum(footer.rows for footer in self._footers.values())
         size = sum(file.size for file in files)
+        if not isinstance(relation, Located):
+            self.check_where(relation, where)
+            # DuckDB expects nothing of rows that it does not store.
+            storage = f"a query over {len(files):,} Parquet files"
+            return TableStatistics(None, size, 1.0, None, storage, None, sampled=False)
+        rows = sum(footer.rows for footer in self._footers.values())
         groups = sum(len(file.groups) for file in files)
         if where is None:
             chosen = files
