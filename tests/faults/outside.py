@@ -91,7 +91,8 @@ class FolderPair(OutsidePair):
     def strays(self) -> list[str]:
         named = {name for record in self.status().committed for name in record.files}
         files = {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if p.is_file()}
-        return sorted(name for name in files - named if not name.endswith(".json"))
+        left = {name for name in files - named if not name.endswith(".json")}
+        return sorted(left - {"_penstock/lock"})
 
 
 class BucketPair(OutsidePair):
