@@ -145,7 +145,8 @@ def test_assets_are_named_by_where_they_are(run: DagRunResult, folder: Path, sho
     assert events["out.verify"].extra["rows"] == ROWS
     assert events["back.verify"].uri.startswith("postgres://")
     assert events["folder"].uri == f"file://{folder}/{DAY}"
-    assert events["base"].uri == f"duckdb://{folder}/w.duckdb/main/t"
+    # Airflow leaves out the slashes of an empty host, where Python does not know the scheme.
+    assert events["base"].uri.replace(":///", ":/") == f"duckdb:{folder}/w.duckdb/main/t"
 
 
 def test_lineage_names_buckets_and_paths(run: DagRunResult, folder: Path) -> None:
