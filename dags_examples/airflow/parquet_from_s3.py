@@ -1,4 +1,4 @@
-"""Parquet files on S3 into a table: every file is a partition, or a part of a large one is.
+"""Parquet files on S3 into a table: partitions are parts of a large file, or several small ones.
 
 The plan is made of the files' footers alone. Mapped tasks read the row groups that are theirs, on
 any worker. `verify` counts both sides, and the files must still be those that were planned with:

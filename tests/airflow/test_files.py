@@ -35,7 +35,7 @@ with DAG("files", schedule=None, start_date=START) as dag:
     )
     back = copy_table(
         group_id="back", **SOURCE, target_conn_id="pg_dst", target_table="public.t",
-        mode="truncate", strategy="files", degree=2, verify="checksums",
+        mode="truncate", strategy="files", partitions=2, degree=2, verify="checksums",
     )
     folder = CopyTableOperator(
         task_id="folder", **SOURCE, query="SELECT id, note FROM source WHERE id < 10",
@@ -120,7 +120,7 @@ def test_a_table_becomes_files_and_files_become_a_table(
     assert len(files) == 4
     assert sorted(table(server, files, tmp_path)["id"].to_pylist()) == [*range(1, ROWS + 1)]
     assert server.uploads("lake") == []
-    assert run.mapped("back.copy")
+    assert len(run.mapped("back.copy")) == 2
     shop.assert_same("t")
     shop.assert_no_session()
 
@@ -145,7 +145,8 @@ def test_assets_are_named_by_where_they_are(run: DagRunResult, folder: Path, sho
     assert events["out.verify"].extra["rows"] == ROWS
     assert events["back.verify"].uri.startswith("postgres://")
     assert events["folder"].uri == f"file://{folder}/{DAY}"
-    assert events["base"].uri == f"duckdb://{folder}/w.duckdb/main/t"
+    # Airflow leaves out the slashes of an empty host, where Python does not know the scheme.
+    assert events["base"].uri.replace(":///", ":/") == f"duckdb:{folder}/w.duckdb/main/t"
 
 
 def test_lineage_names_buckets_and_paths(run: DagRunResult, folder: Path) -> None:
