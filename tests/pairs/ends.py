@@ -197,8 +197,12 @@ class End(Protocol):
         """Make the table, or the files, and fill them."""
         ...
 
-    def make(self, rows: Rows) -> None:
-        """Make the table empty, where a target needs one."""
+    def make(self, rows: Rows, key: str = "") -> None:
+        """Make the table empty, where a target needs one.
+
+        Parameters:
+            key: the column of its primary key; none by default.
+        """
         ...
 
     def read(self) -> list[Row]:
@@ -228,9 +232,12 @@ class PostgresEnd:
         ]
         return sql.SQL("CREATE TABLE public.t ({})").format(sql.SQL(", ").join(columns))
 
-    def make(self, rows: Rows) -> None:
+    def make(self, rows: Rows, key: str = "") -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(self._create(rows))
+            if key:
+                name = sql.Identifier(key)
+                connection.execute(sql.SQL("ALTER TABLE public.t ADD PRIMARY KEY ({})").format(name))
 
     def fill(self, rows: Rows) -> None:
         self.make(rows)
@@ -266,10 +273,11 @@ class DuckEnd:
     def url(self) -> str:
         return f"duckdb:///{self.path}"
 
-    def make(self, rows: Rows) -> None:
+    def make(self, rows: Rows, key: str = "") -> None:
         columns = ", ".join(f'"{name}" {KINDS[kind].duckdb}' for name, kind in rows.columns.items())
         with closing(duckdb.connect(str(self.path))) as connection:
-            connection.execute(f"CREATE TABLE main.t ({columns})")
+            primary = f', PRIMARY KEY ("{key}")' if key else ""
+            connection.execute(f"CREATE TABLE main.t ({columns}{primary})")
 
     def fill(self, rows: Rows) -> None:
         self.make(rows)
@@ -283,7 +291,7 @@ class DuckEnd:
     def read(self) -> list[Row]:
         with closing(duckdb.connect(str(self.path), read_only=True)) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            found: pa.Table = connection.execute("SELECT * FROM main.t").to_arrow_table()
+            found: pa.Table = connection.sql("SELECT * FROM main.t").to_arrow_table()
         return sorted((plain(row.values()) for row in found.to_pylist()), key=repr)
 
     @property
@@ -303,7 +311,7 @@ class FilesEnd:
     name: str = "parquet"
     files: int = 3
 
-    def make(self, rows: Rows) -> None:
+    def make(self, rows: Rows, key: str = "") -> None:
         """A target of files needs nothing beforehand."""
 
     def fill(self, rows: Rows) -> None:
@@ -340,7 +348,7 @@ class BucketEnd:
     prefix: str = "lake/t"
     files: int = field(default=3)
 
-    def make(self, rows: Rows) -> None:
+    def make(self, rows: Rows, key: str = "") -> None:
         """A target of files needs nothing beforehand."""
 
     def fill(self, rows: Rows) -> None:

@@ -22,10 +22,10 @@ class _End:
 class Ahead(Generic[T]):
     """
     Parameters:
-        items: made and run in the thread.
+        items: made and run in the thread; takes what tells whether it is to end.
     """
 
-    def __init__(self, items: Callable[[], Iterator[T]]) -> None:
+    def __init__(self, items: Callable[[Callable[[], bool]], Iterator[T]]) -> None:
         self._items = items
         self._queue: queue.SimpleQueue[T | _End] = queue.SimpleQueue()
         self._room = threading.Semaphore(1)
@@ -36,7 +36,7 @@ class Ahead(Generic[T]):
 
     def _run(self, rope: int) -> None:
         try:
-            items = self._items()
+            items = self._items(lambda: self._stopped)
             for item in items:
                 if not self._hand_over(item, rope):
                     break
@@ -76,10 +76,6 @@ class Ahead(Generic[T]):
         finally:
             self.stop()
             os.close(self._bell)
-
-    @property
-    def stopped(self) -> bool:
-        return self._stopped
 
     def stop(self) -> None:
         """Have it end at its next item. May be called twice, from any thread."""

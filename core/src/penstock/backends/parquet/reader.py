@@ -7,7 +7,7 @@ a socket: a stall is noticed, and a cancellation gets through.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import duckdb
@@ -48,19 +48,22 @@ class ParquetReader:
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         self.rows = 0
-        self._ahead = Ahead(lambda: self._batches(partition))
+        # It asks whether this very stream was stopped: the one before it always was.
+        self._ahead = Ahead(lambda stopped: self._batches(partition, stopped))
         for batch in self._ahead.take(wait):
             self.rows += batch.num_rows
             yield batch, batch.num_rows, batch.nbytes
             del batch
 
-    def _batches(self, partition: Partition) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, partition: Partition, stopped: Callable[[], bool]
+    ) -> Iterator[pa.RecordBatch]:
         """In the thread."""
         spec = self._spec
         # Made anew each time: its credentials may have a short life.
         filesystem = file_system(self._location, "source")
         parts = self._parts(partition)
-        scan = FileScan(filesystem, self._fields(filesystem, parts), stopped=self._is_stopped)
+        scan = FileScan(filesystem, self._fields(filesystem, parts), stopped=stopped)
         names = [pair.target for pair in spec.pairs]
         batches: Iterator[pa.RecordBatch]
         if isinstance(partition.extent, Files) and spec.where is None:
@@ -76,9 +79,6 @@ class ParquetReader:
             yield batch
         if first:
             yield pa.RecordBatch.from_pylist([], schema=schema)
-
-    def _is_stopped(self) -> bool:
-        return self._ahead is not None and self._ahead.stopped
 
     def _parts(self, partition: Partition) -> Sequence[FilePart]:
         if isinstance(partition.extent, Files):

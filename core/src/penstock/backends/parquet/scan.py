@@ -20,7 +20,13 @@ from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.footers import open_file
 from penstock.backends.parquet.listing import ListedFile, local_file
 from penstock.backends.parquet.types import converted, engine, key_value
-from penstock.errors import Diagnosis, PenstockError, PermanentError, SnapshotLost
+from penstock.errors import (
+    Diagnosis,
+    Interrupted,
+    PenstockError,
+    PermanentError,
+    SnapshotLost,
+)
 from penstock.model import FilePart
 
 # Of a batch. More rows gain nothing (measured); the bytes are those of the file, and values that
@@ -208,11 +214,16 @@ class FileScan:
         )
         for batch in batches:
             if self._stopped():
-                return
+                raise Interrupted(f"{self._side}: {part.path}: reading was ended")
             yield self._shaped(batch, columns, keys)
             left -= batch.num_rows
             if left <= 0:
                 return
+        raise PermanentError(
+            f"{self._side}: {part.path}: row group {number} ended early: its footer says "
+            f"{group.num_rows:,} rows, {left:,} of them are not there",
+            Diagnosis(side=self._side),
+        )
 
     def _shaped(
         self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
