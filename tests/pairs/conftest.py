@@ -34,7 +34,9 @@ class Pair:
     theirs: End
 
     def spec(self, **options: Any) -> CopySpec:
-        return CopySpec(**{"degree": 1, **self.mine.source, **self.theirs.target, **options})
+        # Truncated: then all that is there is the run's, and can be compared.
+        ends = {**self.mine.source, **self.theirs.target}
+        return CopySpec(**{"degree": 1, "mode": "truncate", **ends, **options})
 
     def copy(self, **options: Any) -> Finished:
         """Copy to the end. An error comes with a note of what the events said."""
@@ -77,6 +79,30 @@ def make_end(
             return BucketEnd(s3, bucket, folder)
 
         yield made
+
+
+# What depends on one of the two ends is tried with each of them, not with every pair.
+BY_SOURCE = [*((mine, "parquet") for mine in NAMES), ("s3", "postgresql")]
+BY_TARGET = [
+    ("parquet", "postgresql"),
+    ("parquet", "duckdb"),
+    ("duckdb", "parquet"),
+    ("postgresql", "s3"),
+]
+
+
+@pytest.fixture(params=BY_SOURCE, ids="-".join)
+def by_source(request: pytest.FixtureRequest, make_end: Callable[[str], End]) -> Pair:
+    """A pair for each kind of source."""
+    mine, theirs = request.param
+    return Pair(make_end(mine), make_end(theirs))
+
+
+@pytest.fixture(params=BY_TARGET, ids="-".join)
+def by_target(request: pytest.FixtureRequest, make_end: Callable[[str], End]) -> Pair:
+    """A pair for each kind of target."""
+    mine, theirs = request.param
+    return Pair(make_end(mine), make_end(theirs))
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)

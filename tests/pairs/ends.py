@@ -237,7 +237,9 @@ class PostgresEnd:
             connection.execute(self._create(rows))
             if key:
                 name = sql.Identifier(key)
-                connection.execute(sql.SQL("ALTER TABLE public.t ADD PRIMARY KEY ({})").format(name))
+                connection.execute(
+                    sql.SQL("ALTER TABLE public.t ADD PRIMARY KEY ({})").format(name)
+                )
 
     def fill(self, rows: Rows) -> None:
         self.make(rows)

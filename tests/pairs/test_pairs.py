@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROWS = numbered(500)
 
 
-def check(pair: Pair, finished: Finished, rows: Rows, **options: Any) -> None:
+def check(pair: Pair, finished: Finished, rows: Rows) -> None:
     """The target has the rows, once each, and Penstock's own verification says so."""
     assert finished.status == "done"
     found = pair.theirs.read()
@@ -60,22 +60,22 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_row_once(pair: Pair, strategy: str) -> None:
-    pair.mine.fill(ROWS)
-    pair.theirs.make(ROWS)
-    check(pair, pair.copy(degree=2, **STRATEGIES[strategy]), ROWS)
+def test_every_row_once(by_source: Pair, strategy: str) -> None:
+    by_source.mine.fill(ROWS)
+    by_source.theirs.make(ROWS)
+    check(by_source, by_source.copy(degree=2, **STRATEGIES[strategy]), ROWS)
 
 
-def test_by_files(pair: Pair) -> None:
-    pair.mine.fill(ROWS)
-    pair.theirs.make(ROWS)
-    if pair.mine.name not in ("parquet", "s3"):
+def test_by_files(by_source: Pair) -> None:
+    by_source.mine.fill(ROWS)
+    by_source.theirs.make(ROWS)
+    if by_source.mine.name not in ("parquet", "s3"):
         with pytest.raises(PlanningError, match="does not consist of files"):
-            pair.copy(strategy="files")
+            by_source.copy(strategy="files")
         return
-    finished = pair.copy(strategy="files", partitions=6, degree=2)
+    finished = by_source.copy(strategy="files", partitions=6, degree=2)
     assert finished.partitions > 3  # some are row groups
-    check(pair, finished, ROWS)
+    check(by_source, finished, ROWS)
 
 
 def test_a_table_without_rows(pair: Pair) -> None:
@@ -85,52 +85,52 @@ def test_a_table_without_rows(pair: Pair) -> None:
     check(pair, pair.copy(), rows)
 
 
-def test_some_columns_and_some_rows(pair: Pair) -> None:
-    pair.mine.fill(ROWS)
+def test_some_columns_and_some_rows(by_source: Pair) -> None:
+    by_source.mine.fill(ROWS)
     some = Rows({"id": "bigint", "day": "date"}, [(r[0], r[2]) for r in ROWS.rows if r[0] >= 400])
-    pair.theirs.make(some)
-    check(pair, pair.copy(columns=("id", "day"), where="id >= 400"), some)
+    by_source.theirs.make(some)
+    check(by_source, by_source.copy(columns=("id", "day"), where="id >= 400"), some)
 
 
-def test_appending_twice_adds(pair: Pair) -> None:
-    pair.mine.fill(ROWS)
-    pair.theirs.make(ROWS)
-    pair.copy()
-    pair.copy()
-    assert len(pair.theirs.read()) == 2 * len(ROWS.rows)
+def test_appending_twice_adds(by_target: Pair) -> None:
+    by_target.mine.fill(ROWS)
+    by_target.theirs.make(ROWS)
+    by_target.copy(mode="append")
+    by_target.copy(mode="append")
+    assert len(by_target.theirs.read()) == 2 * len(ROWS.rows)
 
 
 @pytest.mark.parametrize("mode", ["truncate", "recreate", "swap"])
-def test_a_fresh_load_takes_the_place_of_the_old_one(pair: Pair, mode: str) -> None:
-    pair.mine.fill(ROWS)
-    pair.theirs.make(ROWS)
-    pair.copy()
-    check(pair, pair.copy(mode=mode, degree=2, **STRATEGIES["range"]), ROWS)
+def test_a_fresh_load_takes_the_place_of_the_old_one(by_target: Pair, mode: str) -> None:
+    by_target.mine.fill(ROWS)
+    by_target.theirs.make(ROWS)
+    by_target.copy()
+    check(by_target, by_target.copy(mode=mode, degree=2, **STRATEGIES["range"]), ROWS)
 
 
-def test_replacing_some_rows_leaves_the_others(pair: Pair) -> None:
+def test_replacing_some_rows_leaves_the_others(by_target: Pair) -> None:
     """By key where the target deletes by condition; of the same selection where it swaps files."""
-    pair.mine.fill(ROWS)
-    pair.theirs.make(ROWS)
+    by_target.mine.fill(ROWS)
+    by_target.theirs.make(ROWS)
     first, second = "day < '2024-01-10'", "day >= '2024-01-10'"
     for where in (first, second, first):
-        pair.copy(mode="replace", where=where, key="id", strategy="range", partitions=3)
-    assert pair.theirs.read() == ROWS.plain
+        by_target.copy(mode="replace", where=where, key="id", strategy="range", partitions=3)
+    assert by_target.theirs.read() == ROWS.plain
 
 
-def test_upserting(pair: Pair) -> None:
+def test_upserting(by_target: Pair) -> None:
     """Twice: the second time nothing is new, and nothing differs."""
-    pair.mine.fill(ROWS)
-    pair.theirs.make(ROWS, key="id")
-    if pair.theirs.name in ("parquet", "s3"):
+    by_target.mine.fill(ROWS)
+    by_target.theirs.make(ROWS, key="id")
+    if by_target.theirs.name in ("parquet", "s3"):
         with pytest.raises(PlanningError, match="upsert"):
-            pair.copy(mode="upsert")
+            by_target.copy(mode="upsert")
         return
-    first = pair.copy(mode="upsert", **STRATEGIES["range"])
-    again = pair.copy(mode="upsert", **STRATEGIES["range"])
+    first = by_target.copy(mode="upsert", **STRATEGIES["range"])
+    again = by_target.copy(mode="upsert", **STRATEGIES["range"])
     assert (first.inserted, first.updated) == (len(ROWS.rows), 0)
     assert (again.inserted, again.updated) == (0, 0)
-    check(pair, again, ROWS)
+    check(by_target, again, ROWS)
 
 
 def test_a_run_goes_on_where_it_was(pair: Pair) -> None:
@@ -154,7 +154,7 @@ def test_a_run_goes_on_where_it_was(pair: Pair) -> None:
 def test_a_partition_is_copied_again(pair: Pair) -> None:
     pair.mine.fill(ROWS)
     pair.theirs.make(ROWS)
-    finished = pair.copy(run_id="r1", mode="truncate", **STRATEGIES["range"])
+    finished = pair.copy(run_id="r1", **STRATEGIES["range"])
     ends = {"source": pair.mine.source["source"], "target": pair.theirs.target["target"]}
     (record, *_) = status("r1", target=ends["target"]).committed
     for _ in resume("r1", **ends, only=[record.partition_id], recopy="again"):
@@ -162,35 +162,35 @@ def test_a_partition_is_copied_again(pair: Pair) -> None:
     check(pair, finished, ROWS)
 
 
-def test_the_target_is_made_where_it_is_missing(pair: Pair) -> None:
-    pair.mine.fill(every_kind())
-    if pair.theirs.name == "postgresql":
+def test_the_target_is_made_where_it_is_missing(by_target: Pair) -> None:
+    by_target.mine.fill(every_kind())
+    if by_target.theirs.name == "postgresql":
         with pytest.raises(PlanningError, match="does not exist"):
-            pair.copy()
-        check(pair, pair.copy(mode="recreate"), every_kind())
+            by_target.copy()
+        check(by_target, by_target.copy(mode="recreate"), every_kind())
     else:
-        check(pair, pair.copy(), every_kind())
+        check(by_target, by_target.copy(), every_kind())
 
 
-def test_a_missing_column_and_a_wrong_type_are_told_at_once(pair: Pair) -> None:
-    pair.mine.fill(Rows({"id": "bigint", "a": "texts", "b": "text"}, [(1, ["x"], "y")]))
-    if pair.theirs.name in ("parquet", "s3"):
+def test_a_missing_column_and_a_wrong_type_are_told_at_once(by_target: Pair) -> None:
+    by_target.mine.fill(Rows({"id": "bigint", "a": "texts", "b": "text"}, [(1, ["x"], "y")]))
+    if by_target.theirs.name in ("parquet", "s3"):
         pytest.skip("a folder of files is made by the copy: test_parquet_target has its schema")
-    pair.theirs.make(Rows({"id": "bigint", "a": "bytes"}, []))
+    by_target.theirs.make(Rows({"id": "bigint", "a": "bytes"}, []))
     with pytest.raises(PlanningError) as caught:
-        pair.copy()
+        by_target.copy()
     told = [line.split()[0] for line in caught.value.message.splitlines() if line.startswith("  ")]
     assert {"a", "b"} <= set(told)
 
 
-def test_verification_finds_a_changed_row(pair: Pair) -> None:
-    pair.mine.fill(ROWS)
-    pair.theirs.make(ROWS)
-    finished = pair.copy(mode="truncate", **STRATEGIES["range"])
-    changed = _change_one(pair)
+def test_verification_finds_a_changed_row(by_target: Pair) -> None:
+    by_target.mine.fill(ROWS)
+    by_target.theirs.make(ROWS)
+    finished = by_target.copy(**STRATEGIES["range"])
+    changed = _change_one(by_target)
     if not changed:
         pytest.skip("a file of a committed partition is not changed in place")
-    ends = {"source": pair.mine.source["source"], "target": pair.theirs.target["target"]}
+    ends = {"source": by_target.mine.source["source"], "target": by_target.theirs.target["target"]}
     found = verify(finished.run_id, **ends, checksum=True, show_rows=True)
     assert not found.ok
     keys = {row.key for check in found.checks for row in check.rows}
@@ -210,19 +210,19 @@ def _change_one(pair: Pair) -> bool:
     return False
 
 
-def test_a_value_out_of_range_is_named(pair: Pair) -> None:
+def test_a_value_out_of_range_is_named(by_target: Pair) -> None:
     """The column and the row; nothing of the partition is there."""
-    pair.mine.fill(Rows({"id": "bigint"}, [(1,), (2**40,), (3,)]))
-    if pair.theirs.name in ("parquet", "s3"):
+    by_target.mine.fill(Rows({"id": "bigint"}, [(1,), (2**40,), (3,)]))
+    if by_target.theirs.name in ("parquet", "s3"):
         options: dict[str, Any] = {"types": ("id=int32",)}
     else:
-        pair.theirs.make(Rows({"id": "integer"}, []))
+        by_target.theirs.make(Rows({"id": "integer"}, []))
         options = {}
     with pytest.raises(RunFailed) as caught:
-        pair.copy(strategy="whole", **options)
+        by_target.copy(strategy="whole", **options)
     told = "".join(caught.value.__notes__)
     assert "column 'id', row 2" in told
-    assert pair.theirs.read() == []
+    assert by_target.theirs.read() == []
 
 
 def test_plain_tells_values_apart() -> None:
