@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,7 @@ def test_a_killed_worker(source: Path, target: Path, moment: str) -> None:
             if moment == "staging":
                 until(lambda: any(file.stat().st_size for file in staged(target)))
             elif moment == "loading":
-                pid = event.pid
-                until(lambda: is_loading(target, pid))
+                until(partial(is_loading, target, event.pid))
             os.kill(event.pid, signal.SIGKILL)
             killed.append(event.partition_id)
     assert [e.partition_id for e in events if isinstance(e, Failed)] == killed

@@ -236,13 +236,19 @@ def test_strategies() -> None:
         "A query instead of a table",
         "Partitions of your own",
         "Limits to know",
+        "DuckDB",
     ]
     overview = text("docs/strategies.md").partition("## How many")[0]
     assert [row.split("`")[1] for row in first_column(overview)] == list(STRATEGIES)
 
 
 def test_modes() -> None:
-    assert tuple(sections("docs/modes.md", 2)) == (*MODES, "--indexes defer", "--unlogged")
+    assert tuple(sections("docs/modes.md", 2)) == (
+        *MODES,
+        "--indexes defer",
+        "--unlogged",
+        "DuckDB",
+    )
     assert [row.split("`")[1] for row in first_column(text("docs/modes.md"))] == list(MODES)
 
 

@@ -164,8 +164,8 @@ def _check_apart(spec: CopySpec, source: SourceCatalog, target: TargetCatalog) -
     identity = source.state(spec.relation).identity
     if identity and identity == target.identity(spec.target_ref):
         raise PlanningError(
-            f"source and target are the same table, {spec.source_name}, in the same database; "
-            "expected two"
+            f"source and target are the same: {spec.source_name} in one database, or one file that "
+            "nobody writes to while it is read; expected two"
         )
 
 

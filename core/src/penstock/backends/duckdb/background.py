@@ -7,12 +7,14 @@ cancelled.
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
 from penstock.backends.base import Wait
+from penstock.errors import StallError
 
 T = TypeVar("T")
 # An interrupted call comes back within this, or is left behind.
@@ -38,14 +40,22 @@ class Call(Generic[T]):
         finally:
             os.close(self._end)
 
+    def _has_ended(self) -> bool:
+        return bool(select.select([self._ended], [], [], 0)[0])
+
     def result(self, side: str, wait: Wait, interrupt: Callable[[], object]) -> T:
         """What the call returns or raises.
+
+        No bytes move while DuckDB computes, so that is no stall: what it may wait for has a limit
+        of its own.
 
         Parameters:
             interrupt: ends the call early; done where waiting ends with an error.
         """
         try:
-            wait(side, self._ended, False)
+            while not self._has_ended():
+                with suppress(StallError):
+                    wait(side, self._ended, False)
         except BaseException:
             interrupt()
             self._thread.join(INTERRUPTED_SECONDS)

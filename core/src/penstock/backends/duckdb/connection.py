@@ -15,7 +15,7 @@ from penstock.errors import Diagnosis, PlanningError
 from penstock.model import TableRef
 
 # What a session of a worker may use at most, next to what Python and the batches take.
-WORKER_MEMORY = "192MB"
+WORKER_MEMORY = "128MB"
 
 
 def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnection:
