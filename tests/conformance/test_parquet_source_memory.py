@@ -85,7 +85,9 @@ def test_of_values_that_repeat(tmp_path: Path, what: str) -> None:
 def test_of_large_values(tmp_path: Path, what: str) -> None:
     texts = [f"{n}" * (5_000_000 // len(f"{n}")) for n in range(60)]
     table = pa.table({"id": pa.array(range(60), pa.int64()), "text": texts})
-    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False, compression="none")
+    # A page is what is unpacked at once: not all values in one.
+    options = {"use_dictionary": False, "compression": "none", "write_batch_size": 1}
+    pq.write_table(table, tmp_path / "a.parquet", **options)
     rows, megabytes = peak(tmp_path, what, ["id", "text"])
     assert rows >= 40
     assert megabytes < LIMIT_MB
