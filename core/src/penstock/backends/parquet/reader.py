@@ -23,7 +23,7 @@ from penstock.backends.parquet.ahead import Ahead
 from penstock.backends.parquet.filesystems import file_system
 from penstock.backends.parquet.listing import ListedFile, list_files
 from penstock.backends.parquet.location import parse
-from penstock.backends.parquet.scan import BATCH_ROWS, FileScan, ScannedFiles, whole_file
+from penstock.backends.parquet.scan import FileScan, ScannedFiles, whole_file
 from penstock.backends.parquet.types import converted
 from penstock.model import FilePart, Files, Located, Partition, Whole
 from penstock.spec import WorkerSpec
@@ -116,7 +116,7 @@ class ParquetReader:
                 for place, pair in enumerate(spec.pairs)
             )
             query = f"SELECT {listed} FROM {rows} WHERE {condition(spec.where, extent)}"
-            reader = connection.sql(query).to_arrow_reader(BATCH_ROWS)
+            reader = connection.sql(query).to_arrow_reader(self._batch_rows(files))
         types = [
             files.scan.schema.field(pair.source).type
             if located
@@ -140,6 +140,14 @@ class ParquetReader:
             connection.close()
 
         return schema, batches()
+
+    def _batch_rows(self, files: ScannedFiles) -> int:
+        """As large as those of the files, of the columns that are read in any case."""
+        named = {pair.source for pair in self._spec.pairs}
+        if not isinstance(self._spec.relation, Located):
+            named = set(files.schema.names)
+        columns = [name for name in files.schema.names if name in named]
+        return files.scan.batch_rows(files.parts[0], columns)
 
     def abandon(self) -> None:
         if self._ahead is not None:

@@ -29,10 +29,11 @@ from penstock.errors import (
 )
 from penstock.model import FilePart
 
-# Of a batch. More rows gain nothing (measured); the bytes are those of the file, and values that
-# repeat take less there than here.
-BATCH_ROWS = 4096
+# Of a batch. More rows gain nothing (measured).
+BATCH_ROWS = 2048
 BATCH_BYTES = 4 << 20
+# Where long values may repeat: they are once in the file, and as often in a batch as they occur.
+UNSURE_ROWS = 256
 # Row groups up to this size are fetched from S3 at once, the columns side by side.
 AT_ONCE = 48 << 20
 # Else each column is read by pieces, which together take so much.
@@ -65,6 +66,7 @@ class FileScan:
         self.schema = schema
         self._side = side
         self._stopped = stopped
+        self._widest = 0.0
         self._remote = not isinstance(filesystem, fs.LocalFileSystem)
 
     def batches(
@@ -186,7 +188,7 @@ class FileScan:
         if not group.num_rows:
             return
         keys = ListedFile(part.path, 0, "").keys
-        stored, unpacked, count = _sizes(group, columns)
+        stored, _, count, _ = _sizes(group, columns)
         piece = min(max(PIECES // max(count, 1), LEAST_PIECE), MOST_PIECE)
         at_once = self._remote and stored <= AT_ONCE and head is None
         parquet = open_file(
@@ -204,7 +206,7 @@ class FileScan:
                 f"found no {', '.join(map(repr, missing))}",
                 Diagnosis(side=self._side),
             )
-        rows = max(1, min(BATCH_ROWS, BATCH_BYTES * group.num_rows // max(unpacked, 1)))
+        rows = self._rows(group, columns)
         left = group.num_rows if head is None else min(head, group.num_rows)
         batches = parquet.iter_batches(
             batch_size=min(rows, left),
@@ -215,8 +217,11 @@ class FileScan:
         for batch in batches:
             if self._stopped():
                 raise Interrupted(f"{self._side}: {part.path}: reading was ended")
-            yield self._shaped(batch, columns, keys)
+            shaped = self._shaped(batch, columns, keys)
             left -= batch.num_rows
+            self._widest = max(self._widest, shaped.nbytes / max(batch.num_rows, 1))
+            del batch
+            yield shaped
             if left <= 0:
                 return
         raise PermanentError(
@@ -224,6 +229,20 @@ class FileScan:
             f"{group.num_rows:,} rows, {left:,} of them are not there",
             Diagnosis(side=self._side),
         )
+
+    def batch_rows(self, part: FilePart, columns: Sequence[str]) -> int:
+        """Rows of these columns that make a batch, anywhere in a part."""
+        with translated(self._side, part.path), self._open(part) as handle:
+            metadata = pq.read_metadata(handle)
+            groups = range(metadata.num_row_groups)[part.lower : part.upper]
+            rows = [self._rows(metadata.row_group(number), columns) for number in groups]
+            return min(rows, default=BATCH_ROWS)
+
+    def _rows(self, group: Any, columns: Sequence[str]) -> int:
+        """Of a batch of a row group."""
+        _, unpacked, _, sure = _sizes(group, columns)
+        width = max(unpacked / max(group.num_rows, 1), self._widest / 2, 1)
+        return max(1, min(BATCH_ROWS if sure else UNSURE_ROWS, int(BATCH_BYTES / width)))
 
     def _shaped(
         self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
@@ -242,19 +261,27 @@ class FileScan:
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int]:
-    """Of these columns in a row group: stored bytes, bytes before compression, how many."""
+def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:
+    """Of these columns in a row group: stored bytes, bytes before compression, how many; and
+    whether those bytes say how large values are."""
     wanted = set(columns)
     stored = unpacked = count = 0
+    sure = True
     for place in range(group.num_columns):
         column = group.column(place)
         # A nested column's path begins with its name; a name may have dots itself.
         path = column.path_in_schema
-        if path in wanted or any(path.startswith(name + ".") for name in wanted):
-            stored += column.total_compressed_size
-            unpacked += column.total_uncompressed_size
-            count += 1
-    return stored, unpacked, count
+        if path not in wanted and not any(path.startswith(name + ".") for name in wanted):
+            continue
+        stored += column.total_compressed_size
+        unpacked += column.total_uncompressed_size
+        count += 1
+        if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page:
+            # Writers leave out the least and the greatest value where those are long.
+            known = column.statistics
+            empty = known is not None and known.null_count == column.num_values
+            sure &= empty or (known is not None and known.has_min_max)
+    return stored, unpacked, count, sure
 
 
 class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]

@@ -1,0 +1,93 @@
+"""One worker's memory, however large a row group, a file or a value is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+LIMIT_MB = 400
+# Prints rows and the peak of the process's memory in MB.
+PROGRAM = """
+import resource, sys
+from penstock.model import Files, HashBucket, Key, KeyRange, Bound, Whole
+from tests.conformance.parquet_stores import Store, reader, waiter, all_files
+from penstock.model import ColumnPair, Partition
+from pathlib import Path
+store, what, *columns = Store(Path(sys.argv[1])), *sys.argv[2:]
+files = all_files(store)
+extent = {"files": files, "where": files, "hash": HashBucket(Key("id"), 2, 0),
+          "range": KeyRange(Key("id"), Bound("int8", "10"), None)}[what]
+reading = reader(store.url(), [ColumnPair(name, name) for name in columns],
+                 where="id % 3 <> 0" if what == "where" else None)
+rows = sum(rows for _, rows, _ in reading.read(Partition("p", extent), waiter()))
+print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def peak(folder: Path, what: str, columns: list[str]) -> tuple[int, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder), what, *columns],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    rows, megabytes = map(int, done.stdout.split())
+    return rows, megabytes
+
+
+@pytest.fixture(scope="module")
+def one_row_group(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1.3 GB of values in one row group."""
+    folder = tmp_path_factory.mktemp("large")
+    count = 4_000_000
+    ids = pa.array(range(count), pa.int64())
+    texts = pa.array([f"{n * 2654435761 % 2**32:032d}" for n in range(1000)]).take(
+        pa.array([n % 1000 for n in range(count)])
+    )
+    names = [f"t{n}" for n in range(8)]
+    table = pa.table({"id": ids, **dict.fromkeys(names, texts)})
+    pq.write_table(table, folder / "a.parquet", row_group_size=count, use_dictionary=False)
+    return folder
+
+
+@pytest.mark.parametrize("what", ["files", "where", "hash", "range"])
+def test_of_a_large_row_group(one_row_group: Path, what: str) -> None:
+    rows, megabytes = peak(one_row_group, what, ["id", *(f"t{n}" for n in range(8))])
+    assert rows > 1_000_000
+    assert megabytes < LIMIT_MB
+
+
+@pytest.mark.parametrize("what", ["files", "where"])
+def test_of_values_that_repeat(tmp_path: Path, what: str) -> None:
+    """Dictionaries take little in the file, and much once they are values."""
+    values = pa.array([chr(65 + n) * 10_000 for n in range(20)])
+    count = 100_000
+    indices = pa.array([n % 20 for n in range(count)], pa.int32())
+    table = pa.table(
+        {
+            "id": pa.array(range(count), pa.int64()),
+            "text": pa.DictionaryArray.from_arrays(indices, values),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", store_schema=False)
+    rows, megabytes = peak(tmp_path, what, ["id", "text"])
+    assert rows > 60_000
+    assert megabytes < LIMIT_MB
+
+
+@pytest.mark.parametrize("what", ["files", "where"])
+def test_of_large_values(tmp_path: Path, what: str) -> None:
+    texts = [f"{n}" * (5_000_000 // len(f"{n}")) for n in range(60)]
+    table = pa.table({"id": pa.array(range(60), pa.int64()), "text": texts})
+    # A page is what is unpacked at once: not all values in one.
+    options = {"use_dictionary": False, "compression": "none", "write_batch_size": 1}
+    pq.write_table(table, tmp_path / "a.parquet", **options)
+    rows, megabytes = peak(tmp_path, what, ["id", "text"])
+    assert rows >= 40
+    assert megabytes < LIMIT_MB
