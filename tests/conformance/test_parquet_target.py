@@ -1,4 +1,4 @@
-"""A dataset of Parquet files as a target: every row once, whoever is killed when; no stray files."""
+"""A dataset of Parquet files as a target: every row once, whoever is killed; no stray files."""
 
 from __future__ import annotations
 
@@ -254,8 +254,8 @@ def test_replaces_the_same_condition_alone(dataset: Dataset) -> None:
     run.finish()
     assert dataset.ids() == [*range(20), 500, 501]
     assert dataset.stray() == []
-    with pytest.raises(PlanningError, match="replace without a condition|selected everything"):
-        dataset.load("r4", "append")
+    dataset.load("r4", "append")
+    with pytest.raises(PlanningError, match="a run that has selected everything"):
         dataset.create("r5", "replace", where="day = 3")
 
 
@@ -453,7 +453,7 @@ def test_folders(dataset: Dataset) -> None:
     assert schema.names == ["id"]
     assert run.committed() == {"p0001": 20, "p0002": 20}
     assert dataset.stray() == []
-    with pytest.raises(PlanningError, match="--partition-by: .* expected day,name"):
+    with pytest.raises(PlanningError, match=r"--partition-by: .* expected day,name"):
         dataset.create("r2")
     dataset.load("r3", "truncate", partition_by=("day",))
     assert dataset.ids() == list(range(20))
