@@ -20,6 +20,7 @@ from penstock.backends.duckdb.condition import condition, digest_of, key_express
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.queries import check_expression, subselect
 from penstock.backends.duckdb.quoting import bound_text, ident, literal
+from penstock.backends.duckdb.rows import first
 from penstock.backends.duckdb.values import Type, arrow_types, canonical, row_text
 from penstock.errors import PlanningError
 from penstock.model import Bound, Column, ColumnPair, Extent, Key, Relation, Whole
@@ -114,18 +115,25 @@ class DuckCatalog:
             with planning(self._side, "--where"):
                 check_expression(self._connection, rows, where)
                 tested = condition(where, Whole())
-                self._connection.execute(f"EXPLAIN SELECT 1 FROM {rows} WHERE {tested}")
+                self._connection.execute(f"EXPLAIN SELECT 1 FROM {rows} WHERE {tested}").fetchall()
 
     def estimated(self, relation: Relation, where: str | None) -> int | None:
         """How many rows DuckDB's planner expects; None where it does not say."""
+        return _cardinality(self._plan(relation, where))
+
+    def leaves(self, relation: Relation) -> list[str]:
+        """Names of the operators that the rows come from."""
+        return list(_leaves(self._plan(relation, None)))
+
+    def _plan(self, relation: Relation, where: str | None) -> list[Mapping[str, Any]]:
         query = (
             f"EXPLAIN (FORMAT json) SELECT * FROM {self._rows(relation)} "
             f"WHERE {condition(where, Whole())}"
         )
         with planning(self._side, str(relation)):
-            found = self._connection.execute(query).fetchone()
+            found = first(self._connection.execute(query))
         assert found is not None
-        return _cardinality(json.loads(found[1]))
+        return list(json.loads(found[1]))
 
     def row_width(self, relation: Relation) -> int:
         """Bytes of a row, roughly."""
@@ -303,7 +311,7 @@ def read_checksum(
         f"SELECT count(*), CAST(coalesce(sum({number}), 0) AS VARCHAR) FROM {rows} WHERE {chosen}"
     )
     with planning(side, "checksum"):
-        found = connection.execute(query).fetchone()
+        found = first(connection.execute(query))
     assert found is not None
     return Checksum(int(found[0]), found[1])
 
@@ -371,6 +379,15 @@ def _cardinality(plan: Sequence[Mapping[str, Any]]) -> int | None:
         if found is not None:
             return found
     return None
+
+
+def _leaves(plan: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for operator in plan:
+        below = operator.get("children", ())
+        if below:
+            yield from _leaves(below)
+        else:
+            yield str(operator["name"]).strip()
 
 
 def _is_long(type_: Type) -> bool:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 
+import duckdb
 from duckdb import DuckDBPyConnection
+
+from penstock.backends.duckdb.errors import is_locked, locked, planning, translated
+from penstock.backends.duckdb.quoting import ident
+from penstock.backends.duckdb.rows import first
+from penstock.errors import Diagnosis, PlanningError
+from penstock.model import TableRef
 
 # What a session of a worker may use at most, next to what Python and the batches take.
 WORKER_MEMORY = "192MB"
@@ -23,3 +31,42 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
         connection.execute(f"SET memory_limit = '{WORKER_MEMORY}'")
         connection.execute("SET preserve_insertion_order = false")
     return connection
+
+
+def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> DuckDBPyConnection:
+    """Open a database that nobody writes to while it is open.
+
+    Parameters:
+        path: None for an empty one in memory.
+
+    Raises:
+        PlanningError: there is no such database.
+        TransientError: somebody has it open for writing.
+    """
+    if path is None:
+        return configure(duckdb.connect(), worker=worker)
+    if not os.path.exists(path):
+        raise PlanningError(
+            f"{side}: expected a DuckDB database, found no file {path}", Diagnosis(side=side)
+        )
+    with planning(side, path):
+        try:
+            connection = duckdb.connect(path, read_only=True)
+        except duckdb.Error as error:
+            if is_locked(error):
+                raise locked(path, side, error) from error
+            raise
+    return configure(connection, worker=worker)
+
+
+def catalog_name(connection: DuckDBPyConnection, side: str) -> str:
+    """What a session calls its database: tables are named with it, for a schema of the same name
+    would be taken for it."""
+    with translated(side):
+        found = first(connection.execute("SELECT current_database()"))
+    assert found is not None
+    return str(found[0])
+
+
+def full_name(catalog: str, table: TableRef) -> str:
+    return f"{ident(catalog)}.{ident(table.schema)}.{ident(table.name)}"

@@ -21,6 +21,7 @@ from penstock.backends.duckdb.quoting import (
     raw,
     type_of,
 )
+from penstock.backends.duckdb.rows import first
 from penstock.errors import PlanningError
 from penstock.model import Bound, Key
 
@@ -126,30 +127,32 @@ def windows(
         )
     width = f"CAST({literal(interval)} AS INTERVAL)"
     with planning("source", f"--interval {interval!r}"):
-        found = connection.execute(f"SELECT {width} > INTERVAL 0 DAY").fetchone()
+        found = first(connection.execute(f"SELECT {width} > INTERVAL 0 DAY"))
     if found is None or not found[0]:
         raise PlanningError(f"--interval: expected more than nothing, found {interval!r}")
     value = key_expression(key)
     condition = f"isfinite({value})" + ("" if where is None else f" AND {raw(where)}")
     with planning("source", f"--key {key.text}"):
-        first_last = connection.execute(
-            f"SELECT CAST(min({value}) AS VARCHAR), CAST(max({value}) AS VARCHAR) FROM {rows} "
-            f"WHERE {condition}"
-        ).fetchone()
+        first_last = first(
+            connection.execute(
+                f"SELECT CAST(min({value}) AS VARCHAR), CAST(max({value}) AS VARCHAR) FROM {rows} "
+                f"WHERE {condition}"
+            )
+        )
     origin = "the key's least and greatest value"
     if first_last is None or first_last[0] is None:
         return (), origin
-    first, last = (f"CAST({literal(text)} AS {type_of(tag)})" for text in first_last)
+    lowest, highest = (f"CAST({literal(text)} AS {type_of(tag)})" for text in first_last)
     # In the session's zone, which is UTC, as the texts of bounds are.
     query = f"""
         WITH asked AS (SELECT {width} AS width),
         edges AS (
-            SELECT width, CAST({last} AS TIMESTAMP) AS last, date_trunc(
+            SELECT width, CAST({highest} AS TIMESTAMP) AS last, date_trunc(
                 CASE WHEN width >= INTERVAL 1 MONTH THEN 'year'
                     WHEN width >= INTERVAL 7 DAY AND epoch(width) % 604800 = 0 THEN 'week'
                     WHEN width >= INTERVAL 1 HOUR THEN 'day'
                     ELSE 'hour' END,
-                CAST({first} AS TIMESTAMP)) AS first
+                CAST({lowest} AS TIMESTAMP)) AS first
             FROM asked
         )
         SELECT DISTINCT CAST(first + width * i AS {type_of(tag)}) AS start

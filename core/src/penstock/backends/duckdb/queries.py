@@ -55,4 +55,4 @@ def check_expression(connection: duckdb.DuckDBPyConnection, rows: str, text: str
 
     It would be an expression of its own within ours, where it is put in parentheses.
     """
-    connection.execute(f"EXPLAIN SELECT CASE WHEN true THEN\n{text}\nEND FROM {rows}")
+    connection.execute(f"EXPLAIN SELECT CASE WHEN true THEN\n{text}\nEND FROM {rows}").fetchall()

@@ -9,7 +9,7 @@ import re
 from decimal import Decimal
 
 from penstock.errors import PlanningError
-from penstock.model import Bound, TableRef
+from penstock.model import Bound
 
 # Tags that all backends share, and the type that has them here.
 TAGS = {
@@ -52,10 +52,6 @@ def literal(text: str) -> str:
     if "\0" in text:
         raise PlanningError(f"expected a text without NUL, found {text!r}")
     return "'" + text.replace("'", "''") + "'"
-
-
-def qualified(table: TableRef) -> str:
-    return f"{ident(table.schema)}.{ident(table.name)}" if table.schema else ident(table.name)
 
 
 def raw(text: str) -> str:

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.backends.base import (
+    ARROW,
+    HeldSnapshot,
+    Reader,
+    SourceCatalog,
+    TargetCatalog,
+    Writer,
+)
+from penstock.backends.duckdb import location
+from penstock.errors import UsageError
+from penstock.model import Place, Relation
+from penstock.spec import WorkerSpec
+
+
+class DuckBackend:
+    located = False
+    has_control_ddl = False
+    formats: tuple[str, ...] = (ARROW,)
+    environment: tuple[str, ...] = ()
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        return location.resolve(url, flag)
+
+    def secrets(self, url: str) -> tuple[str, ...]:
+        return ()
+
+    def place(self, url: str) -> Place:
+        return location.place_of(url)
+
+    # The modules are imported where they are used: a worker needs neither catalog.
+
+    def source(self, url: str) -> SourceCatalog:
+        from penstock.backends.duckdb.source import DuckSource  # noqa: PLC0415
+
+        return DuckSource(url)
+
+    def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
+        from penstock.backends.duckdb.snapshot import OpenFile  # noqa: PLC0415
+
+        return OpenFile(location.path_of(url))
+
+    def target(self, url: str, control_schema: str) -> TargetCatalog:
+        from penstock.backends.duckdb.target import DuckTarget  # noqa: PLC0415
+
+        return DuckTarget(url, control_schema)
+
+    def preload(self) -> None:
+        from penstock.backends.duckdb import reader, writer  # noqa: F401, PLC0415
+
+    def reader(self, spec: WorkerSpec) -> Reader:
+        from penstock.backends.duckdb.reader import DuckReader  # noqa: PLC0415
+
+        return DuckReader(spec)
+
+    def writer(self, spec: WorkerSpec) -> Writer:
+        from penstock.backends.duckdb.writer import DuckWriter  # noqa: PLC0415
+
+        return DuckWriter(spec)
+
+    def control_ddl(self, control_schema: str) -> str:
+        raise UsageError(
+            "control-ddl: Penstock makes its control tables in a DuckDB file by itself; expected a "
+            "target whose administrator has to"
+        )

@@ -1,0 +1,253 @@
+"""A partition is staged beside the database, then loaded in one transaction with its record.
+
+Many partitions are staged at once; loading takes turns. The stage is an Arrow stream, locked by the
+attempt that writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from penstock.backends.arrow import Caster, schema_from_text
+from penstock.backends.base import Block, Loaded, Wait
+from penstock.backends.duckdb.background import compute, interrupting
+from penstock.backends.duckdb.condition import condition
+from penstock.backends.duckdb.connection import catalog_name, full_name
+from penstock.backends.duckdb.database import Database
+from penstock.backends.duckdb.errors import translated
+from penstock.backends.duckdb.fitting import staged_type
+from penstock.backends.duckdb.folder import (
+    POLL,
+    create,
+    folder_of,
+    is_at,
+    stage_name,
+    staged,
+    sweep,
+    try_lock,
+)
+from penstock.backends.duckdb.loading import Loading
+from penstock.backends.duckdb.location import path_of
+from penstock.backends.duckdb.quoting import ident
+from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.model import Partition
+from penstock.spec import WorkerSpec
+
+
+class DuckWriter:
+    def __init__(self, spec: WorkerSpec) -> None:
+        path = path_of(spec.target)
+        assert path is not None
+        self._spec = spec
+        self._path = path
+        self._database = Database(path, spec.stall_timeout)
+        self._stage: _Stage | None = None
+        self._partition: Partition | None = None
+        self._attempt = 0
+        self._started = datetime.now(UTC)
+        self._open = ExitStack()
+        self._connection: DuckDBPyConnection | None = None
+        pa.set_cpu_count(1)
+
+    def turn(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+
+    def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
+        self._partition, self._attempt = partition, attempt
+        self._started = datetime.now(UTC)
+        self._wait_for_older(partition, wait)
+        sweep(self._path)
+        if compute(self._is_committed, "target", wait, self._database.interrupt):
+            return False
+        self._stage = _Stage(self._path, self._spec, partition, attempt)
+        return True
+
+    def _wait_for_older(self, partition: Partition, wait: Wait) -> None:
+        """Wait for an older attempt while it makes progress; then its stage is taken away.
+
+        It belongs to a worker that was stopped or cut off, which finds that out when it goes on.
+        """
+        seen: dict[str, tuple[int, float]] = {}
+        while True:
+            older = [
+                each
+                for each in staged(self._path)
+                if (each.run_id, each.partition_id) == (self._spec.run_id, partition.id)
+                and each.is_alive()
+            ]
+            if not older:
+                return
+            now = time.monotonic()
+            for each in older:
+                size = each.bytes
+                if each.file not in seen or seen[each.file][0] != size:
+                    seen[each.file] = (size, now)
+                elif now - seen[each.file][1] >= self._spec.grace:
+                    with suppress(FileNotFoundError):
+                        os.unlink(each.file)
+            time.sleep(POLL)
+
+    def _is_committed(self) -> bool:
+        """
+        Raises:
+            PermanentError: the run was started over, or another run of the series has committed
+                the partition.
+        """
+        with translated("target"), self._database.reading() as connection:
+            return self._loading(connection).is_committed()
+
+    def _loading(self, connection: DuckDBPyConnection) -> Loading:
+        assert self._partition is not None
+        catalog = catalog_name(connection, "target")
+        return Loading(
+            connection,
+            self._spec,
+            self._partition.id,
+            f"{ident(catalog)}.{ident(self._spec.control_schema)}",
+            full_name(catalog, self._spec.target_table),
+        )
+
+    def fileno(self) -> int:
+        return -1
+
+    def check(self) -> None:
+        """There is no server that could say anything."""
+
+    def write(self, block: Block, wait: Wait) -> None:
+        assert self._stage is not None
+        self._stage.write(block)
+
+    def end(self, wait: Wait) -> Loaded:
+        """Load what is staged; the database stays open until the commit."""
+        assert self._stage is not None
+        self._stage.close()
+        return compute(self._load, "target", wait, self._database.interrupt)
+
+    def _load(self) -> Loaded:
+        stage, partition = self._stage, self._partition
+        assert stage is not None
+        assert partition is not None
+        with translated("target", f"partition {partition.id}"), ExitStack() as stack:
+            connection = stack.enter_context(self._database.writing(worker=True))
+            loading = self._loading(connection)
+            connection.execute("BEGIN")
+            if loading.is_committed():
+                raise TransientError(
+                    f"target: partition {partition.id} was committed by another attempt meanwhile",
+                    Diagnosis(side="target"),
+                )
+            stage.check()
+            if self._spec.mode == "replace":
+                loading.delete(condition(self._spec.where, partition.extent))
+            loaded = loading.upsert(stage) if self._spec.mode == "upsert" else loading.insert(stage)
+            self._open = stack.pop_all()
+            self._connection = connection
+        return loaded
+
+    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+        connection = self._connection
+        assert connection is not None
+
+        def call() -> None:
+            with translated("target"):
+                self._loading(connection).record(self._attempt, self._started, loaded, bytes)
+                connection.execute("COMMIT")
+                self._close()
+
+        compute(call, "target", wait, interrupting(connection))
+        self._drop_stage()
+
+    def _close(self) -> None:
+        self._connection = None
+        self._open.close()
+
+    def _drop_stage(self) -> None:
+        if self._stage is not None:
+            stage, self._stage = self._stage, None
+            stage.remove()
+
+    def abandon(self) -> None:
+        self._database.interrupt()
+        with suppress(duckdb.Error):
+            self._close()  # without a commit nothing of it stays
+        self._drop_stage()
+
+
+class _Stage:
+    """The file that an attempt's rows are staged in."""
+
+    def __init__(self, path: str, spec: WorkerSpec, partition: Partition, attempt: int) -> None:
+        name = stage_name(spec.run_id, partition.id, attempt, secrets.token_hex(4))
+        self.file = os.path.join(folder_of(path), name)
+        self._subject = f"target: partition {partition.id}"
+        self._wanted = schema_from_text(spec.schema)
+        self._descriptor = create(path, name)
+        # Who sweeps at this moment finds it unlocked, and removes it: then the attempt fails.
+        try_lock(self._descriptor)
+        self._sink: Any = None
+        self._writer: Any = None
+        self._caster: Caster | None = None
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """
+        Raises:
+            PermanentError: a value does not fit, or the folder has no room left.
+        """
+        if self._caster is None:
+            schema = pa.schema(
+                pa.field(field.name, staged_type(mine.type, field.type), field.nullable)
+                for mine, field in zip(batch.schema, self._wanted, strict=True)
+            )
+            self._caster = Caster(schema, self._subject)
+            self._sink = os.fdopen(os.dup(self._descriptor), "wb")
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._writer = pa.ipc.new_stream(self._sink, schema, options=options)
+        try:
+            self._writer.write_batch(self._caster.cast(batch))
+        except OSError as error:
+            raise PermanentError(
+                f"{self._subject}: cannot be staged in {self.file}: {error}",
+                Diagnosis(side="target"),
+            ) from error
+        self.rows += batch.num_rows
+
+    def close(self) -> None:
+        """End the file."""
+        assert self._writer is not None
+        self._writer.close()
+        self._sink.close()
+
+    def check(self) -> None:
+        """
+        Raises:
+            TransientError: a newer attempt has taken it away.
+        """
+        if not is_at(self._descriptor, self.file):
+            raise TransientError(
+                f"{self._subject}: this attempt made no progress for the grace time, and a newer "
+                "one has taken its place",
+                Diagnosis(side="target"),
+            )
+
+    def batches(self) -> pa.RecordBatchReader:
+        return pa.ipc.open_stream(pa.OSFile(self.file, "rb"))
+
+    def remove(self) -> None:
+        with suppress(OSError, pa.ArrowInvalid):
+            if self._sink is not None:
+                self._sink.close()
+        with suppress(OSError):
+            if is_at(self._descriptor, self.file):
+                os.unlink(self.file)
+        with suppress(OSError):
+            os.close(self._descriptor)

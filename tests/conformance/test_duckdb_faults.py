@@ -1,0 +1,240 @@
+"""DuckDB files when processes are killed, stopped, or hold the file: every row is there once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import penstock
+from penstock import CopySpec
+from penstock.backends.base import find_backend
+from penstock.errors import PenstockError, PermanentError, Superseded, TransientError
+from penstock.events import Committed, Failed, Opened
+from penstock.model import Snapshot, Step
+
+ROWS = 400_000
+HOLDING = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE t AS SELECT i AS id, md5(CAST(i AS VARCHAR)) AS note, i / 7 AS part"
+            f" FROM range({ROWS}) AS r (i)"
+        )
+    return path
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "target.duckdb"
+
+
+def spec(source: Path, target: Path, **options: Any) -> CopySpec:
+    given: dict[str, Any] = {
+        "table": "main.t", "degree": 2, "strategy": "ctid", "partitions": 3, "mode": "truncate",
+        **options,
+    }  # fmt: skip
+    return CopySpec(source=f"duckdb:///{source}", target=f"duckdb:///{target}", **given)
+
+
+def check_once(target: Path) -> None:
+    with duckdb.connect(str(target), read_only=True) as connection:
+        found = connection.execute("SELECT count(*), count(DISTINCT id), sum(id) FROM t").fetchall()
+    assert found == [(ROWS, ROWS, ROWS * (ROWS - 1) // 2)]
+    assert not os.path.exists(f"{target}.penstock")
+
+
+def staged(target: Path) -> list[Path]:
+    return list(Path(f"{target}.penstock").glob("*.arrows"))
+
+
+def is_loading(target: Path, pid: int) -> bool:
+    """Whether a worker has the database open, to insert what it has staged."""
+    lock = Path(f"{target}.penstock/lock")
+    try:
+        return lock.read_text() == str(pid) and any(file.stat().st_size for file in staged(target))
+    except FileNotFoundError:
+        return False
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("moment", ["opened", "staging", "loading"])
+def test_a_killed_worker(source: Path, target: Path, moment: str) -> None:
+    killed: list[str] = []
+    events = []
+    for event in penstock.copy(spec(source, target, degree=1)):
+        events.append(event)
+        if isinstance(event, Opened) and not killed:
+            if moment == "staging":
+                until(lambda: any(file.stat().st_size for file in staged(target)))
+            elif moment == "loading":
+                pid = event.pid
+                until(lambda: is_loading(target, pid))
+            os.kill(event.pid, signal.SIGKILL)
+            killed.append(event.partition_id)
+    assert [e.partition_id for e in events if isinstance(e, Failed)] == killed
+    assert len({e.partition_id for e in events if isinstance(e, Committed)}) == 3
+    check_once(target)
+
+
+def begin(source: Path, target: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable, "-m", "penstock.cli", "copy", "--source", f"duckdb:///{source}",
+            "--target", f"duckdb:///{target}", "--table", "main.t", "--run-id", "run",
+            "--strategy", "ctid", "--partitions", "3", "--degree", "1", "--mode", "truncate",
+            "--json", *options,
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+
+
+def told(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+def ends(source: Path, target: Path) -> dict[str, Any]:
+    return {"source": f"duckdb:///{source}", "target": f"duckdb:///{target}"}
+
+
+def test_a_killed_run_is_resumed(source: Path, target: Path) -> None:
+    with begin(source, target) as process:
+        next(event for event in told(process) if event["event"] == "committed")
+        process.kill()
+    *_, finished = penstock.resume("run", **ends(source, target))
+    assert isinstance(finished, penstock.Finished)
+    assert finished.status == "done"
+    check_once(target)
+    records = penstock.status("run", target=f"duckdb:///{target}").committed
+    assert sum(record.rows for record in records) == ROWS
+
+
+def test_a_changed_source_is_not_gone_on_with(source: Path, target: Path) -> None:
+    with begin(source, target) as process:
+        next(event for event in told(process) if event["event"] == "committed")
+        process.kill()
+
+    def write() -> bool:
+        # Workers of the killed run end by themselves.
+        try:
+            with duckdb.connect(str(source)) as connection:
+                connection.execute("UPDATE t SET note = 'other' WHERE id = 3")
+        except duckdb.IOException:
+            return False
+        return True
+
+    until(write)
+    with pytest.raises(PermanentError, match="rewritten"):
+        list(penstock.resume("run", **ends(source, target)))
+    *_, finished = penstock.resume("run", **ends(source, target), on_snapshot_lost="restart")
+    assert isinstance(finished, penstock.Finished)
+    assert finished.status == "done"
+    check_once(target)
+
+
+def test_a_stopped_worker_changes_nothing(source: Path, target: Path) -> None:
+    with begin(source, target) as process:
+        pid = next(event["pid"] for event in told(process) if event["event"] == "opened")
+        until(lambda: any(file.stat().st_size for file in staged(target)))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            *_, finished = penstock.resume("run", **ends(source, target), grace=0.5)
+            assert isinstance(finished, penstock.Finished)
+            assert finished.status == "done"
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        list(told(process))
+    check_once(target)
+
+
+def test_a_target_that_is_open_elsewhere(source: Path, target: Path) -> None:
+    with holding(target) as process:
+        with pytest.raises(TransientError, match=rf"is open .* \(PID {process.pid}\)"):
+            list(penstock.copy(spec(source, target)))
+        assert process.stdin is not None
+        process.stdin.close()
+    list(penstock.copy(spec(source, target)))
+    check_once(target)
+
+
+def test_a_source_that_is_open_for_writing(source: Path, target: Path) -> None:
+    with (
+        holding(source) as process,
+        pytest.raises(TransientError, match=rf"open for writing .* \(PID {process.pid}\)"),
+    ):
+        list(penstock.copy(spec(source, target)))
+    assert not target.exists()
+
+
+def holding(path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def test_a_dry_run_changes_nothing(source: Path, target: Path) -> None:
+    before = sorted(os.listdir(source.parent))
+    plan = penstock.plan(spec(source, target))
+    assert len(plan.partitions) == 3
+    assert sorted(os.listdir(source.parent)) == before
+    with pytest.raises(PenstockError, match="nope"):
+        penstock.status("nope", target=f"duckdb:///{target}")
+    assert sorted(os.listdir(source.parent)) == before
+
+
+def test_generations_and_views(source: Path, target: Path) -> None:
+    """What two executions of one run do to each other."""
+    made = penstock.create(spec(source, target, run_id="run"))
+    backend, _ = find_backend("duckdb://", "--target")
+    control = backend.target(f"duckdb:///{target}", "penstock").control
+    run, load = made.run, made.run.plan.load
+    assert control.prepare("run", load)
+    assert not control.prepare("run", load)
+    assert control.start_over("run", 1, load, run.source_state, None) == 2
+    with pytest.raises(Superseded):
+        control.start_over("run", 1, load, run.source_state, None)
+    snapshots = (Snapshot("token", "now"),)
+    assert control.set_view("run", 2, (), run.source_state, snapshots, nothing_committed=True) == 3
+    with pytest.raises(Superseded):
+        control.set_view("run", 2, (), run.source_state, snapshots, nothing_committed=True)
+    assert control.release("run")
+    outlook = control.outlook("run")
+    assert outlook is not None
+    assert (outlook.generation, outlook.pending, outlook.released) == (3, 3, True)
+    assert control.take_up("run")
+    assert not control.take_up("none")
+    with pytest.raises(TransientError):
+        control.finish("run", Step("swap", "not yet", "SELECT 1", after=True))
