@@ -1,6 +1,7 @@
 """Real servers, real data and a proxy that fails on command: for Penstock's own tests."""
 
 from penstock_testkit import tpch
+from penstock_testkit.http_faults import HttpFaults
 from penstock_testkit.pgbouncer import PgBouncer, PoolMode, pgbouncer_program
 from penstock_testkit.proxy import TcpProxy
 from penstock_testkit.s3 import S3Gateway, S3Server
@@ -14,6 +15,7 @@ from penstock_testkit.servers import (
 
 __all__ = [
     "ExternalServer",
+    "HttpFaults",
     "PgBouncer",
     "PoolMode",
     "PostgresServer",

@@ -53,7 +53,9 @@ class ParquetBackend:
         return ParquetTarget(url, control_schema)
 
     def preload(self) -> None:
-        from penstock.backends.parquet import reader, writer  # noqa: F401, PLC0415
+        from penstock.backends.parquet import filesystems, reader, writer  # noqa: F401, PLC0415
+
+        filesystems.preload()
 
     def reader(self, spec: WorkerSpec) -> Reader:
         from penstock.backends.parquet.reader import ParquetReader  # noqa: PLC0415

@@ -32,7 +32,7 @@ ADVICE = {
     "nosuchkey": "there is no such object",
     "resourcenotfound": "there is no such bucket or object",
     "404": "there is no such bucket or object",
-    "accessdenied": "the credentials may not do this",
+    "accessdenied": "the credentials are wrong, or may not do this",
     "403": "the credentials are wrong, or may not do this",
     "invalidaccesskeyid": "the access key id is unknown",
     "invalidclienttokenid": "the access key id is unknown",
@@ -67,6 +67,7 @@ _PERMANENT_BOTO = (
     boto.UnauthorizedSSOTokenError,
 )
 _TRANSIENT_BOTO = (
+    boto.ConnectionError,
     boto.HTTPClientError,
     boto.IncompleteReadError,
     boto.CredentialRetrievalError,
@@ -112,7 +113,8 @@ def _from_code(code: str, status: int, words: str, side: str, subject: str) -> P
     transient = (
         plain in TRANSIENT_CODES or status == 429 or status >= 500
     ) and plain not in PERMANENT_CODES
-    why = ADVICE.get(plain, "") or ADVICE.get(str(status), "")
+    # Of an answer without a body, as to HEAD, only the status is known.
+    why = ADVICE.get(str(status) if plain in {"", "unknown"} else plain, "")
     shown = ", ".join(part for part in (code, f"status {status}" if status else "") if part)
     message = ": ".join(part for part in (side, subject, why, words) if part)
     return _made(transient, f"{message} ({shown})", side, code)

@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 from botocore.credentials import Credentials
+from botocore.loaders import create_loader
+from botocore.session import get_session
 from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
-from penstock.backends.parquet.location import FILE, Location
+from penstock.backends.parquet.location import FILE, S3, Location
 from penstock.errors import PermanentError
 
 if TYPE_CHECKING:
@@ -24,12 +26,19 @@ if TYPE_CHECKING:
 
 # In seconds. What does not answer is tried so often by the SDK, then by the run.
 CONNECT_TIMEOUT = 5
-READ_TIMEOUT = 30
-ATTEMPTS = 4
+READ_TIMEOUT = 15
+ATTEMPTS = 3
+
+
+# Descriptions of services, which take longer to read than all else that makes a client.
+_LOADER = create_loader()
 
 
 def _session(location: Location) -> boto3.Session:
+    core = get_session()
+    core.register_component("data_loader", _LOADER)
     return boto3.Session(
+        botocore_session=core,
         aws_access_key_id=location.access_key_id or None,
         aws_secret_access_key=location.secret_access_key or None,
         aws_session_token=location.session_token or None,
@@ -68,7 +77,7 @@ def s3_client(location: Location, side: str) -> S3Client:
             config=Config(
                 connect_timeout=CONNECT_TIMEOUT,
                 read_timeout=READ_TIMEOUT,
-                retries={"mode": "standard", "max_attempts": ATTEMPTS},
+                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
                 s3={"addressing_style": "path" if location.path_style else "auto"},
                 tcp_keepalive=True,
                 max_pool_connections=32,
@@ -118,3 +127,8 @@ def _region(location: Location) -> str:
             return str(fs.resolve_s3_region(location.bucket))
     # One that is not AWS may not care, but the signature needs one.
     return location.region or "us-east-1"
+
+
+def preload() -> None:
+    """Read what every client needs, once for many workers. Connects to nothing."""
+    s3_client(Location(S3, ("bucket",), access_key_id="-", secret_access_key="-"), "source")

@@ -94,6 +94,7 @@ class ParquetReader:
                 # What a folder's column is, all folders say together.
                 self._listed = self._listed or list_files(self._location)
                 some += self._listed
+            FileScan(filesystem, pa.schema([])).check(parts[0])
             self._schema = reading.schema_of(filesystem, some)
         return self._schema
 

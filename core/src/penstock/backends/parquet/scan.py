@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from penstock.backends.parquet.errors import from_driver, translated
+from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.footers import open_file
 from penstock.backends.parquet.listing import ListedFile, local_file
 from penstock.backends.parquet.types import converted, engine, key_value
@@ -79,8 +79,22 @@ class FileScan:
             TransientError, PermanentError: it cannot be read; says which.
         """
         for part in parts:
-            with translated(self._side, part.path):
-                yield from self._part(part, columns, chosen(part), head)
+            try:
+                with translated(self._side, part.path):
+                    yield from self._part(part, columns, chosen(part), head)
+            except PermanentError as error:
+                if not isinstance(error, SnapshotLost):
+                    self.check(part)  # half of one version and half of another is no Parquet
+                raise
+
+    def check(self, part: FilePart) -> None:
+        """
+        Raises:
+            SnapshotLost: the file was written anew, or is gone.
+            TransientError, PermanentError: it cannot be opened.
+        """
+        with translated(self._side, part.path):
+            self._open(part).close()
 
     def _part(
         self,
@@ -99,7 +113,7 @@ class FileScan:
             for number in groups if chosen is None else [n for n in groups if n in chosen]:
                 yield from self._group(part, handle, metadata, number, columns, head)
         # What was read is of one version of the file only if that one is still there.
-        self._open(part).close()
+        self.check(part)
 
     def groups(self, part: FilePart, condition: ds.Expression) -> Sequence[int] | None:
         """The row groups of a file that may hold rows under a condition, by their statistics.
@@ -131,11 +145,8 @@ class FileScan:
     def _open(self, part: FilePart) -> pa.NativeFile:
         try:
             handle = self._filesystem.open_input_file(part.path)
-        except OSError as error:
-            ours = from_driver(error, self._side, part.path)
-            if isinstance(error, FileNotFoundError):
-                raise self._changed(part, "it is gone") from error
-            raise ours from error
+        except FileNotFoundError as error:
+            raise self._changed(part, "it is gone") from error
         if self._remote:
             tag = handle.metadata().get("ETag", b"").decode()
             found = ListedFile(part.path, handle.size(), tag)

@@ -60,7 +60,12 @@ class ParquetSource(DuckCatalog):
         self._schema = common_schema(list(self._footers.values()), "source")
         self._scan = FileScan(self._filesystem, self._schema)
         self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in files])
-        super().__init__(reading.session(self._files, worker=False), reading.rows)
+        self._part, self._sample = ScannedFiles.of(self._scan, []), ScannedFiles.of(self._scan, [])
+        connection = reading.session(self._files, worker=False)
+        # Registered once: later the connection may be busy.
+        connection.register(PART, self._part)
+        connection.register(SAMPLE, self._sample)
+        super().__init__(connection, reading.rows)
 
     def close(self) -> None:
         with suppress(duckdb.Error):
@@ -105,11 +110,14 @@ class ParquetSource(DuckCatalog):
     # Sizes
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        if not isinstance(relation, Located):
-            return super().statistics(relation, where)
         files = [footer.as_source_file() for footer in self._footers.values()]
-        rows = sum(footer.rows for footer in self._footers.values())
         size = sum(file.size for file in files)
+        if not isinstance(relation, Located):
+            self.check_where(relation, where)
+            # DuckDB expects nothing of rows that it does not store.
+            storage = f"a query over {len(files):,} Parquet files"
+            return TableStatistics(None, size, 1.0, None, storage, None, sampled=False)
+        rows = sum(footer.rows for footer in self._footers.values())
         groups = sum(len(file.groups) for file in files)
         if where is None:
             chosen = files
@@ -164,7 +172,7 @@ class ParquetSource(DuckCatalog):
     def rows_of(self, relation: Relation, extent: Extent) -> str:
         if not isinstance(extent, Files):
             return super().rows_of(relation, extent)
-        self._connection.register(PART, ScannedFiles.of(self._scan, extent.parts))
+        self._part.parts = extent.parts
         return PART
 
     def condition_of(self, where: str | None, extent: Extent) -> str:
@@ -182,8 +190,7 @@ class ParquetSource(DuckCatalog):
             return None
         count = min(len(groups), SAMPLED_GROUPS)
         some = [groups[place * len(groups) // count] for place in range(count)]
-        files = ScannedFiles.of(self._scan, some, SAMPLED_ROWS)
-        self._connection.register(SAMPLE, files)
+        self._sample.parts, self._sample.head = some, SAMPLED_ROWS
         return SAMPLE, f"the first {SAMPLED_ROWS:,} rows of {count:,} of {len(groups):,} row groups"
 
     def checksum(

@@ -1,0 +1,157 @@
+"""An HTTP server in front of another one that answers some requests itself, with errors."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from penstock_testkit.servers import HOST
+
+SLOW_DOWN = (
+    b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code>'
+    b"<Message>Please reduce your request rate.</Message></Error>"
+)
+# Those of one connection, not of the message.
+HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding"}
+
+
+@dataclass
+class Fault:
+    """Requests that are answered here."""
+
+    pattern: re.Pattern[str]
+    """Of ``METHOD /path?query``, found anywhere in it."""
+    left: int
+    """How many more."""
+    status: int
+    body: bytes
+    answered: int = field(default=0)
+
+
+class HttpFaults:
+    """A proxy on 127.0.0.1 in front of one HTTP server. A context manager.
+
+    The Host header is handed on as the client sent it, so that signatures hold.
+
+    Parameters:
+        url: of the server.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.hostname is None or parts.port is None:
+            raise ValueError("the URL names no host and port to stand in front of")
+        self.upstream = (parts.hostname, parts.port)
+        self.lock = threading.Lock()
+        self.faults: list[Fault] = []
+        self.requests: list[str] = []
+        """All that came, as ``METHOD /path?query``."""
+        outer = self
+
+        class Handler(_Handler):
+            proxy = outer
+
+        self._server = ThreadingHTTPServer((HOST, 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._server.server_address[1]}"
+
+    def fail(
+        self, pattern: str, times: int = 1_000_000, status: int = 503, body: bytes = SLOW_DOWN
+    ) -> Fault:
+        """Answer the next requests that match with an error, and do not hand them on.
+
+        Parameters:
+            pattern: a regular expression, looked for in ``METHOD /path?query``.
+            times: how many of them.
+
+        Returns: how many were answered so is in its `answered`.
+        """
+        fault = Fault(re.compile(pattern), times, status, body)
+        with self.lock:
+            self.faults.append(fault)
+        return fault
+
+    def fault_for(self, request: str) -> Fault | None:
+        with self.lock:
+            self.requests.append(request)
+            for fault in self.faults:
+                if fault.left > 0 and fault.pattern.search(request):
+                    fault.left -= 1
+                    fault.answered += 1
+                    return fault
+        return None
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    proxy: HttpFaults
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except OSError:  # the client went away
+            self.close_connection = True
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        fault = self.proxy.fault_for(f"{self.command} {self.path}")
+        if fault is not None:
+            self._send(fault.status, {"Content-Type": "application/xml"}, fault.body)
+            return
+        upstream = http.client.HTTPConnection(*self.proxy.upstream, timeout=60)
+        try:
+            upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            for name, value in self.headers.items():
+                if name.lower() not in {*HOP_BY_HOP, "expect"}:
+                    upstream.putheader(name, value)
+            upstream.endheaders(body)
+            answer = upstream.getresponse()
+            kept = {k: v for k, v in answer.getheaders() if k.lower() not in HOP_BY_HOP}
+            self._send(answer.status, kept, answer.read())
+        finally:
+            upstream.close()
+
+    def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            if name.lower() != "content-length":
+                self.send_header(name, value)
+        # That of an answer to HEAD is the object's.
+        known = {name.lower(): value for name, value in headers.items()}
+        length = known.get("content-length") if self.command == "HEAD" else None
+        self.send_header("Content-Length", length or str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - so it is called
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass

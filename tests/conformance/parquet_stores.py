@@ -1,0 +1,145 @@
+"""Places for Parquet files, local and on S3, and their rows as a worker reads them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.backends.base import ARROW
+from penstock.backends.parquet.reader import ParquetReader
+from penstock.backends.parquet.source import ParquetSource
+from penstock.model import (
+    ColumnPair,
+    Extent,
+    FilePart,
+    Files,
+    Located,
+    Partition,
+    Relation,
+    TableRef,
+)
+from penstock.spec import WorkerSpec
+from penstock.stream import Meter, Waiter
+from penstock_testkit import S3Server
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class Store:
+    root: Path
+    server: S3Server | None = None
+    bucket: str = ""
+    endpoint: str | None = None
+    """Of a proxy in front of the server."""
+    written: int = field(default=0)
+
+    def url(self, pattern: str = "") -> str:
+        if self.server is None:
+            return f"file://{self.root}/{pattern}"
+        return self.server.url(f"{self.bucket}/{pattern}", self.endpoint)
+
+    def path(self, name: str) -> str:
+        """As the file system names it."""
+        return str(self.root / name) if self.server is None else f"{self.bucket}/{name}"
+
+    def put(self, name: str, content: bytes) -> None:
+        if self.server is None:
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_bytes(content)
+        else:
+            self.server.put(self.bucket, name, content)
+
+    def write(self, name: str, table: pa.Table | dict[str, Any], **options: Any) -> None:
+        self.put(name, encoded(table, **options))
+
+    def remove(self, name: str) -> None:
+        if self.server is None:
+            (self.root / name).unlink()
+        else:
+            self.server.client.delete_object(Bucket=self.bucket, Key=name)
+
+    def source(self, pattern: str = "") -> ParquetSource:
+        return ParquetSource(self.url(pattern))
+
+
+def encoded(table: pa.Table | dict[str, Any], **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(table) if isinstance(table, dict) else table, sink, **options)
+    return sink.getvalue()
+
+
+def waiter(timeout: float = 60.0) -> Waiter:
+    return Waiter(Meter(), timeout)
+
+
+def reader(
+    url: str,
+    pairs: Sequence[ColumnPair],
+    *,
+    where: str | None = None,
+    relation: Relation | None = None,
+    snapshot: str | None = None,
+) -> ParquetReader:
+    return ParquetReader(
+        WorkerSpec(
+            run_id="run",
+            generation=1,
+            source=url,
+            target="",
+            source_backend="",
+            target_backend="",
+            relation=relation or Located(),
+            target_table=TableRef("", "target"),
+            pairs=tuple(pairs),
+            format=ARROW,
+            where=where,
+            mode="append",
+            conflict_columns=(),
+            volatile=False,
+            series="",
+            snapshot=snapshot,
+            stall_timeout=60,
+            grace=1,
+            control_schema="penstock",
+            schema="",
+            writing={},
+        )
+    )
+
+
+def read(
+    url: str,
+    extent: Extent,
+    columns: Sequence[str] | None = None,
+    relation: Relation | None = None,
+    **options: Any,
+) -> pa.Table:
+    """All that a worker gets of a partition."""
+    if columns is None:
+        with closing(ParquetSource(url)) as source:
+            columns = [column.name for column in source.columns(relation or Located())]
+    pairs = [ColumnPair(name, name) for name in columns]
+    reading = reader(url, pairs, relation=relation, **options)
+    batches = [batch for batch, _, _ in reading.read(Partition("p0001", extent), waiter())]
+    table = pa.Table.from_batches(batches)
+    assert reading.rows == table.num_rows
+    return table
+
+
+def parts(source: ParquetSource) -> tuple[FilePart, ...]:
+    """Whole files, as strategy `files` has them."""
+    files = source.statistics(Located(), None).files
+    return tuple(FilePart(file.path, file.size, file.version) for file in files)
+
+
+def all_files(store: Store, pattern: str = "") -> Files:
+    with closing(store.source(pattern)) as source:
+        return Files(parts(source))

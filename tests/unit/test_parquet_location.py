@@ -1,0 +1,151 @@
+"""URLs of Parquet files: what they lead to, what is folded into them, and what they hide."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.backends.parquet import backend
+from penstock.backends.parquet.location import identity, parse
+from penstock.errors import UsageError
+from penstock.model import Place
+from penstock.spec import redact, resolve_reference
+
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "AKIA1",
+    "AWS_SECRET_ACCESS_KEY": "s3cr3t/+=",
+    "AWS_SESSION_TOKEN": "t",
+}
+SECRET = "Zz9"
+
+
+def resolved(url: str, **environ: str) -> str:
+    return backend.resolve(url, environ, "--source")
+
+
+def test_the_environment_is_folded_into_the_url() -> None:
+    url = resolved(
+        "s3://lake/orders/*.parquet",
+        **KEYS,
+        AWS_ENDPOINT_URL="http://other:1",
+        AWS_ENDPOINT_URL_S3="http://minio:9000",
+        AWS_DEFAULT_REGION="eu-west-1",
+    )
+    found = parse(url, "--source")
+    assert found.patterns == ("lake/orders/*.parquet",)
+    assert found.endpoint == "http://minio:9000"
+    assert found.path_style
+    assert found.region == "eu-west-1"
+    assert (found.access_key_id, found.secret_access_key) == ("AKIA1", "s3cr3t/+=")
+    assert found.session_token == "t"
+    assert backend.secrets(url) == ("s3cr3t/+=", "t")
+    # What is resolved is resolved: a worker, whose environment is empty, finds the same.
+    assert resolved(url) == url
+
+
+def test_what_the_url_says_goes_before_the_environment() -> None:
+    found = parse(
+        resolved(
+            "s3://lake/x?access_key_id=me&secret_access_key=mine&endpoint=https://a&region=r"
+            "&path_style=false",
+            **KEYS,
+            AWS_ENDPOINT_URL_S3="http://minio:9000",
+            AWS_REGION="eu-west-1",
+        ),
+        "--source",
+    )
+    assert (found.access_key_id, found.secret_access_key) == ("me", "mine")
+    assert found.session_token == "", "a token belongs to its keys"
+    assert (found.endpoint, found.region, found.path_style) == ("https://a", "r", False)
+
+
+def test_a_profile_goes_before_keys_of_the_environment() -> None:
+    found = parse(resolved("s3://lake/x?profile=dw", **KEYS), "--source")
+    assert (found.profile, found.access_key_id) == ("dw", "")
+
+
+def test_aws_itself_has_the_bucket_in_its_name() -> None:
+    assert not parse(resolved("s3://lake/x", **KEYS), "--source").path_style
+    url = resolved("s3://lake/x?path_style=false", AWS_ENDPOINT_URL_S3="http://a:1", **KEYS)
+    assert not parse(url, "--source").path_style
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("s3:///x", "no bucket"),
+        ("s3://b*/x", "a pattern"),
+        ("s3://me:Zz9@bucket/x", "no user and password"),
+        ("s3://b/x?secret_access_key=Zz9", "found secret_access_key only"),
+        ("s3://b/x?access_key_id=Zz9", "found access_key_id only"),
+        ("s3://b/x?endpont=Zz9", "no URL parameter 'endpont'"),
+        ("s3://b/x?endpoint=Zz9:1", "expected http://host:port"),
+        ("s3://b/x?endpoint=http://me:Zz9@h", "expected http://host:port"),
+        ("s3://b/x?path_style=maybe", "expected true or false"),
+        (
+            "s3://b/x?session_token=Zz9,s3://b/y?session_token=Zz9b",
+            "'session_token' is given twice",
+        ),
+        ("file://server/x", "expected file:///absolute/path"),
+        ("file:///x?region=Zz9", "has no URL parameter 'region'"),
+        ("file:///x,s3://b/y", "a list of one kind, found file and s3"),
+    ],
+)
+def test_what_is_malformed_is_refused_without_a_secret(url: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolved(url)
+    assert words in caught.value.message
+    assert caught.value.message.startswith("--source: ")
+    assert SECRET not in caught.value.message
+
+
+def test_a_list_shares_its_parameters() -> None:
+    found = parse(resolved("s3://a/x,s3://b/y,z?region=r", **KEYS), "--source")
+    assert found.patterns == ("a/x", "b/y,z")
+    assert found.region == "r"
+
+
+def test_paths_become_urls(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    url = resolve_reference("./a b/*.parquet,../x,/y/[0-9]/,s3://b/k", {}, "--source")
+    parent = str(tmp_path).rpartition("/")[0]
+    assert url == f"file://{tmp_path}/a%20b/*.parquet,file://{parent}/x,file:///y/[0-9]/,s3://b/k"
+
+
+def test_secrets_are_shown_nowhere() -> None:
+    url = resolved(
+        "s3://a/x,s3://b/y",
+        **{**KEYS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_SESSION_TOKEN": SECRET},
+    )
+    found = parse(url, "--source")
+    assert SECRET not in f"{found!r} {found} {redact(url)}"
+    several = f"s3://a/x?endpoint=http://h,s3://b/y?secret_access_key={SECRET}"
+    assert SECRET not in redact(several)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("s3://lake/tpch/orders/*.parquet?region=x", Place("s3", "lake", None, "tpch/orders")),
+        ("s3://lake/tpch/orders/", Place("s3", "lake", None, "tpch/orders/")),
+        ("file:///data/a%20b/day=*/x.parquet", Place("file", "", None, "/data/a b")),
+    ],
+)
+def test_place(url: str, place: Place) -> None:
+    assert backend.place(url) == place
+
+
+def test_identity_is_of_the_folder() -> None:
+    same = {
+        identity(parse(url, "--source"))
+        for url in ("s3://b/x/*.parquet", "s3://b/x/", "s3://b/x", "s3://b/x/a.parquet")
+    }
+    assert same == {"s3://b/x"}
+    assert identity(parse("s3://b/x?endpoint=http://h", "--source")) not in same
+
+
+def test_a_folder_to_write_is_one() -> None:
+    found = parse("s3://b/x%2Ay/", "--target")
+    assert (found.path, found.bucket, found.key) == ("b/x*y", "b", "x*y")
+    for url in ("s3://b/x*", "s3://b/x,s3://b/y"):
+        with pytest.raises(UsageError, match="expected one folder"):
+            _ = parse(url, "--target").path
