@@ -93,14 +93,14 @@ def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int
     """The index of the first value that an attempt fails for, by halves.
 
     Parameters:
-        attempt: raises a ValueError, as pyarrow does, or `pyarrow.ArrowNotImplementedError`.
+        attempt: raises a ValueError or a `pyarrow.ArrowException`.
     """
     lower, upper = 0, len(array)
     while upper - lower > 1:
         middle = (lower + upper) // 2
         try:
             attempt(own(array.slice(lower, middle - lower)))
-        except (ValueError, pa.ArrowNotImplementedError):
+        except (ValueError, pa.ArrowException):
             upper = middle
         else:
             lower = middle

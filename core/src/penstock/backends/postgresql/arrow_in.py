@@ -192,7 +192,7 @@ class Encoder:
         """
         try:
             return attempt(array)
-        except (ValueError, pa.ArrowNotImplementedError) as error:
+        except (ValueError, pa.ArrowException) as error:
             index = first_failing(array, attempt)
             column = self._columns[place]
             raise PermanentError(

@@ -66,7 +66,7 @@ class Decoder:
                 array if array.type == type_ else _finished(array, type_)
                 for array, type_ in zip(read, self._types, strict=True)
             ]
-        except ValueError:  # that includes ArrowInvalid
+        except (ValueError, pa.ArrowException):
             arrays = self._parsed(block)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         self._passed += batch.num_rows

@@ -48,7 +48,7 @@ def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
     """
     try:
         return _parse(texts.cast(pa.string()), wanted)
-    except (pa.ArrowInvalid, ValueError):
+    except (ValueError, pa.ArrowException):
         index = first_failing(texts, lambda part: _parse(part.cast(pa.string()), wanted))
         found = texts[index].as_py()
         raise Refused(index, found.decode(errors="backslashreplace")) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from psycopg import sql
 
 from penstock.backends.postgresql.datatypes import DataType
+from penstock.backends.postgresql.losses import numeric_modifier
 from penstock.errors import PlanningError
 
 LIST = "list:"
@@ -30,6 +31,10 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
     name = bare.name if bare.schema == "pg_catalog" else ""
     match kind:
         case "integer" | "decimal" if name not in _WHOLE:
+            if name == "numeric" and bare.typmod >= 0 and numeric_modifier(bare.typmod)[1] > 0:
+                # The point is always there.
+                trim = "pg_catalog.rtrim(pg_catalog.rtrim({}::text, '0'), '.')"
+                return sql.SQL(trim).format(value)
             return sql.SQL(
                 "CASE WHEN pg_catalog.scale({0}) > 0"
                 " THEN pg_catalog.rtrim(pg_catalog.rtrim({0}::text, '0'), '.')"
