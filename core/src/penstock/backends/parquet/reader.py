@@ -48,6 +48,9 @@ class ParquetReader:
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         self.rows = 0
+        # The thread may ask whether it is stopped before it is known by this name: it must not be
+        # told what became of the one before, and end without its rows.
+        self._ahead = None
         self._ahead = Ahead(lambda: self._batches(partition))
         for batch in self._ahead.take(wait):
             self.rows += batch.num_rows
