@@ -107,22 +107,24 @@ def test_goes_on_with_a_run(dataset: Dataset, files: Path) -> None:
 
 def test_copies_a_partition_again(dataset: Dataset, files: Path) -> None:
     copied(dataset, f"{files}/*.parquet", strategy="files", partitions=4, run_id="r")
-    urls = {"source": f"{files}/*.parquet", "target": dataset.url}
+    source, target = f"{files}/*.parquet", dataset.url
     before = dataset.data()
     for _ in range(2):
-        *_, finished = penstock.resume("r", only=["p0002"], recopy="again", **urls)
+        *_, finished = penstock.resume(
+            "r", only=["p0002"], recopy="again", source=source, target=target
+        )
         assert isinstance(finished, Finished)
         assert finished.status == "done"
     assert len(set(before) - set(dataset.data())) == 1
     assert dataset.ids() == list(range(FILES * ROWS))
     assert dataset.stray() == []
-    assert penstock.verify("r", checksum=True, **urls).ok
+    assert penstock.verify("r", checksum=True, source=source, target=target).ok
 
 
 def test_what_differs_is_found(dataset: Dataset, files: Path) -> None:
     copied(dataset, f"{files}/*.parquet", "replace", strategy="files", partitions=4, run_id="r")
-    urls = {"source": f"{files}/*.parquet", "target": dataset.url}
-    assert penstock.verify("r", checksum=True, **urls).ok
+    source, target = f"{files}/*.parquet", dataset.url
+    assert penstock.verify("r", checksum=True, source=source, target=target).ok
     name = dataset.data()[1]
     path = f"{dataset.path}/{name}"
     table = pq.read_table(path, filesystem=dataset.file_system, partitioning=None)
@@ -130,7 +132,7 @@ def test_what_differs_is_found(dataset: Dataset, files: Path) -> None:
     names = ["changed", *table["name"].to_pylist()[1:-1]]
     changed = table.slice(0, len(table) - 1).set_column(1, "name", pa.array(names))
     pq.write_table(changed, path, filesystem=dataset.file_system)
-    found = penstock.verify("r", checksum=True, show_rows=True, **urls)
+    found = penstock.verify("r", checksum=True, show_rows=True, source=source, target=target)
     (wrong,) = found.wrong
     assert wrong.note == f"the target has {ROWS - 1:,}, committed were {ROWS:,}"
     assert len(wrong.rows) >= 2
