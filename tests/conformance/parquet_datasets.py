@@ -90,10 +90,11 @@ class Dataset:
             **writing,
         )
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in schema]
-        definition, made = None, ()
+        definition: TableDefinition | None = None
+        made: tuple[Column, ...] = ()
         if target.makes(TABLE, mode):
             definition = TableDefinition("parquet", {})
-            made = theirs = target.defined_columns(TABLE, definition, columns, types or {})
+            theirs = made = target.defined_columns(TABLE, definition, columns, types or {})
         else:
             theirs = target.columns(TABLE)
         by_name = {column.name: column for column in theirs}

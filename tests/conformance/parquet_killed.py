@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any
 
-from parquet_datasets import numbered, waiter
+from parquet_datasets import numbered, waiter  # type: ignore[import-not-found]
 
 from penstock.backends.parquet.writer import ParquetWriter
 from penstock.model import Partition, Whole

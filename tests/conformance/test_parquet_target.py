@@ -1,11 +1,11 @@
-"""A dataset of Parquet files as a target: every row once, whoever is killed when; no stray files."""
+"""A dataset of Parquet files as a target: every row once, whoever is killed; no stray files."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -254,8 +254,8 @@ def test_replaces_the_same_condition_alone(dataset: Dataset) -> None:
     run.finish()
     assert dataset.ids() == [*range(20), 500, 501]
     assert dataset.stray() == []
-    with pytest.raises(PlanningError, match="replace without a condition|selected everything"):
-        dataset.load("r4", "append")
+    dataset.load("r4", "append")
+    with pytest.raises(PlanningError, match="a run that has selected everything"):
         dataset.create("r5", "replace", where="day = 3")
 
 
@@ -293,7 +293,7 @@ def test_two_runs_into_one_folder_at_once(dataset: Dataset) -> None:
         run.copy("p0002", numbered(start + 10, 10))
     with closing(dataset.target()) as one, closing(dataset.target()) as other:
         real = one._storage.documents.replace
-        calls = []
+        calls: list[str] = []
 
         def late(name: str, content: bytes, version: str) -> bool:
             if name == "manifest.json" and not calls:
@@ -385,7 +385,7 @@ def test_killed_while_a_partition_is_copied_again(dataset: Dataset, at: str) -> 
 
 
 def test_series(dataset: Dataset) -> None:
-    options = {"series": "daily", "given": True}
+    options: dict[str, Any] = {"series": "daily", "given": True}
     first, second = dataset.create("r1", **options), dataset.create("r2", **options)
     assert first.copy("p0001", numbered(0, 10))
     with pytest.raises(PermanentError, match="p0001 was loaded already, by run r1"):
@@ -415,7 +415,8 @@ def test_refuses_files_that_nobody_knows(dataset: Dataset) -> None:
     if dataset.server is None:
         dataset.root.mkdir(parents=True)
     pq.write_table(foreign, f"{dataset.path}/part-0.parquet", filesystem=dataset.file_system)
-    for options in ({"mode": "append"}, {"mode": "replace", "where": "id = 1"}):
+    wanted: list[dict[str, Any]] = [{"mode": "append"}, {"mode": "replace", "where": "id = 1"}]
+    for options in wanted:
         with pytest.raises(PlanningError, match=r"no run of Penstock has written.*part-0"):
             dataset.create("r1", **options)
     dataset.load("r2", "replace")
@@ -453,7 +454,7 @@ def test_folders(dataset: Dataset) -> None:
     assert schema.names == ["id"]
     assert run.committed() == {"p0001": 20, "p0002": 20}
     assert dataset.stray() == []
-    with pytest.raises(PlanningError, match="--partition-by: .* expected day,name"):
+    with pytest.raises(PlanningError, match=r"--partition-by: .* expected day,name"):
         dataset.create("r2")
     dataset.load("r3", "truncate", partition_by=("day",))
     assert dataset.ids() == list(range(20))
@@ -521,7 +522,7 @@ def test_duckdb_sees_the_committed_rows(dataset: Dataset) -> None:
         attempt.write(numbered(10, 10))
         attempt.end()
         query = f"SELECT count(*), sum(id) FROM read_parquet('{dataset.root}/**/*.parquet')"
-        assert duckdb.sql(query).fetchall() == [(10, 45)]
+        assert duckdb.execute(query).fetchall() == [(10, 45)]
 
 
 def test_manifest(dataset: Dataset) -> None:

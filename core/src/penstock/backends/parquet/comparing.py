@@ -73,9 +73,7 @@ class Comparing:
     ) -> Iterator[tuple[str, str]]:
         # A session of its own: the caller may ask other things while it reads.
         session = self._session(paths)
-        texts = DuckCatalog(session, reading.rows, "target")._texts(Located(), _mine(pairs))
-        chosen = condition(where, extent)
-        return session_digests(session, "target", reading.SOURCE, chosen, texts, key, only)
+        return _Files(session, reading.rows, "target").digests(where, extent, pairs, key, only)
 
     def _session(self, paths: Sequence[str]) -> duckdb.DuckDBPyConnection:
         scan = FileScan(self._file_system, self._schema, "target")
@@ -89,6 +87,21 @@ class Comparing:
         """
         with closing(self._session(())) as session:
             DuckCatalog(session, reading.rows, "target").checksum(Located(), where, extent, ())
+
+
+class _Files(DuckCatalog):
+    def digests(
+        self,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str],
+    ) -> Iterator[tuple[str, str]]:
+        """As `row_digests`; ends the session."""
+        texts = self._texts(Located(), _mine(pairs))
+        chosen = condition(where, extent)
+        return session_digests(self._connection, "target", reading.SOURCE, chosen, texts, key, only)
 
 
 def _mine(pairs: Sequence[ColumnPair]) -> list[ColumnPair]:

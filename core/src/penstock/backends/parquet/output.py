@@ -1,12 +1,13 @@
 """The data files of one attempt: rows gathered into row groups, row groups into files.
 
-Memory is bounded: by the bytes of a row group, and by those of all rows that wait for theirs.
+Memory is bounded by the bytes of a row group, or of the rows that are told apart by their folders
+at once; then each folder's are a row group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -25,8 +26,8 @@ from penstock.errors import Diagnosis, PermanentError
 ROW_GROUP_ROWS = 122_880
 # Of rows in memory: a row group of wide rows has fewer.
 ROW_GROUP_BYTES = 32 << 20
-# Of rows that wait in all folders together.
-WAITING_BYTES = 64 << 20
+# Of rows that wait to be told apart by their folders.
+FOLDERS_BYTES = 32 << 20
 FILE_BYTES = 1 << 30
 MOST_FOLDERS = 1000
 
@@ -54,18 +55,6 @@ class _File:
     """In bytes, once it is ended."""
 
 
-@dataclass(slots=True)
-class _Folder:
-    """Rows of one combination of values, and the file that they are written to."""
-
-    path: str
-    waiting: list[pa.RecordBatch] = field(default_factory=list)
-    rows: int = 0
-    """Of those that wait."""
-    bytes: int = 0
-    file: _File | None = None
-
-
 class Output:
     """
     Parameters:
@@ -89,9 +78,13 @@ class Output:
         self._file_size = writing.get("file_size") or FILE_BYTES
         self._compression = writing.get("compression") or "zstd"
         self._naming = naming
-        self._folders: dict[str, _Folder] = {}
+        self._open: dict[str, _File] = {}
+        """By folder."""
         self._files: list[_File] = []
-        self._positions = pa.array([], pa.int32())
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        """Of the rows that wait."""
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch, wait: Wait) -> None:
@@ -99,24 +92,38 @@ class Output:
         Raises:
             PermanentError: the values of the folders' columns are too many.
         """
+        if not batch.num_rows:
+            return
         self.rows += batch.num_rows
-        for path, rows in self._split(batch):
-            folder = self._folders.get(path) or self._new_folder(path)
-            folder.waiting.append(rows)
-            folder.rows += rows.num_rows
-            folder.bytes += rows.nbytes
-            while folder.rows >= self._group_rows or folder.bytes >= ROW_GROUP_BYTES:
-                self._write_group(folder, wait)
-        while sum(folder.bytes for folder in self._folders.values()) > WAITING_BYTES:
-            self._write_group(max(self._folders.values(), key=lambda each: each.bytes), wait)
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._partition_by:
+            if self._bytes >= FOLDERS_BYTES:
+                self._write_folders(wait)
+        else:
+            while self._rows >= self._group_rows or self._bytes >= ROW_GROUP_BYTES:
+                self._write_waiting(wait)
+
+    def _keep(self, batches: list[pa.RecordBatch]) -> None:
+        self._waiting = batches
+        self._rows = sum(batch.num_rows for batch in batches)
+        self._bytes = sum(batch.nbytes for batch in batches)
 
     def end(self, wait: Wait) -> None:
         """End all files; what they consist of may still be under way."""
-        for folder in self._folders.values():
-            while folder.rows:
-                self._write_group(folder, wait)
-            if folder.file is not None:
-                self._end_file(folder, wait)
+        if self._partition_by:
+            self._write_folders(wait)
+        while self._rows:
+            self._write_waiting(wait)
+        for folder in list(self._open):
+            self._end_file(folder, wait)
+
+    def _write_waiting(self, wait: Wait) -> None:
+        """Write as many of the rows that wait as fit into one row group."""
+        table = pa.Table.from_batches(self._waiting)
+        self._write_group("", table.slice(0, self._group_rows), wait)
+        self._keep(table.slice(self._group_rows).to_batches())
 
     def files(self) -> tuple[DataFile, ...]:
         """Of an output that is ended, once its transfer is done."""
@@ -128,33 +135,56 @@ class Output:
         """What there is to be discarded."""
         return [(file.path, file.sink.upload()) for file in self._files]
 
-    def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each folder."""
-        if not batch.num_rows:
+    def _write_folders(self, wait: Wait) -> None:
+        """Write the rows that wait, each folder's as a row group."""
+        if not self._waiting:
             return
-        if not self._partition_by:
-            yield "", batch
-            return
-        keys = [batch.column(name) for name in self._partition_by]
-        names = [f"k{number}" for number in range(len(keys))]
-        if len(self._positions) < batch.num_rows:
-            self._positions = pa.array(range(batch.num_rows), pa.int32())
-        table = pa.table([*keys, self._positions[: batch.num_rows]], [*names, "position"])
+        rows = pa.concat_batches(self._waiting)
+        self._keep([])
+        names = [f"k{number}" for number in range(len(self._partition_by))]
+        keys = [rows.column(name) for name in self._partition_by]
+        positions = pa.array(range(rows.num_rows), pa.int32())
         # On one thread, the rows of a group keep their order.
-        groups = table.group_by(names, use_threads=False).aggregate([("position", "list")])
+        groups = (
+            pa.table([*keys, positions], [*names, "position"])
+            .group_by(names, use_threads=False)
+            .aggregate([("position", "list")])
+        )
         values = zip(*(groups[name].cast(pa.string()).to_pylist() for name in names), strict=True)
-        rows = batch.select(self._schema.names)
-        for value, positions in zip(values, groups["position_list"], strict=True):
-            if NULL_FOLDER in value:
-                raise PermanentError(
-                    f"target: partition {self._naming.partition_id}: --partition-by: the text "
-                    f"{NULL_FOLDER!r} names the folder of NULL: expected any other",
-                    Diagnosis(side="target"),
-                )
-            yield folder_of(self._partition_by, value), rows.take(positions.values)
+        members = groups["position_list"].combine_chunks()
+        table = pa.Table.from_batches([rows.select(self._schema.names).take(members.flatten())])
+        del rows, keys
+        start = 0
+        for value, count in zip(values, members.value_lengths().to_pylist(), strict=True):
+            folder = self._folder(value)
+            for first in range(0, count, self._group_rows):
+                group = table.slice(start + first, min(self._group_rows, count - first))
+                self._write_group(folder, group, wait)
+            start += count
 
-    def _new_folder(self, path: str) -> _Folder:
-        if len(self._folders) == MOST_FOLDERS:
+    def _folder(self, values: tuple[str | None, ...]) -> str:
+        """
+        Raises:
+            PermanentError: a value cannot name a folder.
+        """
+        if NULL_FOLDER in values:
+            raise PermanentError(
+                f"target: partition {self._naming.partition_id}: --partition-by: the text "
+                f"{NULL_FOLDER!r} names the folder of NULL: expected any other",
+                Diagnosis(side="target"),
+            )
+        return folder_of(self._partition_by, values)
+
+    def _write_group(self, folder: str, group: pa.Table, wait: Wait) -> None:
+        file = self._open.get(folder) or self._begin_file(folder)
+        file.writer.write_table(group, row_group_size=group.num_rows)
+        file.rows += group.num_rows
+        file.sink.drain(wait, crowded=len(self._open) > MOST_IN_MEMORY)
+        if file.sink.size >= self._file_size:
+            self._end_file(folder, wait)
+
+    def _begin_file(self, folder: str) -> _File:
+        if len(self._open) == MOST_FOLDERS:
             raise PermanentError(
                 f"target: partition {self._naming.partition_id}: --partition-by "
                 f"{','.join(self._partition_by)}: expected {MOST_FOLDERS:,} folders in one "
@@ -162,34 +192,15 @@ class Output:
                 "by them (--strategy values or range, --key)",
                 Diagnosis(side="target"),
             )
-        self._folders[path] = _Folder(path)
-        return self._folders[path]
-
-    def _write_group(self, folder: _Folder, wait: Wait) -> None:
-        """Write as many of the rows that wait as fit into one row group."""
-        table = pa.Table.from_batches(folder.waiting)
-        count = min(folder.rows, self._group_rows)
-        group, rest = table.slice(0, count), table.slice(count)
-        file = folder.file or self._begin_file(folder)
-        file.writer.write_table(group, row_group_size=count)
-        file.rows += count
-        folder.waiting, folder.rows = rest.to_batches(), rest.num_rows
-        folder.bytes = sum(batch.nbytes for batch in folder.waiting)
-        file.sink.drain(wait, crowded=len(self._folders) > MOST_IN_MEMORY)
-        if file.sink.size >= self._file_size:
-            self._end_file(folder, wait)
-
-    def _begin_file(self, folder: _Folder) -> _File:
-        path = folder.path + self._naming.name(len(self._files))
+        path = folder + self._naming.name(len(self._files))
         sink = self._uploads.begin(path, self._naming.run_id, self._transfer, self._file_size)
         writer = pq.ParquetWriter(sink, self._schema, compression=self._compression)
-        folder.file = _File(path, sink, writer)
-        self._files.append(folder.file)
-        return folder.file
+        self._open[folder] = file = _File(path, sink, writer)
+        self._files.append(file)
+        return file
 
-    def _end_file(self, folder: _Folder, wait: Wait) -> None:
-        file, folder.file = folder.file, None
-        assert file is not None
+    def _end_file(self, folder: str, wait: Wait) -> None:
+        file = self._open.pop(folder)
         file.writer.close()
         file.writer = None  # its metadata is as large as the file has row groups
         file.sink.end(wait)
