@@ -45,9 +45,7 @@ def run(stage: Stage, set_up: Scene) -> None:
             f"the bucket holds the {len(files)} files of the manifest, and no others",
             sorted(f"{FOLDER}/{file['path']}" for file in files) == sorted(found),
         )
-        stage.run(
-            f"penstock verify {RUN_ID} --source env:SOURCE --target {target} --checksum"
-        )
+        stage.run(f"penstock verify {RUN_ID} --source env:SOURCE --target {target} --checksum")
         path = Path(folder) / "local.duckdb"
         stage.run(
             f"penstock copy --source '{target}' --target duckdb:///{path} \\\n"
