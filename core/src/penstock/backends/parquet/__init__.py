@@ -7,9 +7,11 @@ errors.py       what errors of file systems, S3 and pyarrow mean for us
 listing.py      which files a URL stands for
 footers.py      schemas and row groups, from the footers alone
 scan.py         the rows of files as record batches, in bounded memory
+types.py        the types in which values travel, and those in which DuckDB reads them
+reading.py      DuckDB over files
 source.py       facts for planning and verification
 snapshot.py     the list of files as a moment to read as of
-reader.py       a partition as a stream of record batches
+reader.py       a partition as a stream of record batches; ahead.py: in a thread of its own
 target.py       what a target is asked, with load_plan.py, column_types.py, fitting.py, comparing.py
 storage.py      a dataset's folder: documents.py, uploads.py
 records.py      commit records, one document for each partition; series.py
