@@ -26,6 +26,7 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
     """
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
+    connection.execute("SET enable_progress_bar = false")  # it would be on our stdout
     if worker:
         connection.execute("SET threads = 1")
         connection.execute(f"SET memory_limit = '{WORKER_MEMORY}'")

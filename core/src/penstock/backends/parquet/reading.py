@@ -39,7 +39,6 @@ def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:
         worker: see `configure`.
     """
     connection = configure(duckdb.connect(), worker=worker)
-    connection.execute("SET enable_progress_bar = false")
     # In any order, few large rows of many batches would be gathered to one of 2048.
     connection.execute("SET preserve_insertion_order = true")
     connection.register(SOURCE, files)
