@@ -177,7 +177,7 @@ def test_a_value_that_does_not_fit(dataset: Dataset, files: Path) -> None:
 
 def test_the_folder_that_is_read(dataset: Dataset, files: Path) -> None:
     copied(dataset, f"{files}/*.parquet", strategy="files")
-    with pytest.raises(PlanningError, match="the same table"):
+    with pytest.raises(PlanningError, match="source and target are the same"):
         copied(dataset, dataset.url, "replace")
 
 

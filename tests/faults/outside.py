@@ -20,6 +20,7 @@ from .pair import (
     ROWS,
     RUN_ID,
     Pair,
+    Side,
     connect,
     execute,
     insert_items,
@@ -49,6 +50,9 @@ class OutsidePair(Pair):
         return super().copy(
             *words, degree=degree, strategy=strategy, partitions=partitions, table=table
         )
+
+    def _route(self, side: Side) -> str:
+        return super()._route(side) if side == "source" else self.target
 
     def rows(self) -> Rows:
         """All rows of the target by the id, read by somebody else's means."""
@@ -129,7 +133,7 @@ class DuckPair(OutsidePair):
     def rows(self) -> Rows:
         with closing(duckdb.connect(str(self._path), read_only=True)) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            return from_arrow(connection.sql(f"SELECT {COLUMNS} FROM item").to_arrow_table())
+            return from_arrow(connection.sql("SELECT * FROM public.item").to_arrow_table())
 
     def strays(self) -> list[str]:
         beside = Path(f"{self._path}.penstock")
