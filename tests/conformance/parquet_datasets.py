@@ -229,7 +229,7 @@ class Run:
             source="file:///nowhere",
             target=self.dataset.url,
             source_backend="",
-            target_backend="penstock.backends.parquet:backend",
+            target_backend="penstock.backends.parquet:local",
             relation=Located(),
             target_table=TABLE,
             pairs=self.plan.pairs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.parquet import backend
+from penstock.backends.parquet import s3 as backend
 from penstock.backends.parquet.location import identity, parse
 from penstock.errors import UsageError
 from penstock.model import Place

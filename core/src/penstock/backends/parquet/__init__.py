@@ -30,5 +30,6 @@ for _name in ("boto3", "duckdb", "pyarrow"):
     if find_spec(_name) is None:
         raise ModuleNotFoundError(f"No module named {_name!r}", name=_name)
 
-backend = ParquetBackend()
-"""The backend object that the entry points name."""
+local = ParquetBackend(remote=False)
+s3 = ParquetBackend(remote=True)
+"""The backend objects that the entry points name."""

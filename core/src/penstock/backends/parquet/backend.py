@@ -12,6 +12,14 @@ from penstock.spec import WorkerSpec
 
 
 class ParquetBackend:
+    """
+    Parameters:
+        remote: on S3.
+    """
+
+    def __init__(self, *, remote: bool) -> None:
+        self._remote = remote
+
     located = True
     has_control_ddl = False
     formats: tuple[str, ...] = (ARROW,)
@@ -55,7 +63,8 @@ class ParquetBackend:
     def preload(self) -> None:
         from penstock.backends.parquet import filesystems, reader, writer  # noqa: F401, PLC0415
 
-        filesystems.preload()
+        if self._remote:
+            filesystems.preload()
 
     def reader(self, spec: WorkerSpec) -> Reader:
         from penstock.backends.parquet.reader import ParquetReader  # noqa: PLC0415

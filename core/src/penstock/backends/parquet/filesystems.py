@@ -1,20 +1,17 @@
 """Clients of file systems: pyarrow's to read data, boto3's for all else on S3.
 
-Both get the same credentials, which botocore finds where the URL has none.
+Both get the same credentials, which botocore finds where the URL has none. boto3 is imported where
+it is used: whoever copies local files need not wait for it.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import boto3
-from botocore.config import Config
-from botocore.credentials import Credentials
-from botocore.loaders import create_loader
-from botocore.session import get_session
 from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
@@ -22,6 +19,8 @@ from penstock.backends.parquet.location import FILE, S3, Location
 from penstock.errors import PermanentError
 
 if TYPE_CHECKING:
+    import boto3
+    from botocore.credentials import Credentials
     from mypy_boto3_s3 import S3Client
 
 # In seconds. What does not answer is tried so often by the SDK, then by the run.
@@ -30,13 +29,20 @@ READ_TIMEOUT = 15
 ATTEMPTS = 3
 
 
-# Descriptions of services, which take longer to read than all else that makes a client.
-_LOADER = create_loader()
+@cache
+def _loader() -> Any:
+    """Descriptions of services, which take longer to read than all else that makes a client."""
+    from botocore.loaders import create_loader  # noqa: PLC0415
+
+    return create_loader()
 
 
 def _session(location: Location) -> boto3.Session:
+    import boto3  # noqa: PLC0415
+    from botocore.session import get_session  # noqa: PLC0415
+
     core = get_session()
-    core.register_component("data_loader", _LOADER)
+    core.register_component("data_loader", _loader())
     return boto3.Session(
         botocore_session=core,
         aws_access_key_id=location.access_key_id or None,
@@ -67,6 +73,8 @@ def s3_client(location: Location, side: str) -> S3Client:
     Raises:
         PermanentError: no such profile, or no credentials anywhere.
     """
+    from botocore.config import Config  # noqa: PLC0415
+
     with translated(side, str(location)):
         session = _session(location)
         _credentials(session, location, side)
