@@ -10,7 +10,7 @@ import duckdb
 import psycopg
 import pyarrow.dataset as ds
 
-from penstock_testkit import S3Server, TcpProxy
+from penstock_testkit import S3Server
 
 from .cli import Run
 from .pair import (
@@ -106,9 +106,8 @@ class BucketPair(OutsidePair):
         self._bucket = bucket
         self._folder = folder
 
-    def through(self, proxy: TcpProxy) -> None:
-        """All runs from now on reach the bucket by this proxy."""
-        address = f"http://127.0.0.1:{proxy.port}"
+    def through(self, address: str) -> None:
+        """All runs from now on reach the bucket at this address."""
         self.target = self._s3.url(f"{self._bucket}/lake/item/", endpoint=address)
 
     def rows(self) -> Rows:

@@ -1,0 +1,111 @@
+"""Faults of a bucket that is copied into, and out of: throttling, cut connections, silence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from penstock.events import Failed, Opened, Retrying
+from penstock_testkit import HttpFaults, S3Server, TcpProxy
+
+from .outside import BucketPair
+from .pair import PARTITIONS, partition_id
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: S3Server, source_url: str, tmp_path: Path) -> Iterator[BucketPair]:
+    name = s3.create_bucket(f"b{uuid.uuid4().hex[:12]}")
+    (tmp_path / "read").mkdir()
+    with closing(BucketPair(source_url, s3, name, tmp_path / "read")) as made:
+        made.load()
+        yield made
+
+
+@pytest.fixture
+def faults(s3: S3Server) -> Iterator[HttpFaults]:
+    with HttpFaults(s3.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "POST .*uploads",  # an upload begins
+        "PUT .*partNumber=",  # a part of it
+        "PUT .*/1/p0003.json",  # a commit record
+        "POST .*uploadId=",  # an upload is completed
+        "PUT .*manifest.json",
+    ],
+)
+def test_throttled_for_a_moment(bucket: BucketPair, faults: HttpFaults, request_: str) -> None:
+    """The SDK tries again, and where that is not enough the run does."""
+    fault = faults.fail(request_, times=5)
+    bucket.through(faults.url)
+    run = bucket.copy()
+    run.ended(0)
+    assert fault.answered == 5
+    bucket.check_done()
+
+
+def test_throttled_for_too_long(bucket: BucketPair, faults: HttpFaults) -> None:
+    """It is said what the server said, and the run goes on when it serves again."""
+    fault = faults.fail("PUT .*partNumber=")
+    bucket.through(faults.url)
+    run = bucket.copy("--attempts", "2")
+    run.ended(75)
+    failure = run.finished.failures[0]
+    assert "SlowDown" in failure.error["message"] or "reduce" in failure.error["message"].lower()
+    assert failure.attempts == 2
+    fault.left = 0
+    bucket.check_resumes("--on-snapshot-lost", "accept")
+
+
+@pytest.mark.parametrize(
+    "needle", [b"partNumber=1", b"/1/p0002.json", b"uploadId="], ids=["part", "record", "complete"]
+)
+def test_a_connection_is_cut(bucket: BucketPair, s3: S3Server, needle: bytes) -> None:
+    """Of a request whose answer is never heard: whether it was done, the next one finds out."""
+    with ExitStack() as stack:
+        proxy = stack.enter_context(TcpProxy.of(s3.endpoint))
+        cut = []
+
+        def cut_once() -> None:
+            cut.append(proxy.cut())
+
+        proxy.on_bytes(needle, "to_server", cut_once)
+        bucket.through(f"http://127.0.0.1:{proxy.port}")
+        run = bucket.copy()
+        run.ended(0)
+        assert cut
+        bucket.check_done()
+
+
+def test_a_worker_is_killed_between_record_and_files(
+    bucket: BucketPair, faults: HttpFaults
+) -> None:
+    """The record is there, the file is not: the next one to come completes it."""
+    fault = faults.fail("POST .*uploadId=", times=6)
+    bucket.through(faults.url)
+    run = bucket.copy(degree=1)
+    opened = run.wait_for(Opened)
+    while fault.answered == 0:
+        assert run.popen.poll() is None
+    os.kill(opened.pid, signal.SIGKILL)
+    run.ended(0)
+    assert [event.partition_id for event in run.of(Failed)] == [partition_id(1)]
+    # What was committed is not copied again: no second attempt has read its rows.
+    assert run.of(Retrying) == [] or bucket.attempts()[partition_id(1)] == 1
+    assert len(bucket.attempts()) == PARTITIONS
+    bucket.check_resumes()
