@@ -33,6 +33,11 @@ class Pair:
     mine: End
     theirs: End
 
+    @property
+    def ends(self) -> dict[str, Any]:
+        """The two URLs."""
+        return {"source": self.mine.source["source"], "target": self.theirs.target["target"]}
+
     def spec(self, **options: Any) -> CopySpec:
         # Truncated: then all that is there is the run's, and can be compared.
         ends = {**self.mine.source, **self.theirs.target}
@@ -101,6 +106,14 @@ def by_source(request: pytest.FixtureRequest, make_end: Callable[[str], End]) ->
 @pytest.fixture(params=BY_TARGET, ids="-".join)
 def by_target(request: pytest.FixtureRequest, make_end: Callable[[str], End]) -> Pair:
     """A pair for each kind of target."""
+    mine, theirs = request.param
+    return Pair(make_end(mine), make_end(theirs))
+
+
+@pytest.fixture(params=BY_TARGET[:2], ids="-".join)
+def by_database(request: pytest.FixtureRequest, make_end: Callable[[str], End]) -> Pair:
+    """A pair for each kind of target that is a database: its tables are there before the copy, and
+    can be written to by others."""
     mine, theirs = request.param
     return Pair(make_end(mine), make_end(theirs))
 
