@@ -86,14 +86,10 @@ def make_end(
         yield made
 
 
-# What depends on one of the two ends is tried with each of them, not with every pair.
-BY_SOURCE = [*((mine, "parquet") for mine in NAMES), ("s3", "postgresql")]
-BY_TARGET = [
-    ("parquet", "postgresql"),
-    ("parquet", "duckdb"),
-    ("duckdb", "parquet"),
-    ("postgresql", "s3"),
-]
+# What depends on one of the two ends is tried with each of them, not with every pair. A bucket is cut
+# and loaded as a folder is, which conformance/ holds for both.
+BY_SOURCE = [(mine, "parquet") for mine in NAMES]
+BY_TARGET = [("parquet", "postgresql"), ("parquet", "duckdb"), ("duckdb", "parquet")]
 
 
 @pytest.fixture(params=BY_SOURCE, ids="-".join)
