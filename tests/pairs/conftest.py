@@ -86,8 +86,8 @@ def make_end(
         yield made
 
 
-# What depends on one of the two ends is tried with each of them, not with every pair. A bucket is cut
-# and loaded as a folder is, which conformance/ holds for both.
+# What depends on one of the two ends is tried with each of them, not with every pair. A bucket is
+# cut and loaded as a folder is, which conformance/ holds for both.
 BY_SOURCE = [(mine, "parquet") for mine in NAMES]
 BY_TARGET = [("parquet", "postgresql"), ("parquet", "duckdb"), ("duckdb", "parquet")]
 
