@@ -156,12 +156,6 @@ class S3Server:
         self.client.put_object(Bucket=bucket, Key=key, Body=body)
         return f"{bucket}/{key}"
 
-    def put_folder(self, bucket: str, prefix: str, folder: Path) -> None:
-        """Write a copy of each file of a folder, and of those below."""
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                self.put(bucket, f"{prefix}/{path.relative_to(folder)}", path)
-
     def keys(self, bucket: str, prefix: str = "") -> list[str]:
         """The keys of all objects below a prefix, in their order."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
