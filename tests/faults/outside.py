@@ -12,13 +12,10 @@ import pyarrow.dataset as ds
 
 from penstock_testkit import S3Server
 
-from .cli import Run
 from .pair import (
     BACKENDS,
     DEFINITION,
-    PARTITIONS,
     ROWS,
-    RUN_ID,
     Pair,
     Side,
     connect,
@@ -38,18 +35,6 @@ class OutsidePair(Pair):
 
     def load(self) -> None:
         execute(self.source, DEFINITION, insert_items(1, ROWS), "ANALYZE item")
-
-    def copy(
-        self,
-        *words: str,
-        degree: int = 2,
-        strategy: str = "ctid",
-        partitions: int = PARTITIONS,
-        table: str = "public.item",
-    ) -> Run:
-        return super().copy(
-            *words, degree=degree, strategy=strategy, partitions=partitions, table=table
-        )
 
     def _route(self, side: Side) -> str:
         return super()._route(side) if side == "source" else self.target
@@ -138,6 +123,3 @@ class DuckPair(OutsidePair):
         beside = Path(f"{self._path}.penstock")
         found = [p.name for p in beside.rglob("*") if p.is_file() and "lock" not in p.name]
         return sorted(found)
-
-
-__all__ = ["RUN_ID", "BucketPair", "DuckPair", "FolderPair", "OutsidePair"]

@@ -14,7 +14,6 @@ import pytest
 from penstock.events import Committed, Failed, Opened
 from penstock_testkit import S3Server
 
-from .cli import PATIENCE, eventually
 from .outside import BucketPair, DuckPair, FolderPair, OutsidePair
 from .pair import PARTITIONS, partition_id
 
@@ -132,9 +131,14 @@ def test_a_partition_fails_and_is_copied_alone(outside: OutsidePair) -> None:
     assert outside.strays() == []
 
 
-def test_the_whole_run_is_replaced(outside: OutsidePair) -> None:
-    """Killed while it replaces what is there: nothing of the old is beside the new at the end."""
-    first = outside.copy("--mode", "truncate")
-    first.ended(0)
-    outside.check_done()
-    eventually("no worker is left", lambda: not first.workers(), PATIENCE)
+def test_killed_while_it_takes_the_place_of_another_run(outside: OutsidePair) -> None:
+    """At the end there is one set of rows, and nothing of the run before."""
+    outside.copy("--run-id", "before", "--mode", "truncate").ended(0)
+    (gate,) = outside.gates(3)
+    run = outside.copy("--mode", "swap")
+    gate.reached()
+    run.signal_all(signal.SIGKILL)
+    run.ended(-signal.SIGKILL)
+    gate.open()
+    outside.check_no_worker_left()
+    outside.check_resumes("--on-snapshot-lost", "accept")

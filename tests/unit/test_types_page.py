@@ -9,7 +9,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from penstock.backends.duckdb.fitting import column_type, kind_of
+from penstock.backends.arrow import kind_of
+from penstock.backends.duckdb.fitting import column_type
 from penstock.backends.duckdb.values import arrow_types
 from penstock.backends.parquet.column_types import stored_as
 from penstock.backends.parquet.types import travelling

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from penstock.errors import PermanentError
 from penstock.model import Column
@@ -32,6 +33,60 @@ def schema_to_text(schema: pa.Schema) -> str:
 
 def schema_from_text(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pt.is_binary(kind)
+        or pt.is_large_binary(kind)
+        or pt.is_binary_view(kind)
+        or pt.is_fixed_size_binary(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pt.is_list(kind)
+        or pt.is_large_list(kind)
+        or pt.is_list_view(kind)
+        or pt.is_large_list_view(kind)
+        or pt.is_fixed_size_list(kind)
+    )
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """How values of a type are written for checksums; empty where nobody has said.
+
+    See `ColumnPair.canonical`.
+    """
+    if isinstance(kind, pa.UuidType):
+        return "uuid"
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind_of(kind.storage_type)
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return kind_of(kind.value_type)
+    tests = (
+        (pt.is_boolean, "boolean"),
+        (pt.is_integer, "integer"),
+        (pt.is_decimal, "decimal"),
+        (pt.is_floating, "float"),
+        (is_text, "text"),
+        (is_bytes, "bytes"),
+        (pt.is_date, "date"),
+        (pt.is_time, "time"),
+        (pt.is_timestamp, "timestamp"),
+    )
+    for test, name in tests:
+        if test(kind):
+            return name
+    if is_list(kind):
+        inner = kind_of(kind.value_type)
+        return f"list:{inner}" if inner else ""
+    return ""
 
 
 class Caster:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.types as pt
 
-from penstock.backends.arrow import arrow_type
+from penstock.backends.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
 from penstock.backends.base import ARROW, Fit
 from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.tables import TYPE
@@ -49,9 +49,9 @@ def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
         if kind.precision > MOST_DIGITS or kind.scale < 0 or kind.scale > kind.precision:
             return "VARCHAR", f"{kind} becomes a text: DECIMAL has {MOST_DIGITS} digits at most"
         return f"DECIMAL({kind.precision},{kind.scale})", ""
-    if _is_text(kind) or pt.is_null(kind):
+    if is_text(kind) or pt.is_null(kind):
         return "VARCHAR", ""
-    if _is_bytes(kind):
+    if is_bytes(kind):
         return "BLOB", ""
     if pt.is_date(kind):
         return "DATE", ""
@@ -64,7 +64,7 @@ def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
         return "TIMESTAMP WITH TIME ZONE", finer
     if pt.is_duration(kind) or pt.is_interval(kind):
         return "INTERVAL", ""
-    if _is_list(kind):
+    if is_list(kind):
         inner, remark = column_type(kind.value_type, name)
         size = kind.list_size if pt.is_fixed_size_list(kind) else ""
         return f"{inner}[{size}]", remark
@@ -96,34 +96,6 @@ def _fit(source: Column, target: Column) -> Fit:
     return Fit(
         formats=(ARROW,), warning=found.warning, lossy=found.lossy, canonical=found.canonical
     )
-
-
-def kind_of(kind: pa.DataType) -> str:
-    """The canonical kind of a type; empty where it has none."""
-    if isinstance(kind, pa.UuidType):
-        return "uuid"
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind_of(kind.storage_type)
-    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
-        return kind_of(kind.value_type)
-    tests = (
-        (pt.is_boolean, "boolean"),
-        (pt.is_integer, "integer"),
-        (pt.is_decimal, "decimal"),
-        (pt.is_floating, "float"),
-        (_is_text, "text"),
-        (_is_bytes, "bytes"),
-        (pt.is_date, "date"),
-        (pt.is_time, "time"),
-        (pt.is_timestamp, "timestamp"),
-    )
-    for test, name in tests:
-        if test(kind):
-            return name
-    if _is_list(kind):
-        inner = kind_of(kind.value_type)
-        return f"list:{inner}" if inner else ""
-    return ""
 
 
 def _fit_types(mine: pa.DataType, theirs: pa.DataType, *, written: bool) -> Fit:
@@ -184,7 +156,7 @@ def _fit_types(mine: pa.DataType, theirs: pa.DataType, *, written: bool) -> Fit:
             return Fit(warning=f"texts that are no {theirs} are refused")
         case (_, "text") if a and not a.startswith("list:") and not written:
             return Fit()
-    if _is_list(mine) and _is_list(theirs):
+    if is_list(mine) and is_list(theirs):
         inner = _fit_types(mine.value_type, theirs.value_type, written=False)
         kind = f"list:{inner.canonical}" if inner.canonical else ""
         return Fit(inner.reason, warning=inner.warning, lossy=inner.lossy, canonical=kind)
@@ -231,23 +203,6 @@ def staged_type(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
         or (a == "text" and b in ("integer", "float", "date", "decimal"))
     )
     return theirs if by_arrow else mine
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pt.is_binary(kind)
-        or pt.is_large_binary(kind)
-        or pt.is_binary_view(kind)
-        or pt.is_fixed_size_binary(kind)
-    )
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
 
 
 def _least(kind: pa.DataType) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from penstock.backends.arrow import is_list
+
 _WITH_NUMBERS: dict[str, Callable[..., pa.DataType]] = {
     "decimal": lambda p, s="0": _decimal(int(p), int(s)),
     "decimal128": lambda p, s="0": pa.decimal128(int(p), int(s)),
@@ -79,16 +81,6 @@ def stored_as(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_interval(kind) or pa.types.is_union(kind):
         raise ValueError(f"{kind} cannot be written to Parquet: expected a query that casts it")
     return kind
-
-
-def is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-        or pa.types.is_fixed_size_list(kind)
-    )
 
 
 def _field(field: pa.Field, name: str) -> pa.Field:

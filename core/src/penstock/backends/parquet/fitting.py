@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from penstock.backends.arrow import arrow_type
+from penstock.backends.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
 from penstock.backends.base import ARROW, Fit
-from penstock.backends.parquet.column_types import is_list, shown
+from penstock.backends.parquet.column_types import shown
 from penstock.model import Column
 
 _UNITS = ("s", "ms", "us", "ns")
@@ -23,8 +23,8 @@ def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]
 
 def fit(source: pa.DataType, target: pa.DataType) -> Fit:
     """Whether values of the one can be cast to the other, and what that does to them."""
-    if (_text(_plain(source)) and isinstance(target, pa.UuidType)) or (
-        isinstance(source, pa.UuidType) and _text(target)
+    if (is_text(_plain(source)) and isinstance(target, pa.UuidType)) or (
+        isinstance(source, pa.UuidType) and is_text(target)
     ):
         return Fit(reason="a uuid and its text: expected a query that casts the one to the other")
     if source != target:
@@ -89,9 +89,9 @@ def _risks(source: pa.DataType, target: pa.DataType) -> Iterator[str]:
             continue
         if _number(mine) and _number(theirs) and not _holds(mine, theirs):
             yield f"a value that {shown(theirs)} does not hold is an error"
-        elif _text(mine) and not _text(theirs) and not _bytes(theirs):
+        elif is_text(mine) and not is_text(theirs) and not is_bytes(theirs):
             yield f"a text that is no {shown(theirs)} is an error"
-        elif _bytes(mine) and _text(theirs):
+        elif is_bytes(mine) and is_text(theirs):
             yield "bytes that are no UTF-8 are an error"
         elif _counted(mine) and _counted(theirs):
             if _UNITS.index(theirs.unit) < _UNITS.index(mine.unit):
@@ -128,21 +128,6 @@ def _range(kind: pa.DataType) -> tuple[float, float, float]:
     return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1, 0
 
 
-def _text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
-def _bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
-
-
 def _counted(kind: pa.DataType) -> bool:
     """Counts units of time."""
     return bool(pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind))
@@ -150,36 +135,11 @@ def _counted(kind: pa.DataType) -> bool:
 
 def _shared_kind(source: pa.DataType, target: pa.DataType) -> str:
     """The canonical kind that both sides' values are written in; empty where there is none."""
+    leaves = [leaf for pair in _leaves(source, target) for leaf in pair]
+    if any(pa.types.is_decimal(leaf) and leaf.precision > 38 for leaf in leaves):
+        return ""  # no engine reads it
     mine, theirs = kind_of(source), kind_of(target)
     if mine == theirs:
         return mine
     # A whole number is written alike as a decimal.
     return "decimal" if {mine, theirs} == {"integer", "decimal"} else ""
-
-
-def kind_of(kind: pa.DataType) -> str:
-    """How values of a type are written for checksums; see `ColumnPair.canonical`."""
-    kind = _plain(kind)
-    if isinstance(kind, pa.UuidType):
-        return "uuid"
-    if isinstance(kind, pa.BaseExtensionType):
-        return "text" if isinstance(kind, pa.JsonType) else ""
-    if is_list(kind):
-        below = kind_of(kind.value_type)
-        return f"list:{below}" if below else ""
-    if pa.types.is_decimal(kind) and kind.precision > 38:
-        return ""  # no engine reads it
-    for kind_name, holds in (
-        ("boolean", pa.types.is_boolean),
-        ("integer", pa.types.is_integer),
-        ("decimal", pa.types.is_decimal),
-        ("float", pa.types.is_floating),
-        ("text", _text),
-        ("bytes", _bytes),
-        ("date", pa.types.is_date),
-        ("time", pa.types.is_time),
-        ("timestamp", pa.types.is_timestamp),
-    ):
-        if holds(kind):
-            return kind_name
-    return ""
