@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -100,7 +101,9 @@ def killed_after_commit(lines: Lines) -> None:
     def strike() -> None:
         # As the server answers the COMMIT of this partition, and of no other.
         if killed.is_running() and committed in lines.records(run):
-            killed.kill()
+            # Struck before, it may be reaped just now.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                killed.kill()
 
     proxy.on_bytes(b"COMMIT\0", "to_client", strike, once=False)
     gate.open()

@@ -69,8 +69,9 @@ class Component:
     def stop(self, timeout: float = 30) -> None:
         """Ask it to end with SIGTERM, and end what is left of it with SIGKILL."""
         if self.running:
-            self.process.terminate()
-            with contextlib.suppress(psutil.TimeoutExpired):
+            # It may end by itself just now.
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+                self.process.terminate()
                 self.process.wait(timeout)
         self.close()
 
