@@ -7,6 +7,7 @@ folders have links and renames for that, S3 has conditional requests.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,8 +51,9 @@ class Documents(Protocol):
         """One that is not there: nothing."""
         ...
 
-    def versions(self, folder: str) -> Mapping[str, str]:
-        """The versions of all that stand in a folder and the folders below it, by name."""
+    def stamps(self, folder: str) -> Mapping[str, str]:
+        """Of all that stand in a folder and the folders below it, by name: what changes with their
+        content."""
         ...
 
 
@@ -105,16 +107,19 @@ class LocalDocuments:
         with translated("target", path):
             try:
                 with open(path, "rb") as file:
-                    return file.read(), _version(os.fstat(file.fileno()))
+                    content = file.read()
             except (FileNotFoundError, NotADirectoryError):
                 return None
+        # As S3 has it. Not of what `stat` tells: two changes within a tick of the clock (4 ms and
+        # more) may give a file the same size, time and inode again.
+        return content, hashlib.blake2b(content, digest_size=16).hexdigest()
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
             with translated("target", self._path(name)), suppress(FileNotFoundError):
                 os.unlink(self._path(name))
 
-    def versions(self, folder: str) -> Mapping[str, str]:
+    def stamps(self, folder: str) -> Mapping[str, str]:
         return dict(self._walk(self._path(folder), folder))
 
     def _walk(self, path: str, name: str) -> Iterator[tuple[str, str]]:
@@ -129,7 +134,9 @@ class LocalDocuments:
                 elif not entry.name.endswith(".draft"):
                     with suppress(FileNotFoundError):
                         # Not the entry's own, which Windows and some network drives keep for long.
-                        yield f"{name}/{entry.name}", _version(os.stat(entry.path))
+                        found = os.stat(entry.path)
+                        stamp = f"{found.st_mtime_ns}-{found.st_ino}-{found.st_size}"
+                        yield f"{name}/{entry.name}", stamp
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -170,10 +177,6 @@ def sync_folder(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _version(found: os.stat_result) -> str:
-    return f"{found.st_mtime_ns}-{found.st_ino}-{found.st_size}"
 
 
 class S3Documents:
@@ -235,7 +238,7 @@ class S3Documents:
     def delete(self, names: Iterable[str]) -> None:
         delete_keys(self._client, self._bucket, [self._prefix + name for name in names])
 
-    def versions(self, folder: str) -> Mapping[str, str]:
+    def stamps(self, folder: str) -> Mapping[str, str]:
         found = {}
         with translated("target", self._shown(folder)):
             pages = self._client.get_paginator("list_objects_v2").paginate(
@@ -264,18 +267,16 @@ class Cached:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         self._known: dict[str, tuple[bytes, str]] = {}
+        self._stamps: dict[str, str] = {}
 
     def read_all(self, folder: str) -> dict[str, tuple[bytes, str]]:
         """Content and version, by name."""
-        versions = self._documents.versions(folder)
-        stale = [
-            name
-            for name, version in versions.items()
-            if name not in self._known or self._known[name][1] != version
-        ]
+        stamps = self._documents.stamps(folder)
+        stale = [name for name, stamp in stamps.items() if self._stamps.get(name) != stamp]
         if stale:
             with ThreadPoolExecutor(READERS) as pool:
                 for name, found in zip(stale, pool.map(self._documents.get, stale), strict=True):
                     if found is not None:
-                        self._known[name] = found
-        return {name: self._known[name] for name in versions if name in self._known}
+                        # What is read may be newer than the stamp: then it is read once more.
+                        self._known[name], self._stamps[name] = found, stamps[name]
+        return {name: self._known[name] for name in stamps if name in self._known}
