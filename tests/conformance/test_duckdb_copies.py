@@ -361,6 +361,35 @@ def test_verifying_finds_rows(source: str, target: str) -> None:
     assert ("900", "missing in the target") in rows
 
 
+def test_verifying_what_was_appended(source: str, target: str) -> None:
+    def append(where: str) -> str:
+        options = {"table": "shop.items", "where": where, "strategy": "range", "key": "id"}
+        finished = copy(source, target, **options, partitions=2, verify="checksums")
+        return str(finished.run_id)
+
+    def verified(run_id: str) -> penstock.Verification:
+        return penstock.verify(run_id, source=source, target=target, checksum=True, show_rows=True)
+
+    first = append("id < 300")  # all there is
+    second = append("id >= 300")  # what its keys and condition select
+    for run_id in (first, second):
+        assert verified(run_id).ok
+    execute(target, "UPDATE shop.items SET amount = 99 WHERE id = 307")
+    assert verified(first).ok
+    found = verified(second)
+    assert not found.ok
+    assert {(row.key, row.what) for check in found.checks for row in check.rows} == {
+        ("307", "different")
+    }
+    # Somebody else's rows are where the run's are.
+    execute(target, "INSERT INTO shop.items VALUES (-1, 'mine', 5)")
+    found = verified(first)
+    assert not found.ok
+    assert [check.note for check in found.checks if not check.ok] == [
+        "the target cannot be compared"
+    ]
+
+
 def test_given_partitions_of_a_series_and_again(source: str, target: str) -> None:
     def run(run_id: str) -> CopySpec:
         return CopySpec(

@@ -280,12 +280,8 @@ class _Verifying:
             parts = {name: loaded[name] for name in loaded if name}
             total = _total(loaded.values() if self._alone else parts.values())
             return _Sums(parts, total, records=records)
-        if not self._alone:
-            self._notes.append(
-                f"the target is not compared: in mode {self._spec.mode} it may hold rows of other "
-                "origin too, and it does not tell which rows the run has loaded"
-            )
-            return _Sums()
+        if not self._alone and not self._is_all_there_is():
+            return self._sums_of_own_keys()
         total = self._target.checksum(self._table, self._where, Whole(), self._compared)
         if total != mine.total and self._same_keys():
             return replace(self._sums_by_condition(), total=total)
@@ -293,6 +289,27 @@ class _Verifying:
             "the target is compared as a whole: it does not tell which partition a row belongs to"
         )
         return _Sums(total=total)
+
+    @property
+    def _committed_rows(self) -> int:
+        return sum(record.rows for record in self._records.values())
+
+    def _is_all_there_is(self) -> bool:
+        """Whether the target has as many rows as the run has loaded: then there are no others."""
+        found = self._target.checksum(self._table, self._where, Whole(), ())
+        return found.rows == self._committed_rows
+
+    def _sums_of_own_keys(self) -> _Sums:
+        """Of the partitions' conditions, where these select as many rows as the run has loaded."""
+        if self._same_keys():
+            found = self._sums_by_condition()
+            if found.total is not None and found.total.rows == self._committed_rows:
+                return found
+        self._notes.append(
+            f"the target is not compared: in mode {self._spec.mode} it may hold rows of other "
+            "origin too, and it does not tell which rows the run has loaded"
+        )
+        return _Sums()
 
     def _sums_by_condition(self) -> _Sums:
         parts = {
@@ -380,7 +397,7 @@ class _Verifying:
         )
 
     def _check_run(self, mine: _Sums, theirs: _Sums) -> Check:
-        committed = sum(record.rows for record in self._records.values())
+        committed = self._committed_rows
         wrong = [
             f"the {side} has {found.rows:,}"
             for side, found in (("source", mine.total), ("target", theirs.total))
