@@ -47,7 +47,8 @@ class Ahead(Generic[T]):
             os.close(rope)
 
     def _hand_over(self, item: T | _End, rope: int) -> bool:
-        self._room.acquire()
+        if not self._stopped:  # else nobody may make room any more
+            self._room.acquire()
         if self._stopped:
             return False
         self._queue.put(item)
