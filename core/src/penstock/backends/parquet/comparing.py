@@ -76,6 +76,7 @@ class Comparing:
         return _Files(session, reading.rows, "target").digests(where, extent, pairs, key, only)
 
     def _session(self, paths: Sequence[str]) -> duckdb.DuckDBPyConnection:
+        reading.check_names(self._schema, "target")
         scan = FileScan(self._file_system, self._schema, "target")
         parts = [whole_file(file) for file in self._files(paths)]
         return reading.session(ScannedFiles.of(scan, parts), worker=False)

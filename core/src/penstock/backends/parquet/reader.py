@@ -103,6 +103,7 @@ class ParquetReader:
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """What DuckDB selects, and of what types it is."""
         spec = self._spec
+        reading.check_names(files.scan.schema, "source")
         located = isinstance(spec.relation, Located)
         rows = reading.rows(spec.relation)
         # Which files is no condition.

@@ -17,7 +17,7 @@ from penstock.backends.parquet.footers import key_fields, read_footers
 from penstock.backends.parquet.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.location import Location
 from penstock.backends.parquet.scan import ScannedFiles
-from penstock.errors import SnapshotLost
+from penstock.errors import Diagnosis, PlanningError, SnapshotLost
 from penstock.model import Located, Query, Relation
 
 SOURCE = "source"
@@ -30,6 +30,24 @@ def rows(relation: Relation) -> str:
         return subselect(relation.text)
     assert isinstance(relation, Located)
     return SOURCE
+
+
+def check_names(schema: pa.Schema, side: str) -> None:
+    """
+    Raises:
+        PlanningError: DuckDB would take one column for another. It tells no capitals of ASCII from
+            small letters, and gives new names to those that are then the same:
+            https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers
+    """
+    seen: dict[bytes, str] = {}
+    for name in schema.names:
+        other = seen.setdefault(name.encode().lower(), name)
+        if other != name:
+            raise PlanningError(
+                f"{side}: the columns {other!r} and {name!r} differ in capitals alone: conditions, "
+                "keys, queries and checksums of files need names that differ otherwise",
+                Diagnosis(side=side),
+            )
 
 
 def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:

@@ -65,7 +65,11 @@ class ParquetSource(DuckCatalog):
         # Registered once: later the connection may be busy.
         connection.register(PART, self._part)
         connection.register(SAMPLE, self._sample)
-        super().__init__(connection, reading.rows)
+        super().__init__(connection, self._from)
+
+    def _from(self, relation: Relation) -> str:
+        reading.check_names(self._schema, "source")
+        return reading.rows(relation)
 
     def close(self) -> None:
         with suppress(duckdb.Error):
@@ -222,7 +226,7 @@ class ParquetSource(DuckCatalog):
             files = ScannedFiles.of(self._scan, extent.parts)
         chosen = self.condition_of(where, extent)
         session = reading.session(files, worker=False)
-        return session_digests(session, "source", reading.rows(relation), chosen, texts, key, only)
+        return session_digests(session, "source", self._from(relation), chosen, texts, key, only)
 
     def _counted(self, extent: Whole | Files) -> int:
         """Rows, from the footers."""
