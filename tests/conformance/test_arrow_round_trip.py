@@ -219,10 +219,20 @@ def test_values_arrive_and_digests_agree(pair: Pair, rows: list[tuple[Any, ...]]
 
 def test_rows_are_told_apart(pair: Pair) -> None:
     """Their keys are texts that any system can write."""
-    pair.both("CREATE TABLE t (k numeric(5,2), l char(5), v float8[])")
-    pair.source.run("INSERT INTO t VALUES (1.50, 'a', '{0.5}'), (2, NULL, NULL), (NULL, 'b', '{}')")
+    pair.source.run("CREATE TYPE two AS (a int, b text)")
+    for side, composites in ((pair.source, "two[]"), (pair.target, "text[]")):
+        side.run(f"CREATE TABLE t (k numeric(5,2), l char(5), v float8[], c {composites})")
+    pair.source.run(
+        "INSERT INTO t VALUES (1.50, 'a', '{0.5}', '{\"(1,x)\",NULL}'), (2, NULL, NULL, NULL),"
+        " (NULL, 'b', '{}', '{}')"
+    )
     found = copied(pair)
-    assert [each.canonical for each in found.pairs] == ["decimal", "text", "list:float"]
+    assert [each.canonical for each in found.pairs] == [
+        "decimal",
+        "text",
+        "list:float",
+        "list:text",
+    ]
     source, target = PostgresSource(pair.source.url), PostgresTarget(pair.target.url, "penstock")
     try:
         one = list(source.row_digests(T, None, Whole(), found.pairs, ["k"]))

@@ -27,6 +27,7 @@ _WHOLE = (
     "utinyint", "usmallint", "uinteger", "ubigint", "uhugeint",
 )  # fmt: skip
 _STAMPS = ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone")
+_ZONED_NS = "timestamptz_ns"
 
 
 def carried(type_: Type, *, nested: bool = False) -> str:
@@ -106,6 +107,8 @@ def canonical(value: str, type_: Type, kind: str) -> str:
         case "decimal":
             if own in ("float", "double"):
                 text = f"CASE WHEN isnan({value}) THEN 'NaN' ELSE {text} END"
+            if own == "decimal" and _all_fraction(type_):
+                text = f"replace({text}, '.', '0.')"  # DuckDB writes .5
             trimmed = f"rtrim(rtrim({text}, '0'), '.')"
             return f"CASE WHEN contains({text}, '.') THEN {trimmed} ELSE {text} END"
         case "float":
@@ -125,7 +128,9 @@ def canonical(value: str, type_: Type, kind: str) -> str:
         case "time":
             return f"CAST(epoch_us(CAST({value} AS TIME)) AS VARCHAR)"
         case "timestamp":
-            stamp = value if own in _STAMPS else f"CAST({value} AS TIMESTAMP)"
+            # The session's zone is UTC.
+            wanted = "TIMESTAMP_NS" if own == _ZONED_NS else "TIMESTAMP"
+            stamp = value if own in _STAMPS else f"CAST({value} AS {wanted})"
             number = f"CAST(epoch_us({stamp}) AS VARCHAR)"
             return f"CASE WHEN isfinite({stamp}) THEN {number} ELSE {text} END"
         case "uuid":
@@ -138,6 +143,12 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             )
         case _:
             return text
+
+
+def _all_fraction(decimal: Type) -> bool:
+    """Whether it has no digits before the point."""
+    of = dict(decimal.children)
+    return bool(of["precision"] == of["scale"])
 
 
 def measured(text: str) -> str:

@@ -91,6 +91,9 @@ def _bits(sent: sql.Composable) -> sql.Composable:
 
 def _list(value: sql.Composable, kind: str, element: DataType, depth: int) -> sql.Composable:
     if depth == 1:
+        if element.bare.kind == "composite":
+            # unnest would make a column of each attribute.
+            value = sql.SQL("{}::pg_catalog.text[]").format(value)
         return sql.SQL(
             "CASE WHEN {0} IS NOT NULL THEN (SELECT '{{' || coalesce(pg_catalog.string_agg({1}, ','"
             " ORDER BY place), '') || '}}' FROM pg_catalog.unnest({0}) WITH ORDINALITY"
