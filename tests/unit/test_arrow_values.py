@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backends.arrow import first_failing, own
-from penstock.backends.postgresql.arrow_in import binary_form
+from penstock.backends.arrow import exactly, first_failing, own
+from penstock.backends.postgresql.arrow_in import Encoder, binary_form
 from penstock.backends.postgresql.arrow_parsing import (
     Refused,
     days,
@@ -21,6 +24,8 @@ from penstock.backends.postgresql.arrow_parsing import (
 )
 from penstock.backends.postgresql.arrow_texts import as_json, date_text, hexadecimal
 from penstock.backends.postgresql.datatypes import DataType
+from penstock.errors import PermanentError
+from penstock.model import Column
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -84,7 +89,17 @@ def test_json() -> None:
     value = {"a": [1, 1.5, None, True, 'é"\n'], "b": date(2026, 1, 2), "c": b"\x00", "d": {}}
     written = '{"a": [1, 1.5, null, true, "é\\"\\n"], "b": "2026-01-02", "c": "00", "d": {}}'
     assert as_json(value) == written
-    assert as_json([("k", 1), (2, None)]) == '{"k": 1, "2": null}'
+    keys: dict[object, object] = {
+        "k": 1,
+        2: None,
+        True: {},
+        Decimal("1E-9"): timedelta(microseconds=1),
+    }
+    assert as_json(keys) == '{"k": 1, "2": null, "true": {}, "0.000000001": "0.000001"}'
+    long = timedelta(days=106_751_991, microseconds=1)  # a float would lose the last digit
+    assert as_json(long) == '"9223372022400.000001"'
+    with pytest.raises(ValueError, match="twice"):
+        as_json({1: "a", "1": "b"})
     with pytest.raises(ValueError, match="JSON"):
         as_json(float("nan"))
 
@@ -96,3 +111,88 @@ def test_no_binary_form_for_what_only_the_server_can_read() -> None:
     assert binary_form(pa.string(), day) is None
     assert binary_form(pa.int32(), text) == pa.string()
     assert binary_form(pa.timestamp("ns"), day) == pa.date32()
+
+
+def array_of(element: DataType) -> DataType:
+    return replace(element, name=f"_{element.name}", kind="array", below=(element,))
+
+
+def base(name: str) -> DataType:
+    return DataType(0, "pg_catalog", name, "base", "", True, True, "", name, True)
+
+
+def numbers(type_: pa.DataType, value: int) -> pa.Array:
+    """What Python may have no value for."""
+    return pa.array([value], pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
+
+
+def listed(array: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
+
+
+PAIRS = pa.map_(pa.string(), pa.int32())
+GRID = pa.list_(pa.list_(pa.int32()))
+
+
+@pytest.mark.parametrize(
+    ("array", "target"),
+    [
+        # The server's numbers for -infinity.
+        (numbers(pa.date32(), -(1 << 31) + 10_957), base("date")),
+        (listed(numbers(pa.date32(), -(1 << 31) + 10_957)), array_of(base("date"))),
+        (numbers(pa.timestamp("us"), -(1 << 63) + 946_684_800_000_000), base("timestamp")),
+        # More days than 32 bits hold.
+        (numbers(pa.timestamp("ms"), -(1 << 63)), base("date")),
+        (pa.array([[1e39]]), array_of(base("float4"))),
+        (pa.array([Decimal("9" * 76)], pa.decimal256(76, 0)), base("float4")),
+        (pa.array([-1]), base("oid")),
+        (pa.array([[1 << 33]]), array_of(base("oid"))),
+        (numbers(pa.time64("us"), -1), base("text")),
+        (pa.StructArray.from_arrays([numbers(pa.time64("us"), -1)], ["a"]), base("jsonb")),
+        (pa.array([[("k", 1), ("k", 2)]], PAIRS), base("jsonb")),
+        (pa.array([[None]], GRID), array_of(base("int4"))),
+        (pa.array([[[]]], GRID), array_of(base("int4"))),
+    ],
+    ids=lambda value: getattr(value, "name", "") or str(value.type),
+)
+@pytest.mark.parametrize("all_send", [True, False])
+def test_no_value_becomes_another(array: pa.Array, target: DataType, *, all_send: bool) -> None:
+    """In neither form: told with the row."""
+    column = Column("a", target.name, True, traits={"type": target})
+    given = pa.concat_arrays([pa.nulls(2, array.type), array])
+    batch = pa.RecordBatch.from_arrays([given], ["a"])
+    with pytest.raises(PermanentError, match="column 'a', row 3: "):
+        Encoder(batch.schema, [column], "t", all_send=all_send).encode(batch)
+
+
+@pytest.mark.parametrize(
+    ("array", "type_", "expected"),
+    [
+        (pa.array([Decimal("99.99"), None]), pa.float64(), [99.99, None]),
+        (pa.array([Decimal("0." + "9" * 76)], pa.decimal256(76, 76)), pa.float32(), [1.0]),
+        (pa.array([[Decimal("99.99")], None, []])[1:], pa.list_(pa.float64()), [None, []]),
+        (pa.array([[Decimal("99.99")]]), pa.list_(pa.float64(), 1), [[99.99]]),
+        (
+            pa.array([{"a": Decimal("99.99")}, None]),
+            pa.struct({"a": pa.float64()}),
+            [{"a": 99.99}, None],
+        ),
+        (pa.array([math.inf, 1e-50]), pa.float32(), [math.inf, 0.0]),
+    ],
+)
+def test_exact_casts(array: pa.Array, type_: pa.DataType, expected: list[object]) -> None:
+    assert exactly(array, type_).to_pylist() == expected
+    assert exactly(array, type_).type == type_
+
+
+@pytest.mark.parametrize(
+    ("array", "type_"),
+    [
+        (pa.array([1e39]), pa.float32()),
+        (pa.array([{"a": [1e39]}]), pa.struct({"a": pa.list_(pa.float32())})),
+        (numbers(pa.timestamp("s"), (1 << 63) - 1), pa.date32()),
+    ],
+)
+def test_casts_that_arrow_does_not_refuse(array: pa.Array, type_: pa.DataType) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        exactly(array, type_)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.errors import PermanentError
@@ -120,10 +120,10 @@ class Caster:
 
     def _cast(self, array: pa.Array, field: pa.Field) -> pa.Array:
         try:
-            return array.cast(field.type)
+            return exactly(array, field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             row = first_refused(array, field.type)
-            found = _shown(array[row]) if len(array) else f"type {array.type}"
+            found = shown(array, row) if len(array) else f"type {array.type}"
             raise self._error(field.name, row, f"a value of {field.type}", found) from error
 
     def _error(self, column: str, row: int, expected: str, found: str) -> PermanentError:
@@ -135,7 +135,43 @@ class Caster:
 
 def first_refused(array: pa.Array, wanted: pa.DataType) -> int:
     """The index of the first value that cannot be cast."""
-    return first_failing(array, lambda part: part.cast(wanted))
+    return first_failing(array, lambda part: exactly(part, wanted))
+
+
+def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A cast that refuses what Arrow's own would make another value of without a word.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit.
+    """
+    mine = array.type
+    if mine.equals(wanted):
+        return array
+    if pt.is_dictionary(mine):
+        return exactly(array.dictionary_decode(), wanted)
+    if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(wanted):
+        array = own(array)
+        items = exactly(array.values, wanted.value_type)
+        missing = array.is_null() if array.null_count else None
+        return type(array).from_arrays(array.offsets, items, mask=missing).cast(wanted)
+    if pt.is_struct(mine) and pt.is_struct(wanted) and mine.names == wanted.names:
+        parts = [
+            exactly(part, field.type) for part, field in zip(array.flatten(), wanted, strict=True)
+        ]
+        missing = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=missing)
+    if pt.is_decimal(mine) and pt.is_floating(wanted):
+        # Arrow multiplies, and so makes 99.99 to 99.99000000000001, and NaN of 76 digits.
+        return exactly(array.cast(pa.string()).cast(pa.float64()), wanted)
+    if pt.is_timestamp(mine) and pt.is_date32(wanted) and mine.unit in ("s", "ms"):
+        # Days beyond 32 bits would be cut. Microseconds are counted for no so many days.
+        array = array.cast(pa.timestamp("us", mine.tz))
+    found = array.cast(wanted)
+    if pt.is_floating(mine) and pt.is_floating(wanted) and wanted.bit_width < mine.bit_width:
+        over = pc.and_(pc.is_inf(found.cast(pa.float64())), pc.is_finite(array))
+        if pc.any(over).as_py():
+            raise pa.ArrowInvalid(f"beyond the range of {wanted}")
+    return found
 
 
 def own(array: pa.Array) -> pa.Array:
@@ -162,6 +198,12 @@ def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int
     return lower
 
 
-def _shown(value: Any, most: int = 100) -> str:
-    text = repr(value.as_py())
+def shown(array: pa.Array, index: int, most: int = 100) -> str:
+    """One of its values, for people."""
+    try:
+        if pt.is_time(array.type):
+            raise ValueError("beyond a day Python makes another of it")
+        text = repr(array[index].as_py())
+    except (ValueError, OverflowError):  # Python does not have it, or it is no UTF-8
+        text = str(array[index : index + 1].to_string(skip_new_lines=True)).strip("[] ")
     return text if len(text) <= most else text[:most] + "..."

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pgpq.encoders import StringEncoderBuilder
 from pgpq.schema import Jsonb
 
-from penstock.backends.arrow import first_failing
+from penstock.backends.arrow import exactly, first_failing, shown
 from penstock.backends.postgresql.arrow_families import family, family_of, is_list, plain
 from penstock.backends.postgresql.arrow_texts import simplified, texts
 from penstock.backends.postgresql.columns import data_type
@@ -38,7 +38,6 @@ _ALONE: dict[str, pa.DataType] = {
     **_SAME,
     "varchar": pa.string(),
     "bpchar": pa.string(),
-    "name": pa.string(),
     "json": pa.string(),
     "jsonb": pa.string(),
     "time": pa.time64("us"),
@@ -48,6 +47,9 @@ _ALONE: dict[str, pa.DataType] = {
 }
 # Every whole number that Arrow has.
 _WHOLE = pa.decimal128(20, 0)
+# The server counts from 2000-01-01, and its least numbers are -infinity: in days, in microseconds.
+_NO_DAY = -(1 << 31) + 10_957
+_NO_MOMENT = -(1 << 63) + 10_957 * 86_400_000_000
 _STRUCTURE = "[\\\\\\n\\r\\t\\x00]"
 _ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 
@@ -197,7 +199,7 @@ class Encoder:
             column = self._columns[place]
             raise PermanentError(
                 f"{self._subject}: column {column.name!r}, row {self._passed + index + 1:,}: "
-                f"expected a value that fits into {column.type}, found {_shown(array, index)}",
+                f"expected a value that fits into {column.type}, found {shown(array, index)}",
                 Diagnosis(side="target"),
             ) from error
 
@@ -211,13 +213,29 @@ def _cast(array: pa.Array, wanted: pa.DataType, target: DataType) -> pa.Array:
         return texts(array, target).cast(wanted)
     found = simplified(array)
     if pa.types.is_date32(wanted) and pa.types.is_timestamp(found.type):
-        return found.cast(pa.timestamp(found.type.unit)).cast(wanted)
-    cast = found.cast(wanted)
-    if pa.types.is_float32(wanted) and pa.types.is_float64(found.type):
-        over = pc.and_(pc.is_inf(cast), pc.invert(pc.is_inf(found)))
-        if pc.any(over).as_py():
-            raise ValueError("beyond the range of four bytes")
+        found = found.cast(pa.timestamp(found.type.unit))
+    cast = exactly(found, wanted)
+    _check_finite(cast)
     return cast
+
+
+def _check_finite(array: pa.Array) -> None:
+    """
+    Raises:
+        ValueError: a day or a moment is the one whose number the server takes for -infinity.
+    """
+    if pa.types.is_list(array.type):
+        _check_finite(array.values)
+    elif pa.types.is_date32(array.type):
+        _check_all_after(array.view(pa.int32()), _NO_DAY)
+    elif pa.types.is_timestamp(array.type):
+        _check_all_after(array.view(pa.int64()), _NO_MOMENT)
+
+
+def _check_all_after(numbers: pa.Array, last: int) -> None:
+    least = pc.min(numbers).as_py()
+    if least is not None and least <= last:
+        raise ValueError("before all that the server has")
 
 
 def _escaped(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.Array:
@@ -235,11 +253,3 @@ def _escaped(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.
     for found, written in _ESCAPES:
         array = pc.replace_substring(array, found, written)
     return array
-
-
-def _shown(array: pa.Array, index: int, most: int = 100) -> str:
-    try:
-        text = repr(array[index].as_py())
-    except (ValueError, OverflowError):  # Python does not have it, or it is no UTF-8
-        text = str(array[index : index + 1].to_string(skip_new_lines=True)).strip("[] ")
-    return text if len(text) <= most else text[:most] + "..."

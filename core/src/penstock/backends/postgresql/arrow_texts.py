@@ -14,7 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.backends.arrow import own
-from penstock.backends.postgresql.arrow_families import family, family_of, is_list_view, plain
+from penstock.backends.postgresql.arrow_families import (
+    family,
+    family_of,
+    is_list,
+    is_list_view,
+    plain,
+)
 from penstock.backends.postgresql.datatypes import DataType
 
 _DAY = 86_400_000_000
@@ -74,9 +80,13 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
     if mine == "date":
         return _dates(array.cast(pa.date32()))
     if mine == "time":
-        return array.cast(pa.time64("us")).cast(pa.string())
+        return _times(array.cast(pa.time64("us")))
     if mine == "timestamp":
         return _timestamps(array.cast(pa.timestamp("us", type_.tz)))
+    if mine == "integer" and theirs == "number":
+        # The server makes others of numbers that are too large, and of negative ones.
+        wide = target.bare.name == "xid8"
+        return array.cast(pa.uint64() if wide else pa.uint32()).cast(pa.string())
     if mine == "duration":
         return pc.binary_join_element_wise(
             array.cast(pa.duration("us")).view(pa.int64()).cast(pa.string()), "microseconds", " "
@@ -96,9 +106,11 @@ def checked(array: pa.Array) -> pa.Array:
 
 
 def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+    _check_times(array)
     try:
-        values = array.to_pylist()
-    except OverflowError as error:  # a date that Python does not have
+        values = array.to_pylist(maps_as_pydicts="strict")
+    # A date that Python does not have, a key that is there twice, a key that is a list.
+    except (OverflowError, KeyError, TypeError) as error:
         raise ValueError(str(error)) from error
     return pa.array((None if value is None else write(value) for value in values), pa.string())
 
@@ -132,11 +144,55 @@ def _dates(array: pa.Array) -> pa.Array:
 
 def _timestamps(array: pa.Array) -> pa.Array:
     """In UTC, which is the session's time zone."""
-    numbers = array.view(pa.int64())
+    numbers, zone = array.view(pa.int64()), "+00" if array.type.tz else ""
     if _is_usual(numbers, _FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1):
-        return numbers.view(pa.timestamp("us")).cast(pa.string())
-    found = (None if n is None else _timestamp_text(n) for n in numbers.to_pylist())
+        found = numbers.view(pa.timestamp("us")).cast(pa.string())
+        return pc.binary_join_element_wise(found, zone, "") if zone else found
+    found = (None if n is None else _timestamp_text(n, zone) for n in numbers.to_pylist())
     return pa.array(found, pa.string())
+
+
+def _times(array: pa.Array) -> pa.Array:
+    numbers = array.view(pa.int64())
+    if _is_usual(numbers, 0, _DAY - 1):
+        return array.cast(pa.string())
+    found = (None if n is None else _time_text(n) for n in numbers.to_pylist())
+    return pa.array(found, pa.string())
+
+
+def _time_text(number: int) -> str:
+    """
+    Raises:
+        ValueError: no day has so many microseconds; the server has 24:00:00, too.
+    """
+    if not 0 <= number <= _DAY:
+        raise ValueError(f"{number} microseconds of a day")
+    return _clock(number)
+
+
+def _clock(of_day: int) -> str:
+    seconds, fraction = divmod(of_day, 1_000_000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+
+
+def _check_times(array: pa.Array) -> None:
+    """
+    Raises:
+        ValueError: a time within is none of a day, of which Python would make another.
+    """
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        for part in array.flatten():
+            _check_times(simplified(part))
+    elif pa.types.is_map(type_):
+        _check_times(simplified(array.keys))
+        _check_times(simplified(array.items))
+    elif is_list(type_):
+        _check_times(simplified(array.flatten()))
+    elif pa.types.is_time(type_):
+        of_day = array.cast(pa.time64("ns")).view(pa.int64())
+        if not _is_usual(of_day, 0, 1000 * _DAY - 1):
+            raise ValueError("a time beyond a day")
 
 
 def _is_usual(numbers: pa.Array, first: int, last: int) -> bool:
@@ -161,12 +217,10 @@ def date_text(day: int) -> str:
     return f"{shown:04}-{month:02}-{day_of_month:02}{suffix}"
 
 
-def _timestamp_text(number: int) -> str:
+def _timestamp_text(number: int, zone: str) -> str:
     day, of_day = divmod(number, _DAY)
     shown, era, _ = date_text(day).partition(" BC")
-    seconds, fraction = divmod(of_day, 1_000_000)
-    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
-    return f"{shown} {clock}{era}"
+    return f"{shown} {_clock(of_day)}{zone}{era}"
 
 
 def _quoted(text: str) -> str:
@@ -180,7 +234,10 @@ def _array_literals(array: pa.Array, element: DataType) -> list[str | None]:
     array = simplified(array)
     inner: Sequence[str | None]
     if family(array.values.type) == "list":
-        inner = _array_literals(array.values, element)
+        inner, outer = _array_literals(array.values, element), array.flatten()
+        if outer.null_count or pc.any(pc.equal(pc.list_value_length(outer), 0)).as_py():
+            # The server would make other lists of these: of fewer dimensions, or of NULLs.
+            raise ValueError("an empty list, or NULL, in a list of lists")
     else:
         found = texts(array.values, element).to_pylist()
         inner = [None if text is None else _quoted(text) for text in found]
@@ -211,19 +268,30 @@ def _composites(array: pa.Array, parts: Sequence[DataType]) -> list[str | None]:
 def as_json(value: Any) -> str:
     """
     Raises:
-        ValueError: a number is none that JSON knows.
+        ValueError: a number is none that JSON knows, or two keys are one text.
     """
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(k)}: {as_json(v)}" for k, v in value.items()) + "}"
+        written = {_key(key): as_json(item) for key, item in value.items()}
+        if len(written) < len(value):
+            raise ValueError("a key that is there twice")
+        return "{" + ", ".join(f"{_json_text(k)}: {v}" for k, v in written.items()) + "}"
     if isinstance(value, list):
-        if value and all(isinstance(item, tuple) for item in value):  # a map's entries
-            return as_json({k if isinstance(k, str) else _plain_text(k): v for k, v in value})
         return "[" + ", ".join(map(as_json, value)) + "]"
     if isinstance(value, Decimal):
         return format(value, "f")
     if value is None or isinstance(value, str | int | float):
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return json.dumps(_plain_text(value), ensure_ascii=False)
+    return _json_text(_plain_text(value))
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return as_json(value) if isinstance(value, bool | Decimal) else _plain_text(value)
+
+
+def _json_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _plain_text(value: Any) -> str:
@@ -232,5 +300,8 @@ def _plain_text(value: Any) -> str:
     if isinstance(value, date | datetime | time):
         return value.isoformat()
     if isinstance(value, timedelta):
-        return str(value.total_seconds())
+        # A float would lose digits of it.
+        return format(Decimal(value // timedelta(microseconds=1)).scaleb(-6), "f")
+    if isinstance(value, pa.MonthDayNano):
+        return _interval(value)
     return str(value)
