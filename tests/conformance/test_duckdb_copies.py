@@ -309,8 +309,9 @@ def test_types_of_a_table_that_is_made(source: str, target: str) -> None:
         ("CASE WHEN i = 5000 THEN 'x' ELSE '7' END", "INTEGER", "'x'"),
         ("CASE WHEN i = 5000 THEN 'x' ELSE uuid()::VARCHAR END", "UUID", "'x'"),
         ("CASE WHEN i = 5000 THEN 1e9::BIGINT ELSE i END", "DECIMAL(6,2)", "1000000000"),
-        ("CASE WHEN i = 5000 THEN 1.234 ELSE 1.5 END", "DECIMAL(6,1)", "1.234"),
-        ("CASE WHEN i = 5000 THEN 'infinity' ELSE DATE '2020-01-01' END", "DATE", "infinity"),
+        ("CASE WHEN i = 5000 THEN [1.234] ELSE [1.5] END", "DECIMAL(6,1)[]", "1.234"),
+        ("[CASE WHEN i = 5000 THEN DATE 'infinity' END]", "DATE[]", "infinity"),
+        ("make_timestamp_ns(1000 + (i = 5000)::INT)", "TIMESTAMP", "00:00.000001001"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(

@@ -195,6 +195,19 @@ def staged_type(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
     """
     if pt.is_decimal256(mine) and not pt.is_decimal128(theirs):
         return pa.string()
+    if pt.is_duration(mine):
+        return pa.duration("us")  # of an INTERVAL, which leaves out what is smaller
+    if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(theirs):
+        return pa.list_(staged_type(mine.value_type, theirs.value_type))
+    if pt.is_struct(mine) and pt.is_struct(theirs) and mine.names == theirs.names:
+        return pa.struct(
+            [(x.name, staged_type(x.type, y.type)) for x, y in zip(mine, theirs, strict=True)]
+        )
+    if pt.is_map(mine) and pt.is_map(theirs):
+        return pa.map_(
+            staged_type(mine.key_type, theirs.key_type),
+            staged_type(mine.item_type, theirs.item_type),
+        )
     a, b = kind_of(mine), kind_of(theirs)
     by_arrow = (
         (a == b and a not in ("text", "uuid", "") and not a.startswith("list:"))

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
+from penstock.backends.arrow import first_failing, is_list, own
 from penstock.backends.base import Block, Wait
 from penstock.backends.duckdb.background import Call, interrupting
 from penstock.backends.duckdb.condition import condition
@@ -26,7 +27,7 @@ from penstock.spec import WorkerSpec
 BATCH_ROWS = 2048
 BATCH_BYTES = 16 << 20
 # What infinite dates and timestamps are in Arrow, where they would be read as finite ones.
-_INFINITE = {"date32": (1 << 31) - 1, "timestamp": (1 << 63) - 1}
+_INFINITE = {"date": (1 << 31) - 1, "timestamp": (1 << 63) - 1}
 
 
 class DuckReader:
@@ -159,29 +160,63 @@ class _Stream:
         if type_.id == "uuid":
             stored = array.cast(pa.binary(16))
             return pa.ExtensionArray.from_storage(pa.uuid(), stored)
-        kind = type_.id.partition("_")[0].partition(" ")[0]
-        if kind in ("date", "timestamp") and len(array) > array.null_count:
-            self._check_finite(array, pair.source, "date32" if kind == "date" else kind)
+        try:
+            _check_finite(array)
+        except _Infinite:
+            raise self._infinite(array, pair.source) from None
         return array
 
-    def _check_finite(self, array: pa.Array, column: str, kind: str) -> None:
-        numbers = array.view(pa.int32() if kind == "date32" else pa.int64())
-        ends = pc.min_max(numbers).as_py()
-        limit = _INFINITE[kind]
-        if ends["max"] != limit and ends["min"] != -limit:
-            return
-        row = next(i for i, number in enumerate(numbers.to_pylist()) if abs(number or 0) == limit)
-        found = "infinity" if numbers[row].as_py() == limit else "-infinity"
-        raise PermanentError(
-            f"{self._subject}: column {column!r}, row {self._passed + row + 1:,}: expected a "
-            f"finite {type_name(kind)}, found {found}, which record batches cannot carry; leave it "
-            f"out with --where, or use --query with CASE WHEN isfinite({column}) THEN {column} END",
-            Diagnosis(side="source"),
-        )
+    def _infinite(self, array: pa.Array, column: str) -> PermanentError:
+        row = first_failing(array, _check_finite)
+        try:
+            _check_finite(own(array.slice(row, 1)))
+            raise AssertionError("that row is finite")
+        except _Infinite as found:
+            return PermanentError(
+                f"{self._subject}: column {column!r}, row {self._passed + row + 1:,}: expected a "
+                f"finite {found.kind}, found {found}, which record batches cannot carry; leave it "
+                f"out with --where, or use --query with CASE WHEN isfinite({column}) "
+                f"THEN {column} END",
+                Diagnosis(side="source"),
+            )
 
 
-def type_name(kind: str) -> str:
-    return "date" if kind == "date32" else kind
+class _Infinite(ValueError):
+    """
+    Parameters:
+        kind: `date` or `timestamp`.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+def _check_finite(array: pa.Array) -> None:
+    """
+    Raises:
+        _Infinite: a date or a timestamp in it, at whatever depth, is.
+    """
+    type_ = array.type
+    if is_list(type_):
+        _check_finite(array.flatten())
+    elif pa.types.is_struct(type_):
+        for part in array.flatten():
+            _check_finite(part)
+    elif pa.types.is_map(type_):
+        _check_finite(own(array).items)
+    elif pa.types.is_date32(type_):
+        _check_ends(array.view(pa.int32()), "date")
+    elif pa.types.is_timestamp(type_):
+        _check_ends(array.view(pa.int64()), "timestamp")
+
+
+def _check_ends(numbers: pa.Array, kind: str) -> None:
+    ends = pc.min_max(numbers).as_py()
+    if ends["max"] == _INFINITE[kind]:
+        raise _Infinite(kind, "infinity")
+    if ends["min"] == -_INFINITE[kind]:
+        raise _Infinite(kind, "-infinity")
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
