@@ -38,6 +38,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.options import (
+    UNQUOTED,
     add_batch_options,
     add_connections,
     add_copy_options,
@@ -172,6 +173,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments: ") and "/" in message:
+            message += f"\npenstock:   {UNQUOTED}"
         self.exit(EXIT_USAGE, f"penstock: error: {message}\npenstock: see {self.prog} --help\n")
 
 
@@ -428,7 +431,7 @@ def _copy(arguments: argparse.Namespace) -> int:
 
     title = spec.source_name
     if spec.target_ref != spec.relation:
-        title += f" to {spec.target_ref}"
+        title += f" to {spec.target_name}"
     go_on = _command("resume", spec.source, spec.target, spec.control_schema)
     return _watch(copy(spec), arguments, title=title, go_on=go_on)
 

@@ -60,7 +60,7 @@ def build_plan(
     else:
         if spec.types:
             raise PlanningError(
-                f"--types: {spec.target_ref} is there, and mode {spec.mode} takes it as it is; "
+                f"--types: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
                 "expected --mode recreate, or a target that is to be made"
             )
         theirs = target.columns(spec.target_ref)

@@ -392,6 +392,11 @@ class CopySpec:
             )
         if target is False and self.table is None and self.target_table is None:
             raise UsageError("--target-table: expected the table to write; found none")
+        if target and self.target_table is not None:
+            raise UsageError(
+                f"--target-table: {redact(self.target)} leads to where the rows go: leave "
+                f"--target-table out; found {self.target_table!r}"
+            )
 
     def check_replaceable(self) -> None:
         """For a target that deletes rows by the partitions' condition.
@@ -456,6 +461,15 @@ class CopySpec:
         """What is read, for people."""
         relation = self.relation
         return redact(self.source) if isinstance(relation, Located) else str(relation)
+
+    @property
+    def target_name(self) -> str:
+        """What is written, for people. Where the target's URL leads to it, the table is but a name
+        of the source's, so that both are said."""
+        if self.target_table is not None:
+            return str(self.target_ref)
+        place = redact(self.target)
+        return place if self.table is None else f"{self.table_ref} in {place}"
 
     def stored(self) -> dict[str, Any]:
         """The spec as the control tables keep it: no secret in it."""

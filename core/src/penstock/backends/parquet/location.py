@@ -123,7 +123,11 @@ def parse(url: str, flag: str) -> Location:
     if unknown := sorted(given.keys() - set(allowed)):
         raise UsageError(
             f"{flag}: {scheme}:// has no URL parameter {', '.join(map(repr, unknown))}; expected "
-            + (f"some of {', '.join(allowed)}" if allowed else "none (in a path, ? is written %3F)")
+            + (
+                f"some of {', '.join(allowed)}"
+                if allowed
+                else "none (? is no pattern as * and [0-9] are; in a file:// URL, %3F is a ?)"
+            )
         )
     style = given.pop("path_style", "").lower()
     if style not in {"", "true", "false"}:
