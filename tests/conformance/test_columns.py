@@ -190,6 +190,7 @@ class TestTypesThatDoNotFit:
         ):
             assert expected.split() in lines
         assert ["fits"] not in [line[:1] for line in lines]
+        assert "to copy what fits: --columns fits; where" in done.stderr
         assert pair.target.count() == 1
         assert not pair.has_control_schema()
 
