@@ -149,6 +149,11 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
         if _WILD.search(path.partition("/")[0]):
             raise UsageError(f"{flag}: expected the name of a bucket, found a pattern: s3://{path}")
         return path
+    if path.lower().endswith(".duckdb"):
+        raise UsageError(
+            f"{flag}: expected Parquet files, or a folder of them; found the name of a DuckDB "
+            f"database, of which the URL is duckdb:///{unquote(path)}"
+        )
     if path.startswith("localhost/"):
         path = path.removeprefix("localhost")
     if not path.startswith("/"):
