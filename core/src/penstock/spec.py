@@ -47,7 +47,12 @@ MAX_PARTITION_ID = 10
 _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{MAX_RUN_ID - 1}}}")
 _LISTS = ("columns", "conflict_columns", "partition_by")
 _SIZES = ("bytes_per_partition", "file_size")
-_PYTHON_TYPES = {"str": str, "int": int, "float": (int, float), "bool": bool}
+_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+}
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 # Two slashes are no path, but what is left of a URL without its scheme.
 _PATH = re.compile(r"\.{0,2}/(?!/)")
