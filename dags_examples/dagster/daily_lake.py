@@ -5,6 +5,8 @@ and the like read the days that they need and no others. The new files of a day 
 `_penstock/manifest.json` goes from the old ones to them at once, then the old ones are removed. So
 a day is the same however often it is materialized, and whoever is killed meanwhile.
 
+It needs `pip install 'dagster-penstock[parquet]'`.
+
 The bucket's keys come from the environment where the step runs, as the AWS tools look for them:
 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, the machine's own. AWS_ENDPOINT_URL_S3 names
 another server than Amazon's. With dagster-aws, a resource may hold them instead:

@@ -62,7 +62,12 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     "no target": (
         ["--target-table", "public.nowhere"],
         65,
-        ["target", "public.nowhere", "does not exist"],
+        ["target", "public.nowhere", "does not exist", "--mode recreate"],
+    ),
+    "options of files": (
+        ["--compression", "zstd"],
+        65,
+        ["--compression: PostgreSQL keeps rows in tables", "expected a target of files"],
     ),
     "other columns in the target": (
         ["--target-table", "public.other"],

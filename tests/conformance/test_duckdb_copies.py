@@ -269,6 +269,7 @@ def test_upsert_refuses_a_key_that_is_there_twice(source: str, target: str) -> N
     [
         ({"mode": "truncate", "unlogged": True, "allow_ddl": True}, "no unlogged tables"),
         ({"mode": "truncate", "indexes": "defer", "allow_ddl": True}, "--indexes keep"),
+        ({"partition_by": ("place",), "file_size": 1}, "--partition-by, --file-size: DuckDB keeps"),
         ({"mode": "upsert"}, "no such table"),
         ({"table": "shop.order"}, "shop.orders"),
         ({"types": ("place=nope",)}, "expected a type of DuckDB's"),
@@ -285,6 +286,17 @@ def test_what_cannot_be_done_is_refused(
     with pytest.raises(PlanningError, match=said):
         copy(source, target, **options)
     assert not os.path.exists(target.removeprefix("duckdb:///"))
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2\n", b"PAR1" + bytes(100)])
+def test_another_kind_of_file_is_no_database(source: str, tmp_path: Path, content: bytes) -> None:
+    other = tmp_path / "other.csv"
+    other.write_bytes(content)
+    url = f"duckdb:///{other}"
+    for ends in ((source, url), (url, source)):
+        with pytest.raises(PlanningError, match=r"other\.csv: expected a DuckDB database"):
+            copy(*ends)
+    assert other.read_bytes() == content
 
 
 def test_types_of_a_table_that_is_made(source: str, target: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.parquet import filesystems
+from penstock.backends.parquet.storage import open_storage
 from penstock.errors import PermanentError, StallError, TransientError
 from penstock.model import ColumnPair, Files, HashBucket, Key, Partition
 from penstock_testkit import HttpFaults, S3Gateway, S3Server, TcpProxy
@@ -105,6 +106,22 @@ def test_an_endpoint_that_is_not_there(store: Store) -> None:
     with pytest.raises(TransientError, match=r"s3://bucket/t/: Could not connect"):
         store.source("t/")
     assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [(200, "a web page in the place of a list"), (301, "a redirect"), (308, "a redirect")],
+)
+def test_an_endpoint_of_something_else(
+    store: Store, faults: HttpFaults, status: int, found: str
+) -> None:
+    """A web console, or a proxy that sends all to https."""
+    faults.fail("/", status=status, body=b"<html>Hello</html>", kind="text/html; charset=utf-8")
+    with pytest.raises(PermanentError, match=rf"source: s3://bucket/t/: .*{found} \(status"):
+        store.source("t/")
+    target = open_storage(store.url("new/"), "penstock")
+    with pytest.raises(PermanentError, match=r"target: s3://bucket/new/: expected a server"):
+        target.documents.get("manifest.json")
 
 
 def test_an_endpoint_that_does_not_answer(

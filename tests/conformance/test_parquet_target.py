@@ -419,9 +419,14 @@ def test_refuses_files_that_nobody_knows(dataset: Dataset) -> None:
     for options in wanted:
         with pytest.raises(PlanningError, match=r"no run of Penstock has written.*part-0"):
             dataset.create("r1", **options)
-    dataset.load("r2", "replace")
+    load = dataset.load("r2", "replace").plan.load
+    assert load.warnings[0].startswith("1 Parquet file that no run of Penstock has written will be")
+    assert "remove what is replaced (1 Parquet file) or left over" in [s.name for s in load.after]
     assert dataset.ids() == list(range(20))
     assert dataset.stray() == []
+    load = dataset.load("r3", "truncate").plan.load
+    assert load.before[0].name.startswith("remove 2 Parquet files in ")
+    assert load.warnings == ()
 
 
 def test_append_refuses_a_run_that_is_not_done(dataset: Dataset) -> None:

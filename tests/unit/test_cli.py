@@ -259,6 +259,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["copy"], "penstock copy: expected --source, --target; found none"),
         (["copy", *ASKED, "--mode", "swim"], "--mode: invalid choice: 'swim'"),
         (["copy", *ASKED, "--degre", "2"], "unrecognized arguments: --degre"),
+        # What a shell makes of a pattern without quotes.
+        (["copy", *ASKED, "a.toml", "./b.parquet"], "Write patterns in quotes"),
         (["copy", *ASKED, "--degree", "two"], "--degree: expected a whole number, found 'two'"),
         (["copy", *ASKED, "--attempts", "0"], "--attempts: expected 1 or more, found 0"),
         (["copy", *ASKED, "--stall-timeout", "soon"], "--stall-timeout: expected a duration"),
@@ -396,10 +398,13 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert main(["plan", str(tmp_path)]) == 64
     assert "found: Is a directory" in capsys.readouterr().err
-    odd = tmp_path / "odd.toml"
-    odd.write_bytes(b'table = "\xff"')
-    assert main(["plan", str(odd)]) == 64
-    assert f"{odd}: not valid TOML" in capsys.readouterr().err
+    for name in ("odd.toml", "2.parquet"):
+        odd = tmp_path / name
+        odd.write_bytes(b'table = "\xff"')
+        assert main(["plan", str(odd)]) == 64
+        said = capsys.readouterr().err
+        assert f"{odd}: not valid TOML" in said
+        assert ("Write patterns in quotes" in said) == (name == "2.parquet")
 
 
 # What the engine is asked for

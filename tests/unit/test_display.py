@@ -770,6 +770,16 @@ def test_status_says_how_far_a_run_is() -> None:
     assert "    context: COPY lineitem, line 1000123" in lines
 
 
+def test_status_of_files() -> None:
+    status = run_status()
+    status.run.spec = {**status.run.spec, "table": None, "query": "SELECT 1"}
+    shown = console()
+    print_status(shown, status)
+    lines = [" ".join(line.split()) for line in text_of(shown).splitlines()]
+    assert "table dw.lineitem" in lines
+    assert "query SELECT 1" in lines
+
+
 def test_status_shortens_what_is_pending() -> None:
     status = run_status()
     every_other = [CommitRecord(f"p{index:04}", 1, 1, 1, "", "") for index in range(0, 40, 2)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from penstock.backends.parquet.footers import key_fields
 from penstock.backends.parquet.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.location import parse
 from penstock.backends.parquet.types import key_value
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 
 FILES = [
     "a.parquet",
@@ -74,11 +75,26 @@ def test_patterns(folder: Path, patterns: list[str], expected: list[str]) -> Non
     assert names(folder, *patterns) == expected
 
 
-@pytest.mark.parametrize("pattern", ["nothing/", "*.csv", "a.parquet/", "a.parquet/x", "[x]"])
-def test_no_match_names_what_was_looked_for(folder: Path, pattern: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("nothing/*", "no folder {}/nothing"),
+        ("a.parquet/", "no folder {}/a.parquet"),
+        ("*.csv", "0 (_hidden"),
+        ("[x]", "0 (_hidden"),
+        ("{a, b}.parquet", "0 (_hidden"),
+    ],
+)
+def test_no_match_names_what_was_looked_for(folder: Path, pattern: str, found: str) -> None:
     with pytest.raises(PlanningError) as caught:
-        names(folder, "a.parquet", pattern)
-    assert f"no file matches file://{folder}/{pattern}" in caught.value.message
+        names(folder, "a.parquet", quote(pattern, "/*[]"))
+    expected = f"no file matches file://{folder}/{pattern}: expected one or more, found "
+    assert expected + found.format(folder) in caught.value.message
+
+
+def test_a_pattern_that_no_letter_matches(folder: Path) -> None:
+    with pytest.raises(UsageError, match=r"data/\[z-a\]\.parquet: expected brackets such as"):
+        names(folder, "[z-a].parquet")
 
 
 def test_the_fingerprint_changes_with_a_file(folder: Path) -> None:

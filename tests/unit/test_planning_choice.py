@@ -58,6 +58,8 @@ class TestAuto:
     def test_takes_the_whole_of_a_small_table(self) -> None:
         choice = chosen(replace(HEAP, bytes=5 * MIB))
         assert choice == Choice("whole", ("whole: 5.2 MB, one stream is enough",))
+        choice = chosen(replace(FILES, bytes=710))
+        assert choice == Choice("whole", ("whole: 710 B, one stream is enough", "1 file"))
 
     @pytest.mark.parametrize(
         "size", [{"partitions": 3}, {"rows_per_partition": 1000}, {"bytes_per_partition": 1000}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +117,24 @@ class TestRefusals:
             assert part in caught.value.message
         assert caught.value.exit_code == 64
 
+    @pytest.mark.parametrize(
+        ("options", "found"),
+        [
+            ({"degree": "many"}, "--degree: expected a whole number, found 'many'"),
+            ({"row_group_size": 1.5}, "--row-group-size: expected a whole number, found 1.5"),
+            ({"where": 1}, "--where: expected a text, found 1"),
+            ({"unlogged": "no"}, "--unlogged: expected true or false, found 'no'"),
+            ({"columns": 3}, "--columns: expected names separated by commas, found 3"),
+            ({"mode": None}, "--mode: expected a text, found None"),
+            ({"source": Path("hidden")}, "--source: expected a text, found PosixPath"),
+            ({"target": None}, "--target: expected a text, found NoneType"),
+        ],
+    )
+    def test_of_another_type(self, options: dict[str, Any], found: str) -> None:
+        with pytest.raises(UsageError) as caught:
+            spec(**options)
+        assert caught.value.message == found
+
     def test_a_column_listed_twice(self) -> None:
         with pytest.raises(UsageError, match=r"--columns.*'id'"):
             spec(columns=("id", "name", "id"))
@@ -189,6 +208,18 @@ class TestMapping:
             stall_timeout=600.0,
             attempts=7,
         )
+
+    def test_texts_mean_what_they_mean_on_a_command_line(self) -> None:
+        texts: dict[str, Any] = {
+            "columns": "id, a", "partition_by": "a", "types": "id=numeric(9,2), a=text",
+            "file_size": "64MB", "stall_timeout": "2m", "degree": "3",
+        }  # fmt: skip
+        assert spec(**texts) == spec(
+            columns=("id", "a"), partition_by=("a",), types=("id=numeric(9,2)", "a=text"),
+            file_size=64 << 20, stall_timeout=120.0, degree=3,
+        )  # fmt: skip
+        wanted: Any = {"id": "bigint"}
+        assert spec(types=wanted).types == ("id=bigint",)
 
     def test_a_list_of_columns_will_do(self) -> None:
         assert spec(columns=["a", "b"]).columns == ("a", "b")

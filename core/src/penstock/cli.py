@@ -38,6 +38,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.options import (
+    UNQUOTED,
     add_batch_options,
     add_connections,
     add_copy_options,
@@ -68,12 +69,12 @@ connections:
     postgresql:///shop              local socket
     postgresql:///?service=shop     a service file
     postgresql://me@db/shop?sslmode=verify-full&sslcert=me.crt&sslkey=me.key
-    s3://bucket/orders/*.parquet    Parquet files; a folder, a list with commas
-    ./orders/day=*/                 the same on this machine
   Password files, service files and client certificates work as they do there.
   Files, and databases that are files:
-    's3://bucket/orders/*.parquet'  Parquet files in a bucket
-    ./orders/                       Parquet files in a folder
+    's3://bucket/orders/*.parquet'  Parquet files in a bucket: a pattern (in
+                                    quotes, because of the shell), a folder, or
+                                    a list with commas
+    ./orders/                       Parquet files in a folder of this machine
     duckdb:///shop.duckdb           a DuckDB file in this folder
     duckdb:////data/shop.duckdb     or in another one
   env:NAME reads the URL from the environment variable NAME. It keeps a
@@ -131,6 +132,16 @@ examples:
 """
 
 
+_RUN_EXAMPLES = """\
+examples:
+  penstock status orders-7 --target env:DW
+  penstock resume orders-7 --source env:SHOP --target env:DW --degree 4
+  penstock verify orders-7 --source env:SHOP --target env:DW --checksum
+  penstock verify lake-7 --source env:SHOP --target s3://lake/orders/ \\
+      --checksum --show-rows
+"""
+
+
 _BATCH_EXAMPLES = """\
 examples:
   penstock copy-all --source env:SHOP --target env:DW --tables 'public.*' --mode recreate
@@ -172,6 +183,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments: ") and "/" in message:
+            message += f"\npenstock:   {UNQUOTED}"
         self.exit(EXIT_USAGE, f"penstock: error: {message}\npenstock: see {self.prog} --help\n")
 
 
@@ -210,7 +223,11 @@ def make_parser() -> argparse.ArgumentParser:
 
     asked = "[FILE] --source URL --target URL [--table NAME] [options]"
     for name, text, examples in (
-        ("plan", "show how a table would be cut, and why; changes nothing", ()),
+        (
+            "plan",
+            "show how a table would be cut, and why; changes nothing",
+            (_COPY_EXAMPLES.replace("penstock copy", "penstock plan"),),
+        ),
         ("create", "plan a run and store it; copies nothing", (_MANY_PROCESSES,)),
         ("copy", "copy a table", (_COPY_EXAMPLES,)),
     ):
@@ -231,12 +248,22 @@ def make_parser() -> argparse.ArgumentParser:
     _add_json(sub, "events, one a line,")
 
     run = "RUN_ID --source URL --target URL"
-    sub = command("status", "show how far a run is", "RUN_ID --target URL [options]")
+    sub = command(
+        "status",
+        "show how far a run is",
+        "RUN_ID --target URL [options]",
+        (_RUN_EXAMPLES, _CONNECTIONS, _EXIT_CODES),
+    )
     _add_run_id(sub)
     add_connections(sub, "target")
     _add_json(sub, "the status")
 
-    sub = command("resume", "go on with a run: copy what is not committed", f"{run} [options]")
+    sub = command(
+        "resume",
+        "go on with a run: copy what is not committed",
+        f"{run} [options]",
+        (_RUN_EXAMPLES, _CONNECTIONS, _EXIT_CODES),
+    )
     _add_run_id(sub)
     sub.add_argument(
         "--only",
@@ -285,6 +312,7 @@ def make_parser() -> argparse.ArgumentParser:
         "verify",
         "compare source, target and commit records",
         f"{run} [options]",
+        (_RUN_EXAMPLES, _CONNECTIONS, _EXIT_CODES),
     )
     _add_run_id(sub)
     sub.add_argument(
@@ -428,7 +456,7 @@ def _copy(arguments: argparse.Namespace) -> int:
 
     title = spec.source_name
     if spec.target_ref != spec.relation:
-        title += f" to {spec.target_ref}"
+        title += f" to {spec.target_name}"
     go_on = _command("resume", spec.source, spec.target, spec.control_schema)
     return _watch(copy(spec), arguments, title=title, go_on=go_on)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.base import Fit
@@ -58,17 +58,19 @@ def map_columns(
         if found.cast and not found.reason
     ]
     allowed = dict(zip(wanted, castable(wanted), strict=True)) if wanted else {}
+    unfit = set()
     for (source, target), found in zip(pairs, fits, strict=True):
         why = found.reason
         if not why and found.cast and not allowed[source.name, found.cast]:
             why = "the types differ, and the source has no assignment cast between them"
         if why:
+            unfit.add(source.name)
             lines.append((source.name, source.type, target.type, why))
     if lines:
         raise PlanningError(
-            f"{spec.source_name} does not fit into {spec.target_ref}:\n"
+            f"{spec.source_name} does not fit into {spec.target_name}:\n"
             + _table([("column", "source", "target", "why"), *lines])
-            + (_advice(spec, columns, theirs) if unpaired else "")
+            + (_advice(spec, columns, theirs, unfit) if unpaired else "")
         )
     format_, reasons = _form(pairs, fits, formats)
     return ColumnMapping(
@@ -159,16 +161,21 @@ def _by_position(
     return list(zip(columns, targets, strict=False)), lines
 
 
-def _advice(spec: CopySpec, columns: list[Column], theirs: Sequence[Column]) -> str:
+def _advice(
+    spec: CopySpec, columns: list[Column], theirs: Sequence[Column], unfit: Collection[str]
+) -> str:
     if spec.map == "position":
         return "\nchoose as many columns as the target has with --columns"
     common = {column.name for column in theirs if not column.generated}
     shared = [column.name for column in columns if column.name in common]
     if not shared:
         return "\nno name is on both sides: use --map position where the order is the same"
+    fitting = [name for name in shared if name not in unfit]
+    if not fitting:
+        return ""
     return (
-        f"\nto copy what both have: --columns {','.join(shared)}; where the columns have other "
-        "names but the same order: --map position"
+        f"\nto copy what {'fits' if unfit else 'both have'}: --columns {','.join(fitting)}; where "
+        "the columns have other names but the same order: --map position"
     )
 
 

@@ -62,6 +62,11 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 _CONNECTION = ("source", "target")
 _NOT_ON_RESUME = (*_CONNECTION, "run_id")
 
+UNQUOTED = (
+    "is it one of the files of a pattern? Write patterns in quotes, as in --source './*.parquet': "
+    "else the shell puts the names of the files in their place"
+)
+
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -258,10 +263,10 @@ def read_toml(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
             raw = tomllib.load(file)
     except OSError as error:
         raise UsageError(
-            f"{path}: expected a TOML file with options, found: {error.strerror}"
+            f"{path}: expected a TOML file with options, found: {error.strerror}{_unquoted(path)}"
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not valid TOML: {error}") from error
+        raise UsageError(f"{path}: not valid TOML: {error}{_unquoted(path)}") from error
     options: dict[str, Any] = {}
     for written, value in raw.items():
         name = written.replace("-", "_")
@@ -271,6 +276,10 @@ def read_toml(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
             )
         options[name] = _interpolate(value, environ, f"{path}: {written}")
     return options
+
+
+def _unquoted(path: str) -> str:
+    return "" if path.endswith(".toml") else f"; {UNQUOTED}"
 
 
 def _interpolate(value: Any, environ: Mapping[str, str], place: str) -> Any:

@@ -60,7 +60,7 @@ def build_plan(
     else:
         if spec.types:
             raise PlanningError(
-                f"--types: {spec.target_ref} is there, and mode {spec.mode} takes it as it is; "
+                f"--types: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
                 "expected --mode recreate, or a target that is to be made"
             )
         theirs = target.columns(spec.target_ref)
@@ -100,7 +100,7 @@ def build_plan(
         partitions = planning.number(cut.extents, statistics)
     plan = PartitionPlan(
         strategy=choice.strategy,
-        reasons=(*choice.reasons, *cut.reasons, *mapping.reasons),
+        reasons=(*choice.reasons, *cut.reasons, *mapping.reasons, *_made_columns(made, formats)),
         warnings=(*cut.warnings, *mapping.warnings, *load.warnings),
         partitions=partitions,
         columns=mapping.columns,
@@ -123,6 +123,13 @@ def build_plan(
         for kind in {type(partition.extent): partition for partition in plan.partitions}.values():
             target.check_condition(spec.target_ref, spec.where, kind.extent)
     return plan
+
+
+def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
+    """What columns a table gets; between like systems those that the source has."""
+    if not made or tuple(formats) != (ARROW,):
+        return ()
+    return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
 
 
 def match_columns(

@@ -126,7 +126,8 @@ def _choose_automatically(spec: CopySpec, table: TableStatistics, degree: int) -
         return _with_count(spec, table, degree, "range", spec.key, why)
     sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
     if table.bytes < SMALLEST_PARTITION_BYTES and not sized:
-        return Choice("whole", (f"whole: {_size(table.bytes)}, one stream is enough",))
+        files = (_counted(len(table.files), "file"),) if table.files else ()
+        return Choice("whole", (f"whole: {_size(table.bytes)}, one stream is enough", *files))
     if table.files:
         why = f"files: {table.storage}; no key needed"
         return _with_count(spec, table, degree, "files", None, why)
@@ -460,5 +461,7 @@ def _counted(count: int, word: str) -> str:
 
 
 def _size(amount: int) -> str:
+    if amount < 100_000:
+        return f"{amount:,} B"
     megabytes = amount / 1_000_000
     return f"{megabytes:,.0f} MB" if megabytes >= 10 else f"{megabytes:,.1f} MB"

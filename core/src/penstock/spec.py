@@ -47,6 +47,12 @@ MAX_PARTITION_ID = 10
 _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{MAX_RUN_ID - 1}}}")
 _LISTS = ("columns", "conflict_columns", "partition_by")
 _SIZES = ("bytes_per_partition", "file_size")
+_PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+}
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 # Two slashes are no path, but what is left of a URL without its scheme.
 _PATH = re.compile(r"\.{0,2}/(?!/)")
@@ -197,7 +203,8 @@ class CopySpec:
     types: tuple[str, ...] | None = option(
         None,
         "types of columns in a table that the copy makes, where source and target are unlike "
-        "systems, such as 'a=bigint, b=numeric(12,2)'; one that fits by default",
+        "systems, in the target's words, such as 'a=bigint, b=numeric(12,2)'; for files in "
+        "Arrow's, such as 'a=int64, b=decimal128(12,2)'; ones that fit by default",
         metavar="NAME=TYPE,...",
     )
     partition_by: tuple[str, ...] | None = option(
@@ -279,9 +286,16 @@ class CopySpec:
     )
 
     def __post_init__(self) -> None:
-        for name in _LISTS:  # a list, from JSON or a careless caller, will do
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, tuple(getattr(self, name)))
+        for item in fields(self):
+            value = getattr(self, item.name)
+            kind = str(item.type).partition(" | ")[0]
+            # What a file or a command line may give will do: a list, a text with a unit.
+            if value is None and item.default is None:
+                continue
+            if not isinstance(value, _PYTHON_TYPES.get(kind, ())):
+                if isinstance(value, tuple):
+                    value = list(value)
+                object.__setattr__(self, item.name, _coerce(item.name, kind, value))
         self.relation  # noqa: B018 - raises where malformed
         self.target_ref  # noqa: B018
         for item in fields(self):
@@ -392,6 +406,11 @@ class CopySpec:
             )
         if target is False and self.table is None and self.target_table is None:
             raise UsageError("--target-table: expected the table to write; found none")
+        if target and self.target_table is not None:
+            raise UsageError(
+                f"--target-table: {redact(self.target)} leads to where the rows go: leave "
+                f"--target-table out; found {self.target_table!r}"
+            )
 
     def check_replaceable(self) -> None:
         """For a target that deletes rows by the partitions' condition.
@@ -456,6 +475,15 @@ class CopySpec:
         """What is read, for people."""
         relation = self.relation
         return redact(self.source) if isinstance(relation, Located) else str(relation)
+
+    @property
+    def target_name(self) -> str:
+        """What is written, for people. Where the target's URL leads to it, the table is but a name
+        of the source's, so that both are said."""
+        if self.target_table is not None:
+            return str(self.target_ref)
+        place = redact(self.target)
+        return place if self.table is None else f"{self.table_ref} in {place}"
 
     def stored(self) -> dict[str, Any]:
         """The spec as the control tables keep it: no secret in it."""
@@ -547,7 +575,9 @@ def _coerce(name: str, kind: str, value: Any) -> Any:
         except ValueError:
             raise UsageError(f"{flag}: expected a whole number, found {value!r}") from None
     if not isinstance(value, str):
-        raise UsageError(f"{flag}: expected a text, found {value!r}")
+        # One that holds a secret may be in it.
+        found = type(value).__name__ if name in ("source", "target") else repr(value)
+        raise UsageError(f"{flag}: expected a text, found {found}")
     return value
 
 

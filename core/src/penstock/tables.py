@@ -448,10 +448,13 @@ def print_status(console: Console, status: RunStatus) -> None:
 
 def _spec_facts(spec: Mapping[str, Any], strategy: str) -> list[tuple[str, str | Text]]:
     table, target_table = spec.get("table"), spec.get("target_table")
-    renamed = f" to {target_table}" if target_table and target_table != table else ""
+    names = [name for name in (table, target_table) if name]
+    # Two of the same name, or one that the other end has no name for: URLs say the rest.
+    names = names[:1] if len(set(names)) < 2 else names
     key = f" of {spec['key']}" if spec.get("key") else ""
     facts = [
-        ("table", f"{table}{renamed}"),
+        ("table", " to ".join(names)),
+        ("query", spec.get("query")),
         ("source", spec.get("source")),
         ("target", spec.get("target")),
         ("strategy", f"{strategy}{key}"),

@@ -31,6 +31,8 @@ class Fault:
     """How many more."""
     status: int
     body: bytes
+    kind: str
+    """The media type of the body."""
     answered: int = field(default=0)
 
 
@@ -67,17 +69,23 @@ class HttpFaults:
         return f"http://{HOST}:{self._server.server_address[1]}"
 
     def fail(
-        self, pattern: str, times: int = 1_000_000, status: int = 503, body: bytes = SLOW_DOWN
+        self,
+        pattern: str,
+        times: int = 1_000_000,
+        status: int = 503,
+        body: bytes = SLOW_DOWN,
+        kind: str = "application/xml",
     ) -> Fault:
         """Answer the next requests that match with an error, and do not hand them on.
 
         Parameters:
             pattern: a regular expression, looked for in ``METHOD /path?query``.
             times: how many of them.
+            kind: the media type of the body.
 
         Returns: how many were answered so is in its `answered`.
         """
-        fault = Fault(re.compile(pattern), times, status, body)
+        fault = Fault(re.compile(pattern), times, status, body, kind)
         with self.lock:
             self.faults.append(fault)
         return fault
@@ -123,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         fault = self.proxy.fault_for(f"{self.command} {self.path}")
         if fault is not None:
-            self._send(fault.status, {"Content-Type": "application/xml"}, fault.body)
+            self._send(fault.status, {"Content-Type": fault.kind}, fault.body)
             return
         upstream = http.client.HTTPConnection(*self.proxy.upstream, timeout=60)
         try:

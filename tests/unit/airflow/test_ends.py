@@ -171,6 +171,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"source": "s3://lake/orders/", "target_conn_id": "pg_dst"},
         "target_table: expected the table to write; found none",
     ),
+    (
+        {"source_conn_id": "pg", "table": "a.b", "target": "s3://lake/b/", "target_table": "a.b"},
+        "target_table: s3://lake/b/ leads to where the rows go: leave target_table out",
+    ),
     ({**FILES, "mode": "replace"}, "mode replace: expected key"),
     ({"source": "duckdb:////data/w.duckdb", **DATABASE}, "table, query: expected one of them"),
     (

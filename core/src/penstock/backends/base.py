@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from penstock.errors import PermanentError, UsageError
+from penstock.errors import PermanentError, PlanningError, UsageError
 from penstock.model import (
     Bound,
     Column,
@@ -136,6 +136,19 @@ class LoadRequest:
     """Of the partitions that are given, with their ids."""
     writing: Mapping[str, Any] = field(default_factory=dict)
     """How files are written, as far as it was said; see `CopySpec`."""
+
+    def refuse_writing(self, system: str) -> None:
+        """For a target that is no files.
+
+        Raises:
+            PlanningError: it was said how files are written.
+        """
+        if self.writing:
+            flags = ", ".join("--" + name.replace("_", "-") for name in self.writing)
+            raise PlanningError(
+                f"{flags}: {system} keeps rows in tables, not in files; expected a target of "
+                "files, or leave it out"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
         raise PlanningError(
             f"{side}: expected a DuckDB database, found no file {path}", Diagnosis(side=side)
         )
+    check_database(path, side)
     with planning(side, path):
         try:
             connection = duckdb.connect(path, read_only=True)
@@ -58,6 +59,30 @@ def connect_to_read(path: str | None, side: str, *, worker: bool = False) -> Duc
                 raise locked(path, side, error) from error
             raise
     return configure(connection, worker=worker)
+
+
+def check_database(path: str, side: str) -> None:
+    """By the bytes that begin a database: DuckDB takes a CSV file and others for ones to be read
+    with a name of their own.
+
+    https://duckdb.org/docs/stable/internals/storage: ``DUCK`` follows a checksum of 8 bytes.
+
+    Raises:
+        PlanningError: the file is no database.
+    """
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(12)
+    except OSError as error:
+        raise PlanningError(
+            f"{side}: {path}: expected a DuckDB database, found: {error.strerror}",
+            Diagnosis(side=side),
+        ) from error
+    if begin[8:] != b"DUCK":
+        raise PlanningError(
+            f"{side}: {path}: expected a DuckDB database, found another kind of file",
+            Diagnosis(side=side),
+        )
 
 
 def catalog_name(connection: DuckDBPyConnection, side: str) -> str:

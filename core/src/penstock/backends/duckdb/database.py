@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.duckdb.connection import configure
+from penstock.backends.duckdb.connection import check_database, configure
 from penstock.backends.duckdb.errors import is_locked, locked, planning
 from penstock.backends.duckdb.folder import POLL, folder_of, turn
 from penstock.backends.duckdb.quoting import literal
@@ -87,6 +87,8 @@ class Database:
         if not read_only and not os.path.isdir(os.path.dirname(self.path)):
             folder = os.path.dirname(self.path)
             raise PlanningError(f"target: expected a folder {folder} for the database, found none")
+        if self.exists():
+            check_database(self.path, "target")
         deadline = time.monotonic() + OTHERS_SECONDS
         while True:
             with planning("target", self.path):

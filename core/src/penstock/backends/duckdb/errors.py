@@ -26,7 +26,7 @@ _PASSING = (duckdb.HTTPException, duckdb.TransactionException, duckdb.InterruptE
 # What another try will find as it is.
 _LASTING_IO = re.compile(
     r"no files found|does not exist|not a valid duckdb|is a directory|permission denied"
-    r"|no such file|cannot open file",
+    r"|no such file|cannot open file|could not read enough bytes",
     re.IGNORECASE,
 )
 

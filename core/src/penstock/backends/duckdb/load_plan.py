@@ -36,6 +36,7 @@ def plan_load(
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
+    request.refuse_writing("DuckDB")
     if request.unlogged:
         raise PlanningError("--unlogged: DuckDB has no unlogged tables: leave --unlogged out")
     if request.indexes == "defer":

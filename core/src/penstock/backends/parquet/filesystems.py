@@ -7,6 +7,7 @@ it is used: whoever copies local files need not wait for it.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def s3_client(location: Location, side: str) -> S3Client:
     with translated(side, str(location)):
         session = _session(location)
         _credentials(session, location, side)
-        return session.client(
+        client = session.client(
             "s3",
             endpoint_url=location.endpoint or None,
             region_name=session.region_name or "us-east-1",
@@ -94,6 +95,34 @@ def s3_client(location: Location, side: str) -> S3Client:
                 response_checksum_validation="when_required",
             ),
         )
+    if location.endpoint:
+        client.meta.events.register("before-parse.s3", _checker(location, side))
+    return client
+
+
+def _checker(location: Location, side: str) -> Callable[..., None]:
+    """Looks at every answer before botocore does, which takes what any web server says for S3's:
+    a page for an empty list, and a redirect for one to another region, which it follows for ever.
+    """
+
+    def check(response_dict: Mapping[str, Any], operation_model: Any, **_: Any) -> None:
+        status, headers = response_dict["status_code"], response_dict["headers"]
+        kind = headers.get("content-type", "")
+        if 300 <= status < 400 and "x-amz-bucket-region" not in headers:
+            found = "a redirect"
+        elif status == 200 and operation_model.name == "ListObjectsV2" and "html" in kind:
+            found = "a web page in the place of a list"
+        elif status == 200 and operation_model.name == "GetObject" and "etag" not in headers:
+            found = f"{kind or 'an answer'} without an ETag in the place of an object"
+        else:
+            return
+        raise PermanentError(
+            f"{side}: {location}: expected a server that speaks S3's protocol at "
+            f"{location.endpoint}; found {found} (status {status}): is the port another one, or "
+            "https:// missing?"
+        )
+
+    return check
 
 
 def file_system(location: Location, side: str) -> fs.FileSystem:

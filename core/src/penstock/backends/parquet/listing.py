@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.filesystems import s3_client
 from penstock.backends.parquet.location import FILE, Location
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -59,20 +59,32 @@ def list_files(location: Location, side: str = "source") -> tuple[ListedFile, ..
 
     Raises:
         PlanningError: there is none.
+        UsageError: a malformed pattern.
         TransientError, PermanentError: they cannot be listed.
     """
     found: dict[str, ListedFile] = {}
     for pattern in location.patterns:
-        shown = f"{location.scheme}://{pattern}"
+        shown = f"{location.scheme}://{unquote(pattern)}"
         with translated(side, shown):
             if location.scheme == FILE:
                 files = list(_local(pattern))
             else:
                 files = list(_remote(s3_client(location, side), pattern))
         if not files:
-            raise PlanningError(f"{side}: no file matches {shown}: expected one or more, found 0")
+            raise PlanningError(
+                f"{side}: no file matches {shown}: expected one or more, found "
+                + (_missing_folder(location, pattern) or "0 (_hidden and .hidden ones left out)")
+            )
         found.update((file.path, file) for file in files)
     return tuple(found[path] for path in sorted(found))
+
+
+def _missing_folder(location: Location, pattern: str) -> str:
+    """Where the files would be, if that is not there: a bucket has no folders."""
+    folder = _base(pattern).rpartition("/")[0]
+    if location.scheme != FILE or not folder or os.path.isdir(folder):
+        return ""
+    return f"no folder {folder}"
 
 
 def fingerprint(files: Sequence[ListedFile]) -> str:
@@ -82,7 +94,11 @@ def fingerprint(files: Sequence[ListedFile]) -> str:
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """Of all paths that a percent-encoded pattern stands for."""
+    """Of all paths that a percent-encoded pattern stands for.
+
+    Raises:
+        UsageError: no letter is in one of its brackets.
+    """
     written = ""
     position = 0
     pattern = pattern.rstrip("/")
@@ -102,7 +118,12 @@ def _matcher(pattern: str) -> re.Pattern[str]:
             written += f"[{inside}]"
         position = wild.end()
     written += re.escape(unquote(pattern[position:]))
-    return re.compile(written + _BELOW, re.DOTALL)
+    try:
+        return re.compile(written + _BELOW, re.DOTALL)
+    except re.error as error:
+        raise UsageError(
+            f"{unquote(pattern)}: expected brackets such as [0-9] or [!abc]; found a {error.msg}"
+        ) from error
 
 
 def _base(pattern: str) -> str:

@@ -69,10 +69,10 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
     _check_folders(schema, partition_by)
     if request.mode not in EMPTYING and found.files:
         _check_same_folders(storage, found, partition_by)
-    warnings = _check_content(storage, found, request)
+    leaving, warnings = _check_content(storage, found, request)
     return LoadPlan(
         request.target,
-        plan_steps(request.mode, str(storage)),
+        plan_steps(request.mode, str(storage), leaving),
         warnings=tuple(warnings),
         schema=schema_to_text(schema),
     )
@@ -177,45 +177,58 @@ def _check_same_folders(storage: Storage, found: Manifest, partition_by: Sequenc
         )
 
 
-def _check_content(storage: Storage, found: Manifest, request: LoadRequest) -> list[str]:
-    """Look at what is there already. Returns warnings.
+def _check_content(
+    storage: Storage, found: Manifest, request: LoadRequest
+) -> tuple[str, list[str]]:
+    """Look at what is there already. Returns which files are to go, for people, and warnings.
 
     Raises:
         PlanningError: it does not go together with what is to be loaded.
     """
-    if request.mode in EMPTYING:
-        return []
-    everything = request.where is None and not request.given
-    if request.mode in REPLACING and everything:
-        return []
+    visible = storage.uploads.visible()
     known = {entry.path for entry in found.files}
-    unknown = [path for path in storage.uploads.visible() if path not in known]
+    unknown = [path for path in visible if path not in known]
     foreign = [path for path in unknown if not run_of(path)]
+    everything = request.where is None and not request.given
+    if request.mode in EMPTYING or (request.mode in REPLACING and everything):
+        return _files(len(visible)), [
+            f"{_files(len(foreign))} that no run of Penstock has written will be removed, such as "
+            f"{path}"
+            for path in foreign[:1]
+        ]
     if foreign:
         raise PlanningError(
-            f"--mode {request.mode}: {storage} holds {len(foreign):,} Parquet files that no run of "
+            f"--mode {request.mode}: {storage} holds {_files(len(foreign))} that no run of "
             f"Penstock has written, such as {foreign[0]}: expected none, since nobody can tell "
             "which rows they hold; use another folder, or --mode truncate, recreate or replace "
             "without a condition, which remove them"
         )
     if request.mode not in REPLACING:
         _check_unfinished(storage, unknown, request)
-        return []
+        return "", []
     if any(entry.selection == EVERYTHING and entry.partition for entry in found.files):
         raise PlanningError(
             f"--mode {request.mode}: {storage} holds files of a run that has selected everything: "
             "expected files of runs that have selected parts, as this one does, since files are "
             "replaced as a whole; use --mode replace without a condition, or another folder"
         )
+    leaving = "those of the same partitions"
+    if not request.given:
+        mine = {**EVERYTHING, "where": request.where}
+        leaving = _files(sum(entry.selection == mine for entry in found.files))
     stay = {str(entry.selection["where"]) for entry in found.files if entry.partition}
     stay.discard(str(request.where))
     if stay and not request.given:
-        return [
+        return leaving, [
             "files are replaced whose run had the very same --where; those of "
             f"{len(stay):,} others stay, such as {min(stay)!r}: they are expected to hold other "
             "rows"
         ]
-    return []
+    return leaving, []
+
+
+def _files(count: int) -> str:
+    return f"{count:,} Parquet file{'' if count == 1 else 's'}"
 
 
 def _check_unfinished(storage: Storage, unknown: Sequence[str], request: LoadRequest) -> None:

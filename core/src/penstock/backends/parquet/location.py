@@ -123,7 +123,11 @@ def parse(url: str, flag: str) -> Location:
     if unknown := sorted(given.keys() - set(allowed)):
         raise UsageError(
             f"{flag}: {scheme}:// has no URL parameter {', '.join(map(repr, unknown))}; expected "
-            + (f"some of {', '.join(allowed)}" if allowed else "none (in a path, ? is written %3F)")
+            + (
+                f"some of {', '.join(allowed)}"
+                if allowed
+                else "none (? is no pattern as * and [0-9] are; in a file:// URL, %3F is a ?)"
+            )
         )
     style = given.pop("path_style", "").lower()
     if style not in {"", "true", "false"}:
@@ -145,6 +149,11 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
         if _WILD.search(path.partition("/")[0]):
             raise UsageError(f"{flag}: expected the name of a bucket, found a pattern: s3://{path}")
         return path
+    if path.lower().endswith(".duckdb"):
+        raise UsageError(
+            f"{flag}: expected Parquet files, or a folder of them; found the name of a DuckDB "
+            f"database, of which the URL is duckdb:///{unquote(path)}"
+        )
     if path.startswith("localhost/"):
         path = path.removeprefix("localhost")
     if not path.startswith("/"):

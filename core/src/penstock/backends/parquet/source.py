@@ -129,7 +129,10 @@ class ParquetSource(DuckCatalog):
             self.check_where(relation, where)
             chosen = self._chosen(files, where)
         left = sum(count for file in chosen for count, _ in file.groups)
-        storage = f"{len(files):,} Parquet files with {groups:,} row groups"
+        storage = (
+            f"{len(files):,} Parquet file{'' if len(files) == 1 else 's'} with {groups:,} row "
+            f"group{'' if groups == 1 else 's'}"
+        )
         if len(chosen) < len(files):
             storage += f", {len(files) - len(chosen):,} of them without a row for --where"
         return TableStatistics(

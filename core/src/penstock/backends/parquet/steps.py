@@ -27,14 +27,21 @@ MANIFEST = "manifest"
 """The step from which on the files are the dataset's."""
 
 
-def plan_steps(mode: str, place: str) -> tuple[Step, ...]:
+def plan_steps(mode: str, place: str, leaving: str) -> tuple[Step, ...]:
+    """
+    Parameters:
+        leaving: which files the load takes the place of, for people.
+    """
     before = [Step("dataset", f"note the columns of {place}", "dataset")]
+    clean = "remove what is left over"
     if mode in EMPTYING:
-        before = [Step("empty", f"remove the files in {place}", "empty")]
+        before = [Step("empty", f"remove {leaving} in {place}", "empty")]
+    elif mode in REPLACING:
+        clean = f"remove what is replaced ({leaving}) or left over"
     return (
         *before,
         Step(MANIFEST, "put the files into the manifest", MANIFEST, after=True, rank=0),
-        Step("clean", "remove what is replaced or left over", "clean", after=True, rank=1),
+        Step("clean", clean, "clean", after=True, rank=1),
     )
 
 

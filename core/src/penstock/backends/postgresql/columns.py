@@ -43,6 +43,7 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
                 f"{side}: table {ref} does not exist in database "
                 f"{connection.info.dbname!r} (or its schema may not be used by "
                 f"{connection.info.user!r})"
+                + ("; create it, or use --mode recreate, which does" if side == "target" else "")
             )
         query = statement("columns").format(table=sql.Literal(name))
         rows = connection.execute(query).fetchall()

@@ -22,6 +22,7 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
+    request.refuse_writing("PostgreSQL")
     if request.mode == "recreate":
         assert request.definition is not None
         if request.definition.dialect == definition.DIALECT:
