@@ -78,7 +78,7 @@ class ControlDocuments:
         return state["prepared_at"] is None and self._prepare(run_id, state, load)
 
     def _prepare(self, run_id: str, state: State, load: LoadPlan) -> bool:
-        steps = Steps(self._storage, self.runs, run_id, state)
+        steps = Steps(self._storage, self.runs, self.records(run_id), run_id, state)
         for step in load.before:
             steps.do(step, load)
 
@@ -111,7 +111,7 @@ class ControlDocuments:
         self._close_generations(run_id, state)
         self._take_back_asked(run_id, state)
         _, plan = self.runs.planned(state)
-        steps = Steps(self._storage, self.runs, run_id, state)
+        steps = Steps(self._storage, self.runs, self.records(run_id), run_id, state)
         steps.committed()
         steps.do(step, plan.load)
 

@@ -41,9 +41,12 @@ def plan_steps(mode: str, place: str) -> tuple[Step, ...]:
 class Steps:
     """Does the steps of one run. Each may be done again, also by two processes at once."""
 
-    def __init__(self, storage: Storage, runs: Runs, run_id: str, state: State) -> None:
+    def __init__(
+        self, storage: Storage, runs: Runs, records: Records, run_id: str, state: State
+    ) -> None:
         self._storage = storage
         self._runs = runs
+        self._records = records
         self._run_id = run_id
         self._state = state
         self._spec, self._plan = runs.planned(state)
@@ -165,7 +168,7 @@ class Steps:
             TransientError: not every partition is committed any more.
         """
         state = self._runs.state(self._run_id)
-        found = Records(self._storage, self._run_id).publish_all(self._state["generation"])
+        found = self._records.publish_all(self._state["generation"])
         same = state is not None and state["generation"] == self._state["generation"]
         if not same or len(found) < len(self._plan.partitions):
             raise disturbed(self._run_id)
@@ -250,7 +253,7 @@ class Steps:
         uploads = self._storage.uploads
         pending = uploads.pending(self._run_id)
         # Read after the uploads were listed: no attempt that began before can commit any more.
-        found = Records(self._storage, self._run_id).read_all(self._state["generation"])
+        found = self._records.read_all(self._state["generation"])
         done = {name for name, (record, _) in found.items() if record.published}
         left = [each for each in pending if partition_of(each[0], self._run_id) in done]
         uploads.abandon(self._run_id, left)
