@@ -61,6 +61,37 @@ def test_a_run_ends_whose_files_are_about_to_be_removed(dataset: Dataset) -> Non
     assert dataset.stray() == []
 
 
+def test_a_run_ends_whose_files_somebody_would_have_replaced(dataset: Dataset) -> None:
+    """Of two who end a run, the one that has seen those files was killed, and the other had looked
+    before they were there."""
+    late = dataset.create("late")
+    run = both_copied(dataset, "r2", "replace", 100)
+    manifest, clean = run.plan.load.after
+
+    def overtaken() -> None:
+        late.copy("p0001", numbered(0, 10))
+        late.copy("p0002", numbered(10, 10))
+        with closing(dataset.target()) as killed:
+            before_write(killed._storage, "manifest.json", _die)
+            with pytest.raises(KeyboardInterrupt):
+                killed.control.finish("r2", manifest)
+
+    with closing(dataset.target()) as target:
+        before_write(target._storage, "manifest.json", overtaken)
+        target.control.finish("r2", manifest)
+        uploads: Any = target._storage.uploads
+        real = uploads.remove
+
+        def remove(paths: list[str]) -> None:
+            late.finish()
+            real(paths)
+
+        uploads.remove = remove
+        target.control.finish("r2", clean)
+    assert dataset.ids() == [*range(20), *range(100, 120)]
+    assert dataset.stray() == []
+
+
 def test_a_run_ends_while_the_dataset_is_emptied(dataset: Dataset) -> None:
     late = both_copied(dataset, "late")
     with closing(dataset.target()) as target:
@@ -76,6 +107,17 @@ def test_a_run_ends_while_the_dataset_is_emptied(dataset: Dataset) -> None:
 
         uploads.remove = remove
         target.control.prepare("r2", plan.load)
+    assert dataset.data() == []
+    assert dataset.stray() == []
+
+
+def test_the_dataset_is_emptied_while_a_run_ends(dataset: Dataset) -> None:
+    """The manifest holds the same then as it did before the run's files were removed."""
+    late = both_copied(dataset, "late")
+    with closing(dataset.target()) as stopped:
+        before_write(stopped._storage, "manifest.json", lambda: dataset.create("r2", "truncate"))
+        with pytest.raises(PermanentError, match="2 files of run late are gone"):
+            stopped.control.finish("late", late.plan.load.after[0])
     assert dataset.data() == []
     assert dataset.stray() == []
 

@@ -55,8 +55,12 @@ class Manifest:
     leaving: tuple[str, ...] = ()
     """Files that are being removed. Their run may not have ended: it must not put them in here."""
 
+    serial: int = 0
+    """How often it was changed: none is ever the same again, with files removed in between."""
+
     def as_json(self) -> dict[str, Any]:
         return {
+            "serial": self.serial,
             "files": [entry.as_json() for entry in self.files],
             "schema": self.schema,
             "partition_by": list(self.partition_by),
@@ -76,9 +80,8 @@ def change(documents: Documents, changed: Callable[[Manifest], Manifest]) -> Non
     """
     while True:
         before, version = _read(documents)
-        after = changed(before)
-        if version and after == before:
-            return
+        # Also where nothing is to be changed: what else was looked at is so only if it still is.
+        after = replace(changed(before), serial=before.serial + 1)
         content = encode(after.as_json())
         if version:
             written = documents.replace(NAME, content, version)
@@ -99,6 +102,7 @@ def _read(documents: Documents) -> tuple[Manifest, str]:
             raw["schema"],
             tuple(raw["partition_by"]),
             tuple(raw["leaving"]),
+            raw["serial"],
         ),
         found[1],
     )

@@ -67,8 +67,6 @@ class Runs:
                     "steps": [],
                     # Requests to copy partitions again; see `ControlDocuments.forget`.
                     "recopies": {},
-                    # Files of others that go when this run's are in the manifest.
-                    "replaced": [],
                 }
             ),
         )

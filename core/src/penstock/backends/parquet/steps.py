@@ -150,15 +150,17 @@ class Steps:
                 left |= {empty.path} & visible.keys()
                 files = [entry for entry in files if entry.partition]
             elif not files:
-                self._storage.uploads.put(empty.path, self._empty_file(load))
+                if empty.path not in visible:
+                    self._storage.uploads.put(empty.path, self._empty_file(load))
                 files = [empty]
-            self._note_replaced(left)
             if kept:
                 self._check_same(found, load)
             else:  # the run's own columns, where its files are all that is there
                 found = manifest.with_schema(found, load.schema, self._partition_by)
             files.sort(key=lambda entry: entry.path)
-            return replace(found, files=tuple(files), leaving=_leaving(found, left, visible))
+            listed = {entry.path for entry in files}
+            leaving = [path for path in _leaving(found, left, visible) if path not in listed]
+            return replace(found, files=tuple(files), leaving=tuple(leaving))
 
         manifest.change(self._storage.documents, switched)
 
@@ -217,16 +219,6 @@ class Steps:
             return None
         return self._runs.selections(state).get(partition_of(path, run_id))
 
-    def _note_replaced(self, paths: set[str]) -> None:
-        """Before the manifest leaves them out: whoever goes on knows what is to be removed."""
-
-        def noted(state: State) -> State:
-            state["replaced"] = sorted({*state["replaced"], *paths})
-            return state
-
-        if paths:
-            self._runs.change(self._run_id, noted)
-
     def _empty_entry(self) -> Entry:
         folder = folder_of(self._partition_by, [None] * len(self._partition_by))
         selection = {**EVERYTHING, "where": self._spec["where"]}
@@ -239,12 +231,10 @@ class Steps:
         return written.getvalue()
 
     def _clean(self) -> None:
-        state = self._runs.state(self._run_id)
-        assert state is not None
-        listed = {entry.path for entry in manifest.read(self._storage.documents).files}
-        replaced = [path for path in state["replaced"] if path not in listed]
-        self._storage.uploads.remove(replaced)
-        manifest.removed(self._storage.documents, replaced)
+        # Whoever has put them there: nobody lists them again.
+        leaving = manifest.read(self._storage.documents).leaving
+        self._storage.uploads.remove(leaving)
+        manifest.removed(self._storage.documents, leaving)
         self._abandon()
 
     def _abandon(self) -> None:
