@@ -14,14 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import penstock
 from penstock import CopySpec
-from penstock.backends.base import find_backend
+from penstock.backends.arrow import schema_to_text
+from penstock.backends.base import ARROW, find_backend
+from penstock.backends.duckdb import folder as staging
+from penstock.backends.duckdb import writer as writer_module
+from penstock.backends.duckdb.folder import create, sweep
+from penstock.backends.duckdb.writer import DuckWriter
 from penstock.errors import PenstockError, PermanentError, Superseded, TransientError
 from penstock.events import Committed, Failed, Opened
-from penstock.model import Snapshot, Step
+from penstock.model import ColumnPair, Located, Partition, Snapshot, Step, TableRef, Whole
+from penstock.spec import WorkerSpec
+from penstock.stream import Meter, Waiter
 
 ROWS = 400_000
 HOLDING = """
@@ -172,6 +180,51 @@ def test_a_stopped_worker_changes_nothing(source: Path, target: Path) -> None:
             os.kill(pid, signal.SIGCONT)
         list(told(process))
     check_once(target)
+
+
+def test_a_stage_that_others_sweep_and_take_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others sweep what nobody has locked, just when it is made; and take it when it stands still,
+    just when it is loaded."""
+    path = str(tmp_path / "target.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute("CREATE TABLE t (id BIGINT); CREATE SCHEMA penstock")
+        connection.execute("CREATE TABLE penstock.run AS SELECT 'run' AS run_id, 1 AS generation")
+        connection.execute("CREATE TABLE penstock.commit_record (run_id TEXT, partition_id TEXT)")
+    wanted = pa.schema([("id", pa.int64())])
+    worker_spec = WorkerSpec(
+        run_id="run", generation=1, source="", target=f"duckdb:///{path}", source_backend="",
+        target_backend="", relation=Located(), target_table=TableRef("main", "t"),
+        pairs=(ColumnPair("id", "id"),), format=ARROW, where=None, mode="append",
+        conflict_columns=(), volatile=False, series="", snapshot=None, stall_timeout=30, grace=1,
+        control_schema="penstock", schema=schema_to_text(wanted), writing={},
+    )  # fmt: skip
+    wait = Waiter(Meter(), 30)
+    writer = DuckWriter(worker_spec)
+    left = [path]
+
+    def created(path: str, name: str) -> int:
+        descriptor = create(path, name)
+        if left:
+            sweep(left.pop())
+        return descriptor
+
+    monkeypatch.setattr(writer_module, "create", created)
+    assert writer.begin(Partition("p0001", Whole()), 1, wait)
+    writer.write(pa.record_batch([[1, 2]], schema=wanted), wait)
+    (stage,) = staged(Path(path))
+    assert staging.staged(path)[0].is_alive()
+
+    def taken(self: Any) -> None:
+        os.unlink(stage)
+
+    monkeypatch.setattr(writer_module._Stage, "check", taken)
+    with pytest.raises(TransientError, match="a newer one has taken its place"):
+        writer.end(wait)
+    writer.abandon()
+    with duckdb.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
 
 
 def test_a_target_that_is_open_elsewhere(source: Path, target: Path) -> None:

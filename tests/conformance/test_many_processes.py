@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import penstock
-from penstock import NoHolder, SnapshotLost, SpecMismatch, UsageError
+from penstock import CopySpec, NoHolder, SnapshotLost, SpecMismatch, UsageError
+from penstock.backends.postgresql.control import ControlTables
 from penstock.events import Committed, Event, Finished, SnapshotChanged, Verified
 
 if TYPE_CHECKING:
@@ -67,6 +68,29 @@ def hold(pair: Pair) -> Iterator[Callable[..., Holding]]:
     for holding in made:
         holding.stop.set()
         holding.ended()
+
+
+def test_two_copies_create_the_run_at_once(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second to come goes on with it, as it does a moment later."""
+    pair.source.run("CREATE TABLE t (id int)", "INSERT INTO t SELECT generate_series(1, 100)")
+    pair.target.run("CREATE TABLE t (id int)")
+    spec = CopySpec(source=pair.source.url, target=pair.target.url, table="public.t", run_id=RUN)
+    others: list[Event] = []
+    real = ControlTables.create_run
+
+    def late(self: ControlTables, *given: Any) -> bool:
+        monkeypatch.undo()
+        others.extend(penstock.copy(spec))
+        return real(self, *given)
+
+    monkeypatch.setattr(ControlTables, "create_run", late)
+    mine = list(penstock.copy(spec))
+    last = [events[-1] for events in (others, mine)]
+    assert [(end.status, end.attempts) for end in last if isinstance(end, Finished)] == [
+        ("done", 1),
+        ("done", 0),
+    ]
+    assert pair.target.value("SELECT count(*) FROM t") == 100
 
 
 def held(pair: Pair) -> int:

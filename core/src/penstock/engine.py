@@ -27,7 +27,7 @@ from penstock.continuity import (
     stored_spec,
     unless_complete,
 )
-from penstock.errors import SpecMismatch, UsageError
+from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.execution import Execution
 from penstock.given import check_given, check_series
@@ -121,17 +121,21 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                 taken = view.take(source)
                 made = build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
             target.control.create()
-            if not target.control.create_run(
+            created = target.control.create_run(
                 run_id, spec.stored(), made, view.state, view.snapshot
-            ):
-                raise SpecMismatch(f"run {run_id} was created by somebody else at this moment")
-            yield from taken
-            yield from _execute(
-                spec, run_id, made, made.partitions, ends, target, view, nursery, begun
             )
+            if created:
+                yield from taken
+                yield from _execute(
+                    spec, run_id, made, made.partitions, ends, target, view, nursery, begun
+                )
         finally:
             nursery.close()
             view.close()
+        if not created:  # somebody else was faster: then this is the second execution
+            run = load_run(target, run_id, spec.control_schema)
+            check_same_spec(spec, run)
+            yield from _go_on(spec, run, run.plan.partitions, ends, target)
 
 
 def create(

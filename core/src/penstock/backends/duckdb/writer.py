@@ -190,13 +190,19 @@ class _Stage:
         self.file = os.path.join(folder_of(path), name)
         self._subject = f"target: partition {partition.id}"
         self._wanted = schema_from_text(spec.schema)
-        self._descriptor = create(path, name)
-        # Who sweeps at this moment finds it unlocked, and removes it: then the attempt fails.
-        try_lock(self._descriptor)
+        self._descriptor = self._locked(path, name)
         self._sink: Any = None
         self._writer: Any = None
         self._caster: Caster | None = None
         self.rows = 0
+
+    def _locked(self, path: str, name: str) -> int:
+        while True:
+            descriptor = create(path, name)
+            # Who sweeps at this moment finds it unlocked, and may remove it.
+            if try_lock(descriptor) and is_at(descriptor, self.file):
+                return descriptor
+            os.close(descriptor)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """
@@ -233,14 +239,24 @@ class _Stage:
             TransientError: a newer attempt has taken it away.
         """
         if not is_at(self._descriptor, self.file):
-            raise TransientError(
-                f"{self._subject}: this attempt made no progress for the grace time, and a newer "
-                "one has taken its place",
-                Diagnosis(side="target"),
-            )
+            raise self._taken()
+
+    def _taken(self) -> TransientError:
+        return TransientError(
+            f"{self._subject}: this attempt made no progress for the grace time, and a newer "
+            "one has taken its place",
+            Diagnosis(side="target"),
+        )
 
     def batches(self) -> pa.RecordBatchReader:
-        return pa.ipc.open_stream(pa.OSFile(self.file, "rb"))
+        """
+        Raises:
+            TransientError: as `check`.
+        """
+        try:
+            return pa.ipc.open_stream(pa.OSFile(self.file, "rb"))
+        except FileNotFoundError:
+            raise self._taken() from None
 
     def remove(self) -> None:
         with suppress(OSError, pa.ArrowInvalid):

@@ -7,17 +7,17 @@ from secrets import token_hex
 from typing import Any
 
 from penstock.backends.base import Outlook, RunningAttempt, RunRow
+from penstock.backends.parquet import manifest
 from penstock.backends.parquet import series as claims
 from penstock.backends.parquet.records import Record, Records, now
 from penstock.backends.parquet.runs import Runs, State
-from penstock.backends.parquet.steps import Steps
+from penstock.backends.parquet.steps import Steps, disturbed
 from penstock.backends.parquet.storage import Storage
 from penstock.errors import (
     Diagnosis,
     PermanentError,
     PlanningError,
     Superseded,
-    TransientError,
     UsageError,
 )
 from penstock.model import (
@@ -78,7 +78,7 @@ class ControlDocuments:
         return state["prepared_at"] is None and self._prepare(run_id, state, load)
 
     def _prepare(self, run_id: str, state: State, load: LoadPlan) -> bool:
-        steps = Steps(self._storage, self.runs, run_id, state)
+        steps = Steps(self._storage, self.runs, self.records(run_id), run_id, state)
         for step in load.before:
             steps.do(step, load)
 
@@ -109,18 +109,16 @@ class ControlDocuments:
         if step.id in state["steps"]:
             return False
         self._close_generations(run_id, state)
+        self._take_back_asked(run_id, state)
         _, plan = self.runs.planned(state)
-        committed = self.records(run_id).publish_all(state["generation"])
-        if len(committed) < len(plan.partitions):
-            raise TransientError(
-                f"target: run {run_id} was started over by somebody else: expected every partition "
-                "committed, found some that are not",
-                Diagnosis(side="target"),
-            )
-        Steps(self._storage, self.runs, run_id, state).do(step, plan.load)
+        steps = Steps(self._storage, self.runs, self.records(run_id), run_id, state)
+        steps.committed()
+        steps.do(step, plan.load)
 
         def done(now_is: State) -> State | None:
-            if step.id in now_is["steps"] or now_is["generation"] != state["generation"]:
+            if any(now_is[name] != state[name] for name in ("generation", "recopies")):
+                raise disturbed(run_id)
+            if step.id in now_is["steps"]:
                 return None
             return {**now_is, "steps": [*now_is["steps"], step.id]}
 
@@ -149,6 +147,7 @@ class ControlDocuments:
                 "generation": generation + 1,
                 "prepared_at": None,
                 "steps": [],
+                "recopies": {},
                 "source_state": state.as_json(),
                 "snapshots": [snapshot.as_json()] if snapshot else [],
             }
@@ -181,6 +180,7 @@ class ControlDocuments:
             return {
                 **now_is,
                 "generation": generation + nothing_committed,
+                "recopies": {} if nothing_committed else now_is["recopies"],
                 "source_state": state.as_json(),
                 "snapshots": [snapshot.as_json() for snapshot in snapshots],
             }
@@ -235,8 +235,10 @@ class ControlDocuments:
     def check_recopy(self, run_id: str) -> None:
         state = self.runs.state(run_id)
         assert state is not None
-        visible = self._storage.uploads.visible()
         records = self.records(run_id).publish_all(state["generation"])
+        visible = dict(self._storage.uploads.visible())
+        for path in manifest.read(self._storage.documents).leaving:
+            visible.pop(path, None)
         gone = [
             file.path
             for record in records.values()
@@ -269,17 +271,36 @@ class ControlDocuments:
             for name in sorted(set(partition_ids))
             if name not in self.recopied(run_id, request)
         ]
+        if not unseen:
+            return frozenset()
         if any(name in self._committed(run_id, generation) for name in unseen):
             self.check_recopy(run_id)
 
-            def undone(now_is: State) -> State:
-                return {**now_is, "status": "running", "finished_at": None, "steps": []}
+        def asked(now_is: State) -> State | None:
+            if now_is["generation"] != generation:
+                return None
+            recopies = {**now_is["recopies"], request: unseen}
+            undone: State = {"status": "running", "finished_at": None, "steps": []}
+            return {**now_is, **undone, "recopies": recopies}
 
-            # First: killed after it, the steps are done once more.
-            self.runs.change(run_id, undone)
+        # First: killed after it, the next one to come takes the records back, and the steps are
+        # done once more; who is in the middle of one finds that it is not done.
+        if self.runs.change(run_id, asked) is None:
+            raise _superseded(run_id)
         return frozenset(
             name for name in unseen if self._forget(records, generation, name, request)
         )
+
+    def _take_back_asked(self, run_id: str, state: State) -> None:
+        """Take back what was asked to be copied again, where who has asked was killed."""
+        if not state["recopies"]:
+            return
+        records, generation = self.records(run_id), state["generation"]
+        found = records.read_all(generation)
+        for request, names in state["recopies"].items():
+            for name in names:
+                if name not in found or request not in found[name][0].requests:
+                    self._forget(records, generation, name, request)
 
     def _forget(self, records: Records, generation: int, name: str, request: str) -> bool:
         """Whether a commit record was taken back."""
@@ -318,6 +339,7 @@ class ControlDocuments:
         state = self.runs.state(run_id)
         if state is None:
             return ()
+        self._take_back_asked(run_id, state)
         found = self.records(run_id).publish_all(state["generation"])
         return tuple(found[name].told(run_id, name) for name in sorted(found))
 

@@ -25,6 +25,7 @@ TRANSIENT_CODES = {
     "internalfailure", "serviceunavailable", "requesttimeout", "requesttimeoutexception",
     "networkconnection", "operationaborted", "conditionalrequestconflict", "expiredtoken",
     "unavailable", "reducerequestrate", "clientsigningfailure",
+    "nosuchupload",  # somebody has ended an upload of ours: the partition was done without it
 }  # fmt: skip
 PERMANENT_CODES = {"notimplemented"}
 ADVICE = {

@@ -7,7 +7,7 @@ runs of other selections that end at once are all in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,12 +52,19 @@ class Manifest:
     schema: str = ""
     """See `LoadPlan.schema`; with the columns that name the folders."""
     partition_by: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+    """Files that are being removed. Their run may not have ended: it must not put them in here."""
+
+    serial: int = 0
+    """How often it was changed: none is ever the same again, with files removed in between."""
 
     def as_json(self) -> dict[str, Any]:
         return {
+            "serial": self.serial,
             "files": [entry.as_json() for entry in self.files],
             "schema": self.schema,
             "partition_by": list(self.partition_by),
+            "leaving": list(self.leaving),
         }
 
 
@@ -73,9 +80,8 @@ def change(documents: Documents, changed: Callable[[Manifest], Manifest]) -> Non
     """
     while True:
         before, version = _read(documents)
-        after = changed(before)
-        if version and after == before:
-            return
+        # Also where nothing is to be changed: what else was looked at is so only if it still is.
+        after = replace(changed(before), serial=before.serial + 1)
         content = encode(after.as_json())
         if version:
             written = documents.replace(NAME, content, version)
@@ -95,6 +101,8 @@ def _read(documents: Documents) -> tuple[Manifest, str]:
             tuple(Entry(**entry) for entry in raw["files"]),
             raw["schema"],
             tuple(raw["partition_by"]),
+            tuple(raw["leaving"]),
+            raw["serial"],
         ),
         found[1],
     )
@@ -102,3 +110,13 @@ def _read(documents: Documents) -> tuple[Manifest, str]:
 
 def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) -> Manifest:
     return replace(manifest, schema=schema, partition_by=partition_by)
+
+
+def removed(documents: Documents, paths: Collection[str]) -> None:
+    """Forget files that were leaving, and are gone."""
+
+    def forgotten(found: Manifest) -> Manifest:
+        return replace(found, leaving=tuple(p for p in found.leaving if p not in paths))
+
+    if paths:
+        change(documents, forgotten)

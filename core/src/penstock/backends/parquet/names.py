@@ -44,6 +44,11 @@ def run_of(path: str) -> str:
     return next((run_id for run_id in candidates if found["nonce"].startswith(_mark(run_id))), "")
 
 
+def partition_of(path: str, run_id: str) -> str:
+    """The partition that a data file, or what becomes one, holds rows of; of a file of this run."""
+    return path.rpartition("/")[2].removeprefix(f"{run_id}-").rsplit("-", 3)[0]
+
+
 def is_data(path: str) -> bool:
     """Whether a dataset's readers take a file for data, by its path within the dataset."""
     return path.lower().endswith(SUFFIXES) and not any(

@@ -65,14 +65,20 @@ class Runs:
                     "released_at": None,
                     "failures": [],
                     "steps": [],
-                    # Files of others that go when this run's are in the manifest.
-                    "replaced": [],
+                    # Requests to copy partitions again; see `ControlDocuments.forget`.
+                    "recopies": {},
                 }
             ),
         )
-        if not created:
-            documents.delete([planned])
-        return created
+        if created:
+            return True
+        # A request that is repeated, since its answer was lost, may meet the run that it has
+        # created itself, and that somebody has gone on with since.
+        found = self.state(run_id)
+        if found is not None and found["plan"] == planned:
+            return True
+        documents.delete([planned])
+        return False
 
     def state(self, run_id: str) -> State | None:
         found = self._storage.documents.get(self._name(run_id))

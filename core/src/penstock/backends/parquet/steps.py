@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from penstock.backends.arrow import schema_from_text
 from penstock.backends.parquet import manifest
 from penstock.backends.parquet.manifest import EVERYTHING, Entry, Manifest
-from penstock.backends.parquet.names import empty_name, folder_of, run_of
-from penstock.backends.parquet.records import Records
+from penstock.backends.parquet.names import empty_name, folder_of, partition_of, run_of
+from penstock.backends.parquet.records import Record, Records
 from penstock.backends.parquet.runs import Runs, State
 from penstock.backends.parquet.storage import Storage
-from penstock.errors import Diagnosis, PermanentError
+from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model import LoadPlan, Step
 
 REPLACING = ("replace", "swap")
@@ -48,9 +48,12 @@ def plan_steps(mode: str, place: str, leaving: str) -> tuple[Step, ...]:
 class Steps:
     """Does the steps of one run. Each may be done again, also by two processes at once."""
 
-    def __init__(self, storage: Storage, runs: Runs, run_id: str, state: State) -> None:
+    def __init__(
+        self, storage: Storage, runs: Runs, records: Records, run_id: str, state: State
+    ) -> None:
         self._storage = storage
         self._runs = runs
+        self._records = records
         self._run_id = run_id
         self._state = state
         self._spec, self._plan = runs.planned(state)
@@ -76,12 +79,24 @@ class Steps:
         )
 
         def noted(found: Manifest) -> Manifest:
+            if self._is_prepared():
+                return found
             if found.schema and (found.files or others):
                 self._check_same(found, load)
                 return found
             return manifest.with_schema(found, load.schema, self._partition_by)
 
         manifest.change(self._storage.documents, noted)
+
+    def _is_prepared(self) -> bool:
+        """Whether somebody else has done the steps before the first partition meanwhile, long ago
+        maybe: then others may rely on what they have left."""
+        state = self._runs.state(self._run_id)
+        return (
+            state is None
+            or state["prepared_at"] is not None
+            or state["generation"] != self._state["generation"]
+        )
 
     @property
     def _replaces_all(self) -> bool:
@@ -104,47 +119,72 @@ class Steps:
         )
 
     def _empty(self, load: LoadPlan) -> None:
-        # Listed before anything is removed: what others publish from now on is not among it.
-        others = [path for path in self._storage.uploads.visible() if run_of(path) != self._run_id]
+        others: list[str] = []
 
         def emptied(found: Manifest) -> Manifest:
+            others.clear()
+            if self._is_prepared():
+                return found
+            # Listed before anything is removed: what others publish from now on is not among it.
+            visible = self._storage.uploads.visible()
+            others.extend(path for path in visible if run_of(path) != self._run_id)
             kept = tuple(entry for entry in found.files if entry.run == self._run_id)
-            return Manifest(kept, load.schema, self._partition_by)
+            leaving = _leaving(found, others, visible)
+            return Manifest(kept, load.schema, self._partition_by, leaving)
 
         manifest.change(self._storage.documents, emptied)
         self._storage.uploads.remove(others)
+        manifest.removed(self._storage.documents, others)
 
     # After the last one
 
     def _switch(self, load: LoadPlan) -> None:
-        mine = self._entries()
-        visible = self._storage.uploads.visible()
-        self._check_visible(mine, visible)
         empty = self._empty_entry()
 
         def switched(found: Manifest) -> Manifest:
+            # Looked at after the manifest was read: where somebody copies a partition again, or
+            # removes files, from now on, the manifest is another one before anything is lost.
+            mine = self._entries()
+            visible = self._storage.uploads.visible()
+            self._check_there(mine, visible.keys() - set(found.leaving))
             others = [entry for entry in found.files if entry.run != self._run_id]
-            left = self._leaving(others, visible)
+            left = self._replaced(others, visible)
             kept = [entry for entry in others if entry.path not in left]
             files = [*kept, *mine]
             if any(entry.partition for entry in files):
                 # A file without rows has told the columns where there was no other.
                 left |= {entry.path for entry in files if not entry.partition}
+                left |= {empty.path} & visible.keys()
                 files = [entry for entry in files if entry.partition]
             elif not files:
-                self._storage.uploads.put(empty.path, self._empty_file(load))
+                if empty.path not in visible:
+                    self._storage.uploads.put(empty.path, self._empty_file(load))
                 files = [empty]
-            self._note_replaced(left)
             if kept:
                 self._check_same(found, load)
             else:  # the run's own columns, where its files are all that is there
                 found = manifest.with_schema(found, load.schema, self._partition_by)
-            return replace(found, files=tuple(sorted(files, key=lambda entry: entry.path)))
+            files.sort(key=lambda entry: entry.path)
+            listed = {entry.path for entry in files}
+            leaving = [path for path in _leaving(found, left, visible) if path not in listed]
+            return replace(found, files=tuple(files), leaving=tuple(leaving))
 
         manifest.change(self._storage.documents, switched)
 
+    def committed(self) -> dict[str, Record]:
+        """
+        Raises:
+            TransientError: not every partition is committed any more.
+        """
+        state = self._runs.state(self._run_id)
+        found = self._records.publish_all(self._state["generation"])
+        same = state is not None and state["generation"] == self._state["generation"]
+        if not same or len(found) < len(self._plan.partitions):
+            raise disturbed(self._run_id)
+        return found
+
     def _entries(self) -> list[Entry]:
-        found = Records(self._storage, self._run_id).publish_all(self._state["generation"])
+        found = self.committed()
         selections = self._runs.selections(self._state)
         return [
             Entry(file.path, file.rows, file.bytes, self._run_id, name, selections[name])
@@ -152,12 +192,12 @@ class Steps:
             for file in record.files
         ]
 
-    def _check_visible(self, mine: Sequence[Entry], visible: Mapping[str, int]) -> None:
+    def _check_there(self, mine: Sequence[Entry], there: Collection[str]) -> None:
         """
         Raises:
-            PermanentError: files of the run were removed.
+            PermanentError: files of the run were removed, or are about to be.
         """
-        gone = [entry for entry in mine if entry.path not in visible]
+        gone = [entry for entry in mine if entry.path not in there]
         if gone:
             raise PermanentError(
                 f"target: {len(gone):,} files of run {self._run_id} are gone, such as "
@@ -166,7 +206,7 @@ class Steps:
                 Diagnosis(side="target"),
             )
 
-    def _leaving(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
+    def _replaced(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
         """The files that this run's take the place of."""
         if self._spec["mode"] not in REPLACING:
             return set()
@@ -184,18 +224,7 @@ class Steps:
         state = self._runs.state(run_id) if run_id else None
         if state is None:
             return None
-        partition_id = path.rpartition("/")[2].removeprefix(f"{run_id}-").rsplit("-", 3)[0]
-        return self._runs.selections(state).get(partition_id)
-
-    def _note_replaced(self, paths: set[str]) -> None:
-        """Before the manifest leaves them out: whoever goes on knows what is to be removed."""
-
-        def noted(state: State) -> State:
-            state["replaced"] = sorted({*state["replaced"], *paths})
-            return state
-
-        if paths:
-            self._runs.change(self._run_id, noted)
+        return self._runs.selections(state).get(partition_of(path, run_id))
 
     def _empty_entry(self) -> Entry:
         folder = folder_of(self._partition_by, [None] * len(self._partition_by))
@@ -209,10 +238,37 @@ class Steps:
         return written.getvalue()
 
     def _clean(self) -> None:
-        state = self._runs.state(self._run_id)
-        assert state is not None
-        self._storage.uploads.remove(state["replaced"])
-        self._storage.uploads.clean(self._run_id)
+        # Whoever has put them there: nobody lists them again.
+        leaving = manifest.read(self._storage.documents).leaving
+        self._storage.uploads.remove(leaving)
+        manifest.removed(self._storage.documents, leaving)
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """End uploads that no record names. Those of a partition that is being copied again are
+        left alone: its record was taken back, or is not published yet."""
+        uploads = self._storage.uploads
+        pending = uploads.pending(self._run_id)
+        # Read after the uploads were listed: no attempt that began before can commit any more.
+        found = self._records.read_all(self._state["generation"])
+        done = {name for name, (record, _) in found.items() if record.published}
+        left = [each for each in pending if partition_of(each[0], self._run_id) in done]
+        uploads.abandon(self._run_id, left)
+
+
+def _leaving(
+    found: Manifest, paths: Collection[str], visible: Mapping[str, int]
+) -> tuple[str, ...]:
+    """What leaves a dataset, with what does so already and is not gone yet."""
+    return tuple(sorted({*found.leaving, *paths} & visible.keys()))
+
+
+def disturbed(run_id: str) -> TransientError:
+    return TransientError(
+        f"target: run {run_id} was started over, or partitions of it are copied again, by somebody "
+        "else: expected every partition committed, found some that are not",
+        Diagnosis(side="target"),
+    )
 
 
 def stored_schema(schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:

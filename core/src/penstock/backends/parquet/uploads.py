@@ -9,10 +9,10 @@ one who comes late makes it appear again.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.exceptions import ClientError
@@ -34,6 +34,7 @@ MOST_PARTS = 10_000
 # So many files keep what is less than a part in memory; the others keep it on disk.
 MOST_IN_MEMORY = 4
 LOCAL_BUFFER = 4 << 20
+FOLDER_ATTEMPTS = 100
 
 Upload = Mapping[str, Any]
 """What it takes to publish a file; JSON. Empty: it was published."""
@@ -92,8 +93,12 @@ class Uploads(Protocol):
         """Sizes of the dataset's data files, by path."""
         ...
 
-    def clean(self, run_id: str) -> None:
-        """Discard what is left of a run's attempts that have not committed."""
+    def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
+        """What attempts of a run have begun, and nobody has published: by path, or file name."""
+        ...
+
+    def abandon(self, run_id: str, files: Iterable[tuple[str, Upload]]) -> None:
+        """Let these of a run never be published."""
         ...
 
 
@@ -138,9 +143,7 @@ class LocalSink(_Gathering):
         self._path = path
         self._name = name
         with translated("target", path):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "xb"):
-                pass
+            _in_folder(path, lambda: open(path, "xb").close())
 
     def drain(self, wait: Wait, *, crowded: bool) -> None:
         if self._waiting >= LOCAL_BUFFER or crowded:
@@ -190,24 +193,24 @@ class LocalUploads:
         written = os.path.join(self._hidden, upload["file"])
         final = os.path.join(self._root, path)
         with translated("target", final):
-            while True:
-                os.makedirs(os.path.dirname(final), exist_ok=True)
-                try:
-                    os.rename(written, final)
-                except FileNotFoundError:
-                    if os.path.exists(written):
-                        continue  # the folder was empty, and somebody has removed it
-                    return os.path.exists(final)
+            try:
+                _in_folder(final, lambda: os.rename(written, final), written)
+            except FileNotFoundError:
+                return os.path.exists(final)
+            with suppress(FileNotFoundError):  # who replaces it may have removed it by now
                 sync_folder(os.path.dirname(final))
-                return True
+            return True
 
     def discard(self, files: Iterable[tuple[str, Upload]]) -> None:
         for path, upload in files:
-            if upload:
-                written = os.path.join(self._hidden, upload["file"])
-                with translated("target", written), suppress(FileNotFoundError):
-                    os.unlink(written)
+            self._end(upload)
             self.remove([path])
+
+    def _end(self, upload: Upload) -> None:
+        if upload:
+            written = os.path.join(self._hidden, upload["file"])
+            with translated("target", written), suppress(FileNotFoundError):
+                os.unlink(written)
 
     def remove(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -225,14 +228,14 @@ class LocalUploads:
 
     def put(self, path: str, content: bytes) -> None:
         full = os.path.join(self._root, path)
-        draft = os.path.join(self._hidden, os.path.basename(path) + ".draft")
+        # Two that end a run at once write the same, each under a name of its own.
+        draft = os.path.join(self._hidden, f"{os.path.basename(path)}.{token_hex(4)}.draft")
         with translated("target", full):
-            os.makedirs(os.path.dirname(full), exist_ok=True)
             with open(draft, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.rename(draft, full)
+            _in_folder(full, lambda: os.rename(draft, full))
 
     def visible(self) -> Mapping[str, int]:
         with translated("target", self._root):
@@ -252,13 +255,45 @@ class LocalUploads:
                 with suppress(FileNotFoundError):
                     yield path, os.stat(entry.path).st_size
 
-    def clean(self, run_id: str) -> None:
-        folder = os.path.join(self._hidden, "uploads", run_id)
+    def _folder(self, run_id: str) -> str:
+        return os.path.join(self._hidden, "uploads", run_id)
+
+    def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
+        folder = self._folder(run_id)
         with translated("target", folder):
-            with suppress(FileNotFoundError):
-                shutil.rmtree(folder)
-            with suppress(OSError):  # other runs' are there
-                os.rmdir(os.path.dirname(folder))
+            try:
+                names = os.listdir(folder)
+            except FileNotFoundError:
+                return []
+        return [(name, {"file": f"uploads/{run_id}/{name}"}) for name in names]
+
+    def abandon(self, run_id: str, files: Iterable[tuple[str, Upload]]) -> None:
+        for _, upload in files:
+            self._end(upload)
+        folder = self._folder(run_id)
+        with suppress(OSError):  # an attempt's files, or other runs', are there
+            os.rmdir(folder)
+            os.rmdir(os.path.dirname(folder))
+
+
+def _in_folder(path: str, call: Callable[[], object], needed: str = "") -> None:
+    """Do what makes a file in a folder, which is made where it is missing.
+
+    Parameters:
+        needed: a file without which it cannot be done.
+
+    Raises:
+        FileNotFoundError: that one is gone.
+    """
+    for left in reversed(range(FOLDER_ATTEMPTS)):
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            call()
+            return
+        except FileNotFoundError:
+            # The folder, or one above it, was empty, and somebody has removed it.
+            if not left or (needed and not os.path.exists(needed)):
+                raise
 
 
 class S3Sink(_Gathering):
@@ -391,14 +426,15 @@ class S3Uploads:
         files = list(files)
         for path, upload in files:
             if upload:
-                self._abort(self._prefix + path, upload["id"])
+                self._abort(path, upload)
         self.remove([path for path, _ in files])
 
-    def _abort(self, key: str, upload_id: str) -> None:
+    def _abort(self, path: str, upload: Upload) -> None:
+        key = self._prefix + path
         with translated("target", f"s3://{self._bucket}/{key}"):
             try:
                 self._client.abort_multipart_upload(
-                    Bucket=self._bucket, Key=key, UploadId=upload_id
+                    Bucket=self._bucket, Key=key, UploadId=upload["id"]
                 )
             except ClientError as error:
                 if error.response["Error"]["Code"] != "NoSuchUpload":
@@ -425,8 +461,8 @@ class S3Uploads:
                         found[path] = item["Size"]
         return found
 
-    def clean(self, run_id: str) -> None:
-        abandoned = []
+    def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
+        found = []
         with translated("target", f"s3://{self._bucket}/{self._prefix}"):
             pages = self._client.get_paginator("list_multipart_uploads").paginate(
                 Bucket=self._bucket, Prefix=self._prefix
@@ -434,6 +470,10 @@ class S3Uploads:
             for page in pages:
                 for item in page.get("Uploads", ()):
                     if run_of(item["Key"]) == run_id:
-                        abandoned.append((item["Key"], item["UploadId"]))
-        for key, upload_id in abandoned:
-            self._abort(key, upload_id)
+                        path = item["Key"].removeprefix(self._prefix)
+                        found.append((path, {"id": item["UploadId"]}))
+        return found
+
+    def abandon(self, run_id: str, files: Iterable[tuple[str, Upload]]) -> None:
+        for path, upload in files:
+            self._abort(path, upload)

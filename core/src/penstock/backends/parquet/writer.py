@@ -132,14 +132,17 @@ class ParquetWriter:
         # From here on the record may be there, whatever is heard of it: nothing is discarded.
         self._output = None
         with wait.answering("target"):
-            if not records.write(generation, partition_id, record, self._version):
+            written = records.write(generation, partition_id, record, self._version)
+            found, version = records.read(generation, partition_id)
+            # A request that is repeated, since its answer was lost, may meet the record that it has
+            # written itself, and that somebody has published since.
+            if not written and (found is None or found.nonce != record.nonce):
                 self._output = output
                 raise TransientError(
                     f"target: the commit record of partition {partition_id} was written by "
                     "somebody else since this attempt began: expected that it is alone",
                     Diagnosis(side="target"),
                 )
-            found, version = records.read(generation, partition_id)
             if found is not None:
                 records.publish(generation, partition_id, found, version)
         self._close()
