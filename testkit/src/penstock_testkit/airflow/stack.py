@@ -314,6 +314,8 @@ class AirflowStack:
             "core.parallelism": self.parallelism,
             "core.simple_auth_manager_all_admins": True,
             "dag_processor.bundle_refresh_check_interval": 1,
+            # A file that is new, or written anew, is read at once.
+            "dag_processor.min_file_process_interval": 300,
             "dag_processor.parsing_processes": 1,
             "dag_processor.refresh_interval": 1,
             "database.sql_alchemy_conn": sync,
