@@ -46,8 +46,12 @@ def held(run: Run, index: int) -> list[psutil.Process]:
 
 
 def _descriptors(process: psutil.Process) -> dict[int, str]:
-    folder = Path(f"/proc/{process.pid}/fd")
-    return {int(entry.name): os.readlink(entry) for entry in folder.iterdir()}
+    found: dict[int, str] = {}
+    for entry in Path(f"/proc/{process.pid}/fd").iterdir():
+        # Its threads open and close some while they are looked at.
+        with contextlib.suppress(FileNotFoundError):
+            found[int(entry.name)] = os.readlink(entry)
+    return found
 
 
 def levels(run: Run, task: TaskInstance) -> set[str]:

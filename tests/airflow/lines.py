@@ -20,7 +20,7 @@ from penstock_testkit.airflow import AirflowStack, Run, until
 
 Side = Literal["source", "target"]
 
-SCALE = 0.1
+SCALE = 0.05
 PARTITIONS = 16
 DEGREE = 4
 # Of the variants in which a mapped task copies several partitions, so that there are fewer tasks.

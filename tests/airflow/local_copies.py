@@ -37,7 +37,7 @@ def test_a_plain_run(lines: Lines) -> None:
 
 
 def test_a_mapped_task_that_is_killed_is_retried_alone(lines: Lines) -> None:
-    cases.killed_in_mid_copy(lines)
+    cases.killed_in_mid_copy(lines, "packed", PACK)
 
 
 def test_killed_once_it_has_committed_it_copies_nothing_again(lines: Lines) -> None:

@@ -36,9 +36,9 @@ UPDATE_LAST = """
 """
 CHANGES = (
     UPDATE_LAST,
-    "DELETE FROM public.lineitem WHERE l_orderkey BETWEEN 300000 AND 300100",
+    "DELETE FROM public.lineitem WHERE l_orderkey BETWEEN 150000 AND 150100",
     "INSERT INTO public.lineitem SELECT * FROM public.lineitem"
-    " WHERE l_orderkey BETWEEN 400000 AND 400100",
+    " WHERE l_orderkey BETWEEN 200000 AND 200100",
 )
 # What the server knows of writes does not come with a database that is made from another one.
 COUNT_WRITES = """
@@ -51,7 +51,7 @@ FAIL_AT = """
     CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN RAISE EXCEPTION ''no such row, please''; END';
     CREATE TRIGGER refuse AFTER INSERT ON public.lineitem FOR EACH ROW
-        WHEN (NEW.l_orderkey = 150016) EXECUTE FUNCTION public.refuse()
+        WHEN (NEW.l_orderkey = 75008) EXECUTE FUNCTION public.refuse()
 """
 
 

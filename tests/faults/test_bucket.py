@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -102,6 +103,7 @@ def test_a_worker_is_killed_between_record_and_files(
     opened = run.wait_for(Opened)
     while fault.answered == 0:
         assert run.popen.poll() is None
+        time.sleep(0.005)
     os.kill(opened.pid, signal.SIGKILL)
     run.ended(0)
     assert [event.partition_id for event in run.of(Failed)] == [partition_id(1)]

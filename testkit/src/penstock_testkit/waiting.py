@@ -8,9 +8,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# How long after an answer is asked again, in seconds.
+SOONEST, LATEST = 0.1, 1.0
+
 
 def until(ask: Callable[[], T | None], timeout: float, otherwise: Callable[[], str]) -> T:
     """Ask again and again until there is an answer that is not None. Returns it.
+
+    The longer it takes to answer, the more seldom it is asked: who waits must not keep a machine
+    busy that is slow because it is busy.
 
     Parameters:
         timeout: in seconds.
@@ -21,8 +27,10 @@ def until(ask: Callable[[], T | None], timeout: float, otherwise: Callable[[], s
     """
     deadline = time.monotonic() + timeout
     while True:
+        asked = time.monotonic()
         if (found := ask()) is not None:
             return found
-        if time.monotonic() > deadline:
+        answered = time.monotonic()
+        if answered > deadline:
             raise TimeoutError(f"after {timeout:g} s: {otherwise()}")
-        time.sleep(0.2)
+        time.sleep(min(max(SOONEST, 10 * (answered - asked)), LATEST))

@@ -6,22 +6,27 @@ per process, and warns. What a run left behind is read from its SQLite file.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from penstock_testkit.airflow import run_dag
+from penstock_testkit.airflow import run_dag, run_forks
 from penstock_testkit.airflow.environment import environment
 from penstock_testkit.airflow.migrated import airflow_version, sqlite_template
 
@@ -181,12 +186,14 @@ class DagRunner:
             "logical_date": None if logical_date is None else logical_date.isoformat(),
         }
         settings = {"database.sql_alchemy_conn": f"sqlite:///{self.database}", **self.settings}
-        command = [self.python, "-P", run_dag.__file__, json.dumps(request), answer]
-        code, output = _output_of(
-            [str(part) for part in command],
-            environment(self.home, file.parent, settings, connections or {}) | dict(env or {}),
-            timeout,
-        )
+        arguments = [json.dumps(request), str(answer)]
+        whole = environment(self.home, file.parent, settings, connections or {}) | dict(env or {})
+        if self.python == Path(sys.executable):
+            output_file = self.home / "output"
+            code, output = Forks.shared().output_of(arguments, whole, output_file, timeout)
+        else:
+            command = [str(self.python), "-P", run_dag.__file__, *arguments]
+            code, output = _output_of(command, whole, timeout)
         if not answer.exists():
             why = f"not done after {timeout:g} s" if code is None else f"ended with {code}"
             raise DagTestError(f"{file}: {dag_id}: {why}\n{output}")
@@ -198,6 +205,74 @@ class DagRunner:
             tasks = list(_tasks(connection, dag_id, run_id, output))
             events = list(_asset_events(connection, dag_id, run_id))
         return DagRunResult(run_id, state, tasks, events, output, self.database)
+
+
+class Forks:
+    """Runs DAGs one at a time in forks of a process that has Airflow imported, see `run_forks`."""
+
+    def __init__(self) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="penstock-airflow-"))
+        self._log = self._home / "log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", run_forks.__file__],
+                env=environment(self._home, self._home / "dags", {}, {}),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                # A line that was read ahead would not be seen to be there.
+                bufsize=0,
+                start_new_session=True,
+            )
+
+    @classmethod
+    @cache
+    def shared(cls) -> Forks:
+        """The one of this process, which ends with it."""
+        made = cls()
+        atexit.register(made.close)
+        return made
+
+    def output_of(
+        self, arguments: list[str], env: Mapping[str, str], output: Path, timeout: float
+    ) -> tuple[int | None, str]:
+        """Run ``run_dag.py`` in a fork; as `_output_of`.
+
+        Parameters:
+            output: the file that gets it.
+            timeout: in seconds, from when the fork is there.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"arguments": arguments, "env": dict(env), "output": str(output)}
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        pid, code = self._line(), None
+        try:
+            if select.select([self._process.stdout], [], [], timeout)[0]:
+                code = self._line()
+        finally:
+            # A test that is interrupted leaves no process behind.
+            if code is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+                self._line()
+        return code, output.read_text(errors="replace")
+
+    def _line(self) -> int:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise DagTestError(f"no Airflow to run DAGs in\n{self._log.read_text()}")
+        return int(line)
+
+    def close(self) -> None:
+        """End it, and remove its files."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+        shutil.rmtree(self._home, ignore_errors=True)
 
 
 def _output_of(command: list[str], env: dict[str, str], timeout: float) -> tuple[int | None, str]:

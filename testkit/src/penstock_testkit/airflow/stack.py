@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime
@@ -44,6 +44,9 @@ class AirflowStack:
             ``CeleryExecutor`` with two workers and a redis server.
         parallelism: how many tasks may run at the same time.
         settings: of Airflow, by ``section.name``, over those that suit tests.
+        preload: modules that every part imports as it starts: the tasks of ``LocalExecutor``, and
+            who reads DAG files, are forks, and need not import them each. They must not import
+            Airflow, which is not there yet.
     """
 
     def __init__(
@@ -52,9 +55,11 @@ class AirflowStack:
         *,
         parallelism: int = 4,
         settings: Mapping[str, object] | None = None,
+        preload: Sequence[str] = (),
     ) -> None:
         self.executor: Executor = executor
         self.parallelism = parallelism
+        self.preload = preload
         self.components: dict[str, Component] = {}
         self._given = dict(settings or {})
         self._resources = ExitStack()
@@ -252,6 +257,9 @@ class AirflowStack:
         self.dags.mkdir()
         self.modules = self.home / "modules"
         self.modules.mkdir()
+        # None of its names is a setting.
+        lines = ["__all__ = ()", *(f"import {module}" for module in self.preload)]
+        (self.modules / "airflow_local_settings.py").write_text("\n".join(lines))
         self.metadata = self._resources.enter_context(
             # No test takes the machine's power away, so fsync would buy nothing.
             PostgresServer(fsync=False, settings={"max_connections": 200})
@@ -306,6 +314,8 @@ class AirflowStack:
             "core.parallelism": self.parallelism,
             "core.simple_auth_manager_all_admins": True,
             "dag_processor.bundle_refresh_check_interval": 1,
+            # A file that is new, or written anew, is read at once.
+            "dag_processor.min_file_process_interval": 300,
             "dag_processor.parsing_processes": 1,
             "dag_processor.refresh_interval": 1,
             "database.sql_alchemy_conn": sync,
