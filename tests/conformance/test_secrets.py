@@ -61,12 +61,16 @@ class Seen:
                 self.commands += " ".join(process.cmdline()) + "\n"
             except psutil.Error:
                 continue
-        children = set(psutil.Process(supervisor).children(recursive=True)) - set(ignored)
+        parent = psutil.Process(supervisor)
+        children = set(parent.children(recursive=True)) - set(ignored)
         self.children |= {child.pid for child in children}
         for child in children:
             # A child may end while it is looked at.
-            with contextlib.suppress(OSError):
-                self.environments += Path(f"/proc/{child.pid}/environ").read_text(errors="replace")
+            with contextlib.suppress(OSError, psutil.NoSuchProcess):
+                # Until it has become another program it shows what its parent has, as that does.
+                if child.cmdline() != parent.cmdline():
+                    environment = Path(f"/proc/{child.pid}/environ")
+                    self.environments += environment.read_text(errors="replace")
 
 
 def control_tables(pair: Pair) -> str:
@@ -155,6 +159,7 @@ def test_the_command_line_shows_no_password(guarded: Pair, json: bool) -> None:
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
     assert seen.children
+    assert "PATH=" in seen.environments
     assert MARK not in seen.commands + seen.environments
     assert MARK not in stdout + stderr
     assert MARK not in control_tables(guarded)
