@@ -22,9 +22,18 @@ venv: $(READY) ## make .venv with everything in it
 demo: $(READY) ## copy tables between two real servers, and see it
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m demo
 
+# What a contributor runs first.
+.PHONY: check
+check: $(READY) ## the unit tests, and a copy between all kinds of source and target
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 2 --dist worksteal tests/unit \
+		tests/pairs/test_pairs.py::test_every_kind_of_value_arrives \
+		tests/conformance/test_types.py::test_every_value_arrives_as_it_was_in_binary_streams
+
 # With bytecode, whatever the environment says: the tests start thousands of Python processes.
 .PHONY: test
 test: $(READY) ## run every test
+	@echo "Every test, on real servers: about 30 minutes on 2 CPUs." \
+		"make check takes 3 at most."
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: lint

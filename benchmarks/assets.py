@@ -16,6 +16,7 @@ from penstock_testkit.dagster import DagsterStack, Run
 DEFINITIONS = Path(__file__).parent / "defs/assets.py"
 SCHEMA = "assets"
 TABLE = f"{SCHEMA}.lineitem"
+ASSET = TABLE.replace(".", "/")
 KEYS = [f"{number:03}" for number in range(16)]
 ALL = (KEYS[0], KEYS[-1])
 BASE = "penstock copy"
@@ -32,11 +33,13 @@ def measure(bench: Bench, scale: float, repeat: int) -> Walls:
     with DagsterStack(DEFINITIONS, environment) as stack:
         ways: dict[str, Callable[[], None]] = {
             BASE: lambda: _copy(bench),
-            NOTHING: lambda: _ended(stack.launch("nothing", ALL)),
-            "one run, 16 partitions": lambda: _ended(stack.launch(TABLE.replace(".", "/"), ALL)),
+            NOTHING: lambda: _ended(stack.launch("nothing", partitions=ALL)),
+            "one run, 16 partitions": lambda: _ended(
+                stack.launch(TABLE.replace(".", "/"), partitions=ALL)
+            ),
             "16 runs of one partition": lambda: _one_by_one(stack),
         }
-        _ended(stack.launch(TABLE.replace(".", "/"), KEYS[0]))  # makes the plan, which is kept
+        _ended(stack.launch(ASSET, partitions=KEYS[0]))  # makes the plan, which is kept
         for turn in range(repeat):
             for way, copy in ways.items():
                 bench.reset(TABLE)
@@ -65,7 +68,7 @@ def _one_by_one(stack: DagsterStack) -> None:
     for key in KEYS:
         if len(under_way) == DEGREE:
             _ended(under_way.pop(0))
-        under_way.append(stack.launch(TABLE.replace(".", "/"), key))
+        under_way.append(stack.launch(ASSET, partitions=key))
     for each in under_way:
         _ended(each)
 

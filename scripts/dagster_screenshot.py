@@ -55,7 +55,7 @@ def main() -> None:
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute(statement)
         with DagsterStack(given.file, {"PG_SRC": source.url, "PG_DST": target.url}) as stack:
-            run = stack.launch(given.asset, (given.first, given.last))
+            run = stack.launch(given.asset, partitions=(given.first, given.last))
             status = run.wait(timeout=600)
             shown = given.shown or given.first
             query = urlencode(

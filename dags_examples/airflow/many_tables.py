@@ -1,10 +1,10 @@
-"""Many tables: a group of mapped tasks for each big one, one task for each small one."""
+"""Many tables: one task for each, and a group of mapped tasks for each that is big."""
 
 from datetime import datetime, timedelta
 
-from airflow.sdk import DAG, TaskGroup
+from airflow.sdk import DAG
 
-from penstock_airflow import CopyTableOperator, copy_tables
+from penstock_airflow import copy_tables
 
 BIG = ["lineitem", "orders"]
 SMALL = ["customer", "nation", "region", "supplier"]
@@ -18,19 +18,12 @@ with DAG(
     tags=["penstock"],
 ):
     copy_tables(
-        [{"table": f"public.{name}", "group_id": name} for name in BIG],
+        [
+            *({"table": f"public.{name}", "group_id": name, "mapped": True} for name in BIG),
+            *({"table": f"public.{name}", "group_id": name} for name in SMALL),
+        ],
         source_conn_id="pg_src",
         target_conn_id="pg_dst",
         mode="truncate",
         degree=2,
     )
-    with TaskGroup("small"):
-        for name in SMALL:
-            CopyTableOperator(
-                task_id=name,
-                source_conn_id="pg_src",
-                target_conn_id="pg_dst",
-                table=f"public.{name}",
-                mode="truncate",
-                degree=1,
-            )

@@ -18,10 +18,17 @@ from .shop import HEAD, Shop, open_shop
 # The class "integrity constraint violation": trying again would not help.
 CHECK_VIOLATION = "23514"
 DAG_TEXT = """
+def tell(context):
+    first, *details = str(context["exception"]).splitlines()
+    print("called back:", first[:17], first.rpartition(" ")[2], len(details) > 0)
+
+
 ODD = {"target_conn_id": "pg_dst", "table": "public.orders"}
 
 with DAG("refused", schedule=None, start_date=START, default_args={**AT_ONCE, "retries": 3}):
-    orders = copy_table(group_id="orders", **ORDERS, mode="truncate", partitions=4)
+    orders = copy_table(
+        group_id="orders", **ORDERS, mode="truncate", partitions=4, on_failure_callback=tell
+    )
 
     @task
     def reports():
@@ -44,7 +51,7 @@ with DAG("failures", schedule=None, start_date=START, default_args={**AT_ONCE, "
 
 WRONG = {
     "mode": ('mode="replicate"', "mode: expected one of append, truncate"),
-    "key": ('mode="replace"', "mode replace: expected key, the column to delete by; found none"),
+    "key": ('mode="replace"', 'mode="replace": expected key, the column to delete by; found none'),
     "table_and_query": (
         'query="SELECT 1 AS n"',
         "table, query: expected one of them, found both",
@@ -124,6 +131,15 @@ def test_what_failed_is_said_once_in_the_words_of_the_core(refused: DagRunResult
     (line,) = [line for line in log.splitlines() if "refused by a trigger" in line]
     assert "partition p0001 (o_orderkey < " in line
     assert f"[{CHECK_VIOLATION}] target: " in line
+
+
+def test_a_failure_callback_is_given_what_happened_in_one_line_then_the_details(
+    refused: DagRunResult,
+) -> None:
+    log = refused.task("orders.copy", 0).log
+    (line,) = [line for line in log.splitlines() if "called back: " in line]
+    assert "called back: partition p0001 " in line
+    assert line.rstrip(' "}').endswith("trigger True"), line
 
 
 @pytest.mark.parametrize(

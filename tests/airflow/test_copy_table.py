@@ -40,7 +40,14 @@ with DAG("copies", schedule=None, start_date=START, default_args=AT_ONCE):
         group_id="braces", **ENDS, table="public.mood", mode="replace", strategy="values",
         key="mood", where="mood <> '{{ dag_run.conf['unwanted'] }}'",
     )
-    copy_tables([{"table": "public.nation"}, {"table": "public.region"}], **ENDS, mode="truncate")
+    copy_tables(
+        [{"table": "public.nation"}, {"table": "public.region", "mapped": True}],
+        **ENDS, mode="truncate", partitions_per_task=2,
+    )
+    copy_table(
+        group_id="whole", **ENDS, table="public.nation", target_table="dw.nation", mode="recreate",
+        allow_ddl=True, strategy="whole",
+    )
 
     prepare = PrepareCopyOperator(
         task_id="prepare", **ENDS, table="public.customer", mode="truncate", strategy="hash",
@@ -163,10 +170,24 @@ def test_templates_in_data_are_data(shop: Shop, run: DagRunResult) -> None:
     shop.assert_same("mood", where="mood <> 'unwanted'")
 
 
-def test_many_tables_are_as_many_groups(shop: Shop, run: DagRunResult) -> None:
-    for table in ("nation", "region"):
-        assert run.task(f"public_{table}.verify").value["rows"] == shop.rows[table]
+def test_many_tables_are_as_many_tasks_or_groups_where_that_is_asked_for(
+    shop: Shop, run: DagRunResult
+) -> None:
+    for table, task in (("nation", "public_nation"), ("region", "public_region.verify")):
+        assert run.task(task).value["rows"] == shop.rows[table]
         shop.assert_same(table)
+
+
+def test_a_plan_of_one_partition_has_no_holder(shop: Shop, run: DagRunResult) -> None:
+    task = run.task("public_region.snapshot")
+    assert task.state == "success"
+    assert "needs no snapshot that is shared" in task.log
+    assert "as of this moment" in run.task("public_region.copy", 0).log
+
+
+def test_a_table_that_is_one_partition_is_one_task(shop: Shop, run: DagRunResult) -> None:
+    assert [name for name in run.states if name.startswith("whole.")] == ["whole.copy"]
+    assert run.task("whole.copy").value["rows"] == shop.rows["nation"]
 
 
 def test_operators_are_wired_by_hand(shop: Shop, run: DagRunResult) -> None:

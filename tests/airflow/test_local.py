@@ -2,4 +2,5 @@
 
 from .local_clearing import *  # noqa: F403
 from .local_copies import *  # noqa: F403
+from .local_mended import *  # noqa: F403
 from .local_snapshots import *  # noqa: F403

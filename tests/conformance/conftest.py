@@ -66,7 +66,7 @@ class Pair:
         self.source.run(*statements)
         self.target.run(*statements)
 
-    def spec(self, table: str = "public.t", **options: Any) -> CopySpec:
+    def spec(self, table: str | None = "public.t", **options: Any) -> CopySpec:
         given = {"source": self.source.url, "target": self.target.url, "table": table, "degree": 1}
         return CopySpec(**{**given, **options})
 

@@ -28,3 +28,19 @@ def definitions(url: str, *tables: str) -> list[str]:
         check=True,
     )
     return [line for line in dumped.stdout.splitlines() if not _NOISE.match(line)]
+
+
+def carry(section: str, source: str, target: str) -> None:
+    """A section of one database's dump, into another database."""
+    server = PostgresServer()
+    dumped = subprocess.run(
+        [str(server.bin("pg_dump")), f"--section={section}", source],
+        capture_output=True,
+        check=True,
+    )
+    subprocess.run(
+        [str(server.bin("psql")), "--quiet", "--set=ON_ERROR_STOP=1", target],
+        input=dumped.stdout,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )

@@ -8,6 +8,7 @@ happens follows from the seed alone, so that a schedule can be had again.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import random
@@ -19,6 +20,11 @@ from typing import Any
 
 import pytest
 
+from penstock.backends.duckdb import control as duck_control
+from penstock.backends.duckdb import database as duck_database
+from penstock.backends.duckdb import folder as duck_folder
+from penstock.backends.duckdb import writer as duck_writer
+from penstock.backends.duckdb.loaded_table import LoadedTable
 from penstock.backends.parquet import documents, records, uploads, writer
 from penstock.stream import Waiter
 
@@ -49,6 +55,8 @@ class Actor(threading.Thread):
         self._back = threading.Semaphore(0)
         self.killed = False
         self.ended = False
+        self.descriptors: set[int] = set()
+        """Files that it has open."""
         self.result: object = None
         """What its call returned or raised."""
 
@@ -58,6 +66,9 @@ class Actor(threading.Thread):
             self.result = self._call()
         except BaseException as error:
             self.result = error
+        for descriptor in list(self.descriptors):  # as the kernel does when a process ends
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
         self.ended = True
         self._back.release()
 
@@ -153,6 +164,41 @@ class Schedule:
             monkeypatch.setattr(module, "ThreadPoolExecutor", _OneByOne)
         monkeypatch.setattr(writer, "threading", SimpleNamespace(Thread=_AtOnce))
 
+    def patch_database(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have actors stop where they wait for a database file, open it and change a table."""
+        clock = _Clock(self._stop)
+        for module in (duck_control, duck_database, duck_folder, duck_writer):
+            monkeypatch.setattr(module, "time", clock)
+        for name in ("listdir", "mkdir", "rmdir", "unlink"):
+            monkeypatch.setattr(os, name, self._stopping(name, getattr(os, name)))
+        monkeypatch.setattr(os, "open", self._opening(os.open))
+        monkeypatch.setattr(os, "close", _closing(os.close))
+        monkeypatch.setattr(os, "urandom", self.random.randbytes)
+        monkeypatch.setattr(secrets, "token_bytes", self.random.randbytes)
+        for name in ("begin", "end"):
+            real = getattr(LoadedTable, name)
+            monkeypatch.setattr(LoadedTable, name, self._around(name, real))
+        monkeypatch.setattr(duck_writer, "compute", lambda call, *_: call())
+
+    def _opening(self, real: Callable[..., int]) -> Callable[..., int]:
+        def opening(*given: Any, **named: Any) -> int:
+            self._stop(f"open {str(given[0]).removeprefix(self._root)}")
+            found = real(*given, **named)
+            actor = threading.current_thread()
+            if isinstance(actor, Actor):
+                actor.descriptors.add(found)
+            return found
+
+        return opening
+
+    def _around(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def stopping(*given: Any) -> None:
+            self._stop(f"before {name}")
+            real(*given)
+            self._stop(f"after {name}")
+
+        return stopping
+
     def _stop(self, call: str) -> None:
         actor = threading.current_thread()
         if isinstance(actor, Actor):
@@ -174,6 +220,34 @@ class Schedule:
             return found
 
         return stopping
+
+
+def _closing(real: Callable[[int], None]) -> Callable[[int], None]:
+    def closing(descriptor: int) -> None:
+        actor = threading.current_thread()
+        if isinstance(actor, Actor):
+            actor.descriptors.discard(descriptor)
+        real(descriptor)
+
+    return closing
+
+
+class _Clock:
+    """Goes on while somebody waits, and else stands still."""
+
+    def __init__(self, stop: Callable[[str], None]) -> None:
+        self._now = 0.0
+        self._stop = stop
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def time(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+        self._stop("sleep")
 
 
 def _ticking() -> Callable[[int], None]:

@@ -242,7 +242,7 @@ REFUSED = [
     ("int4", pa.array([1 << 40]), "1099511627776"),
     ("int4", pa.array([1.5]), "1.5"),
     ("int4", pa.array([float("nan")]), "nan"),
-    ("int8", pa.array([D("1.5")]), "Decimal('1.5')"),
+    ("int8", pa.array([D("1.5")]), "found 1.5"),
     ("float8", pa.array([(1 << 53) + 1]), "9007199254740993"),
     ("float4", pa.array([1e39]), "1e+39"),
     ("timestamp", pa.array([1], pa.timestamp("ns")), ""),
@@ -260,7 +260,7 @@ BY_SERVER = [
     ("jsonb", pa.array(["{"]), "invalid input syntax for type json"),
     ("mood", pa.array(["angry"]), "invalid input value for enum mood"),
     ("date", days(2147483647 - 10957), "out of range"),
-    ("time", pa.array([-1], pa.int64()).view(pa.time64("us")), "out of range"),
+    ("time", pa.array([-1], pa.int64()).view(pa.time64("us")), "out of range|found -1 us"),
     ("positive", pa.array([-1]), "violates check constraint"),
     ("int4 NOT NULL", pa.array([None], pa.int32()), "null value in column"),
 ]
@@ -298,7 +298,7 @@ def test_refused_values(
         assert "row 3,002" in message, message
     else:
         assert "column 'a', row 3,002: " in message, message
-    assert found in message
+    assert any(part in message for part in found.split("|"))  # the server's words, or ours
     assert caught.value.diagnosis.side == "target"
     assert pair.target.count() == 0
 

@@ -21,10 +21,10 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
         ["source", "public.nowhere", "does not exist", "database"],
     ),
     "unknown schema": (["--table", "nowhere.t"], 65, ["source", "nowhere.t", "does not exist"]),
-    "a table without a schema": (
-        ["--table", "t"],
-        64,
-        ["--table", "expected SCHEMA.NAME", "found 't'"],
+    "a table that is nowhere": (
+        ["--table", "nowhere"],
+        65,
+        ["--table nowhere", "no such table in the source's search path", "SCHEMA.nowhere"],
     ),
     "unknown column": (
         ["--columns", "id,nmae"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,8 @@ class TestCommandLine:
         done = three.cli("copy-all", str(file), *three.ends, "--run-id", "nightly")
         assert done.returncode == 65
         assert "public.small failed, run nightly-" in done.stdout
-        assert f"copy-all {file} --run-id nightly" in done.stderr
+        assert f"copy-all {file} --source " in done.stderr
+        assert " --run-id nightly" in done.stderr.splitlines()[-1]
 
     def test_several_tables_are_not_for_copy(self, three: Pair, tmp_path: Path) -> None:
         file = tmp_path / "plan.toml"
@@ -229,3 +231,81 @@ class TestCommandLine:
         done = three.cli("copy", str(file), *three.ends)
         assert done.returncode == 64
         assert "penstock copy-all" in done.stderr
+
+
+class TestWhatIsSaidAtTheEnd:
+    def test_what_is_not_copied_by_kind_with_the_statement(self, pair: Pair) -> None:
+        pair.source.run(
+            "CREATE TABLE customers (id int PRIMARY KEY)",
+            "CREATE TABLE orders (id int PRIMARY KEY, customer int"
+            " CONSTRAINT bought_by REFERENCES customers)",
+            "GRANT SELECT ON orders TO PUBLIC",
+            "CREATE VIEW recent AS SELECT id FROM orders -- the newest",
+            "CREATE FUNCTION half(int) RETURNS int LANGUAGE sql AS 'SELECT $1 / 2'",
+            "CREATE SEQUENCE tickets START 7",
+            "CREATE VIEW kept_out AS SELECT 1",
+        )
+        pair.target.run("CREATE TABLE customers (id int PRIMARY KEY)")
+        exclude = ["public.kept_out", "public.customers"]
+        made = {"tables": ["public.*"], "exclude": exclude, "mode": "recreate"}
+        end = finished(events_of(batch(pair, **made)))
+        assert [(item.kind, item.name) for item in end.not_copied] == [
+            ("functions", "public.half"),
+            ("sequences", "public.tickets"),
+            ("views", "public.recent"),
+        ]
+        (orders,) = [table for table in end.tables if table.table == "public.orders"]
+        assert [(item.kind, item.name) for item in orders.not_copied] == [
+            ("foreign keys", "bought_by"),
+            ("grants", "SELECT to PUBLIC"),
+        ]
+        pair.target.run(*(i.remedy for i in (*orders.not_copied, *end.not_copied) if i.remedy))
+        assert pair.target.value("SELECT half(4) + nextval('tickets')") == 9
+        assert pair.target.rows("SELECT FROM recent") == []
+
+    def test_a_view_that_is_copied_by_its_name_is_not_said(self, pair: Pair) -> None:
+        pair.source.run("CREATE TABLE t (id int)", "CREATE VIEW v AS SELECT id FROM t")
+        asked = batch(pair, tables=["public.*", "public.v"], mode="recreate")
+        end = finished(events_of(asked))
+        assert [table.table for table in end.tables] == ["public.t", "public.v"]
+        assert end.not_copied == ()
+
+    def test_nothing_where_the_tables_are_there_already(self, pair: Pair) -> None:
+        pair.both("CREATE TABLE t (id int)", "CREATE VIEW v AS SELECT id FROM t")
+        end = finished(events_of(batch(pair, tables=["public.*"])))
+        assert end.not_copied == ()
+
+    def test_why_partitions_failed_and_what_plans_warn_of(self, three: Pair) -> None:
+        three.target.run(
+            "ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)",
+            "ALTER TABLE empty ALTER id TYPE real",
+        )
+        end = finished(failing(batch(three, *ENTRIES), "1 of 3 tables"))
+        tables = {table.table: table for table in end.tables}
+        (failure,) = tables["public.small"].failures
+        assert "few" in failure.error["message"]
+        assert "digits beyond the precision" in tables["public.empty"].warnings[0]
+
+    def test_in_text_on_standard_output(self, three: Pair) -> None:
+        three.source.run(
+            "ALTER TABLE empty ADD CONSTRAINT small_first FOREIGN KEY (id) REFERENCES small"
+        )
+        three.target.run("DROP TABLE empty", "ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)")
+        three.target.run("ALTER TABLE large ALTER id TYPE real")
+        done = three.cli("copy-all", "--tables", "public.large", "public.small", *three.ends)
+        assert "digits beyond the precision" in done.stderr
+        assert "warnings\n  public.large: " in done.stdout
+        assert "public.small failed, run" in done.stdout
+        (go_on,) = [line for line in done.stderr.splitlines() if "go on with: " in line]
+        three.target.run("ALTER TABLE small DROP CONSTRAINT few")
+        again = three.cli(*shlex.split(go_on.partition("go on with: penstock ")[2]))
+        assert again.returncode == 0, again.stderr
+        assert three.target.count("small") == 10
+        assert 'violates check constraint "few"' in done.stdout.split("tables that are not done")[1]
+        done = three.cli("copy-all", "--tables", "public.empty", "--mode", "recreate", *three.ends)
+        assert "not copied: foreign keys (1); the report at the end lists them" in done.stderr
+        assert (
+            "not copied\n  foreign keys (1)\n"
+            '    ALTER TABLE "public"."empty" ADD CONSTRAINT "small_first" FOREIGN KEY (id)'
+            " REFERENCES public.small(id);\n"
+        ) in done.stdout

@@ -336,7 +336,7 @@ class TestDamage:
             "p0004": {("1999", EXTRA)},
             None: set(),
         }
-        assert any("have them now" in note for note in result.notes)
+        assert any("as they are now" in note for note in result.notes)
 
     def test_a_source_that_was_written_anew_is_compared_as_a_whole(self, filled: Pair) -> None:
         filled.copy(mode="truncate", run_id=RUN, **STRATEGIES["ctid"])

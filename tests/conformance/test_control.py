@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -12,6 +13,7 @@ import psycopg
 import pytest
 
 from penstock import PlanningError, control_ddl, copy, status, verify
+from penstock.backends.postgresql.connection import connect
 from penstock.events import Committed, Planned
 
 if TYPE_CHECKING:
@@ -103,8 +105,19 @@ class TestStatus:
         source = [] if command == "status" else ["--source", filled.source.url]
         done = filled.cli(command, "r9", "--target", filled.target.url, *source)
         assert done.returncode == 64
-        assert "run 'r9' is not in the target" in done.stderr
+        assert "run 'r9' is not in the target's control schema" in done.stderr
         assert not filled.has_control_schema()
+
+
+@pytest.mark.parametrize("table", ["run", "commit_record", "step_record", "volatile_run"])
+@pytest.mark.parametrize("command", ["status", "resume"])
+def test_a_control_table_that_is_gone_is_named(filled: Pair, command: str, table: str) -> None:
+    filled.copy(run_id="r1")
+    filled.target.run(f"DROP TABLE penstock.{table} CASCADE")
+    source = [] if command == "status" else ["--source", filled.source.url]
+    done = filled.cli(command, "r1", "--target", filled.target.url, *source)
+    assert done.returncode == 65
+    assert f'control schema \'penstock\' lacks "penstock"."{table}"' in done.stderr
 
 
 class TestVerify:
@@ -210,3 +223,10 @@ class TestPrivileges:
         assert filled.target.count() == 2000
         assert not filled.has_control_schema()
         assert status("r1", target=filled.target.url, control_schema="two").committed
+
+
+def test_the_server_looks_whether_its_client_is_still_there(pair: Pair) -> None:
+    """What a session holds would stay for two hours otherwise, when its machine is gone."""
+    with closing(connect(pair.target.url, "target", "penstock:test")) as connection:
+        assert connection.execute("SHOW tcp_keepalives_idle").fetchone() == ("60",)
+        assert connection.execute("SHOW tcp_keepalives_count").fetchone() == ("6",)

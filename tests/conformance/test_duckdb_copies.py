@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
 import pytest
 
 import penstock
@@ -455,3 +456,67 @@ def test_urls() -> None:
         copy("duckdb:///x.duckdb?password=secret", "duckdb:///y.duckdb")
     with pytest.raises(PlanningError, match="found no file"):
         copy("duckdb:////nowhere/x.duckdb", "duckdb:////nowhere/y.duckdb")
+
+
+PARTS = (
+    "CREATE TABLE parent (id INTEGER PRIMARY KEY)",
+    """CREATE TABLE child (id INTEGER PRIMARY KEY, p INTEGER DEFAULT 7 REFERENCES parent (id),
+        q INTEGER UNIQUE CHECK (q > 0))""",
+    "CREATE INDEX by_p ON child (p)",
+    "CREATE VIEW seen AS SELECT id FROM child",
+    "CREATE SEQUENCE tickets START 3",
+)
+
+
+@pytest.fixture
+def parts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("parts") / "parts.duckdb"
+    for statement in PARTS:
+        execute(path, statement)
+    return url(path)
+
+
+def test_what_is_not_copied_is_said(parts: str, target: str) -> None:
+    finished = copy(parts, target, table="main.child", mode="recreate")
+    left = {(item.kind, item.name): item for item in finished.not_copied}
+    kinds = {"foreign keys", "check constraints", "indexes", "defaults"}
+    assert {kind for kind, _ in left} == kinds
+    execute(target, left["indexes", "by_p"].remedy)
+    assert execute(target, "SELECT index_name FROM duckdb_indexes()") == [("by_p",)]
+    asked = {"source": parts, "target": target, "tables": ["main.*"], "mode": "recreate"}
+    end = last(penstock.copy_all(BatchSpec.from_mapping(asked, "test")))
+    assert [(item.kind, item.name) for item in end.not_copied] == [
+        ("sequences", "main.tickets"),
+        ("views", "main.seen"),
+    ]
+
+
+def test_to_another_system_all_that_is_no_column_is_said(parts: str, target_url: str) -> None:
+    finished = copy(
+        parts, target_url, table="main.child", target_table="public.child_of_duck", mode="recreate"
+    )
+    assert {item.kind for item in finished.not_copied} == {
+        "primary keys", "unique constraints", "foreign keys", "check constraints", "indexes",
+        "defaults",
+    }  # fmt: skip
+    assert {item.table for item in finished.not_copied} == {"public.child_of_duck"}
+    assert not any(item.remedy for item in finished.not_copied)
+
+
+def test_from_another_system_too(source_url: str, target: str) -> None:
+    with psycopg.connect(source_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE boss (id int PRIMARY KEY)")
+        connection.execute(
+            "CREATE TABLE child (id int PRIMARY KEY DEFAULT 7, p int REFERENCES boss, q int UNIQUE)"
+        )
+        connection.execute("CREATE INDEX by_p ON child (p)")
+        connection.execute("GRANT SELECT ON child TO PUBLIC")
+    finished = copy(source_url, target, table="public.child", mode="recreate")
+    assert {(item.kind, item.name, item.remedy) for item in finished.not_copied} == {
+        ("indexes", "by_p", ""),
+        ("primary keys", "child_pkey", ""),
+        ("unique constraints", "child_q_key", ""),
+        ("defaults", "id", ""),
+        ("foreign keys", "child_p_fkey", ""),
+        ("grants", "SELECT to PUBLIC", ""),
+    }

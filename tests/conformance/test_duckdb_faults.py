@@ -18,14 +18,20 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock import CopySpec
+from penstock import BatchSpec, CopySpec
 from penstock.backends.arrow import schema_to_text
 from penstock.backends.base import ARROW, find_backend
 from penstock.backends.duckdb import folder as staging
 from penstock.backends.duckdb import writer as writer_module
 from penstock.backends.duckdb.folder import create, sweep
 from penstock.backends.duckdb.writer import DuckWriter
-from penstock.errors import PenstockError, PermanentError, Superseded, TransientError
+from penstock.errors import (
+    PenstockError,
+    PermanentError,
+    RunFailed,
+    Superseded,
+    TransientError,
+)
 from penstock.events import Committed, Failed, Opened
 from penstock.model import ColumnPair, Located, Partition, Snapshot, Step, TableRef, Whole
 from penstock.spec import WorkerSpec
@@ -189,9 +195,16 @@ def test_a_stage_that_others_sweep_and_take_away(
     just when it is loaded."""
     path = str(tmp_path / "target.duckdb")
     with duckdb.connect(path) as connection:
-        connection.execute("CREATE TABLE t (id BIGINT); CREATE SCHEMA penstock")
-        connection.execute("CREATE TABLE penstock.run AS SELECT 'run' AS run_id, 1 AS generation")
-        connection.execute("CREATE TABLE penstock.commit_record (run_id TEXT, partition_id TEXT)")
+        connection.execute("CREATE TABLE t (id BIGINT)")
+    control = (
+        find_backend("duckdb://", "--target")[0].target(f"duckdb:///{path}", "penstock").control
+    )
+    control.create()
+    with duckdb.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO penstock.run (run_id, spec, plan, fingerprint, source_state, snapshots)"
+            " VALUES ('run', '{}', '{}', '', '{}', '[]')"
+        )
     wanted = pa.schema([("id", pa.int64())])
     worker_spec = WorkerSpec(
         run_id="run", generation=1, source="", target=f"duckdb:///{path}", source_backend="",
@@ -256,6 +269,34 @@ def holding(path: Path) -> subprocess.Popen[str]:
     assert process.stdout is not None
     process.stdout.readline()
     return process
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_worker_goes_on_after_a_failed_attempt(tmp_path: Path, target: Path, side: str) -> None:
+    """It opens the database again: what the attempt had open, in mid-stream, must be gone."""
+    path = tmp_path / "several.duckdb"
+    spoilt = "'infinity'" if side == "source" else "NULL"
+    with duckdb.connect(str(path)) as connection, duckdb.connect(str(target)) as there:
+        for number in range(4):
+            connection.execute(
+                f"CREATE TABLE t{number} AS SELECT i AS id, CASE WHEN i = 5000 AND {number} < 2"
+                f" THEN {spoilt} ELSE DATE '2020-01-01' END::DATE AS day FROM range(200000) r (i)"
+            )
+            there.execute(f"CREATE TABLE t{number} (id BIGINT, day DATE NOT NULL)")
+    batch = BatchSpec.from_mapping(
+        {
+            "source": f"duckdb:///{path}", "target": f"duckdb:///{target}", "tables": ["main.*"],
+            "mode": "append", "degree": 1, "on_error": "continue",
+        },
+        "test",
+    )  # fmt: skip
+    with pytest.raises(RunFailed, match="2 of 4 tables are not done"):
+        list(penstock.copy_all(batch))
+    with duckdb.connect(str(target), read_only=True) as connection:
+        counts = [
+            connection.execute(f"SELECT count(*) FROM t{number}").fetchall() for number in range(4)
+        ]
+    assert counts == [[(0,)], [(0,)], [(200_000,)], [(200_000,)]]
 
 
 def test_a_dry_run_changes_nothing(source: Path, target: Path) -> None:

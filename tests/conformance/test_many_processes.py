@@ -13,7 +13,8 @@ import pytest
 import penstock
 from penstock import CopySpec, NoHolder, SnapshotLost, SpecMismatch, UsageError
 from penstock.backends.postgresql.control import ControlTables
-from penstock.events import Committed, Event, Finished, SnapshotChanged, Verified
+from penstock.events import Committed, Event, Finished, SnapshotChanged, Verified, Warned
+from penstock.model import BlockRange
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair
@@ -279,14 +280,14 @@ class TestHeld:
         with pytest.raises(UsageError, match="'many' is not in the target"):
             next(penstock.hold(RUN, **ends))
         create(filled)
-        with pytest.raises(UsageError, match="hold: mode cannot change"):
+        with pytest.raises(UsageError, match="hold: mode cannot be changed for a run that exists"):
             next(penstock.hold(RUN, **ends, mode="append"))
 
 
 class TestAwaiting:
     def test_says_that_a_holder_was_expected(self, filled: Pair) -> None:
         create(filled)
-        with pytest.raises(NoHolder, match="expected a holder"):
+        with pytest.raises(NoHolder, match="found none; start a holder with `penstock hold many`"):
             resume(filled, only=["p0001"], await_snapshot=1.0)
         assert status(filled).run.snapshots == ()
 
@@ -294,7 +295,7 @@ class TestAwaiting:
         create(filled)
         resume(filled, only=["p0001"])  # with a snapshot of its own, which is gone now
         filled.source.run("UPDATE t SET name = 'z'")
-        with pytest.raises(NoHolder, match="a snapshot that is gone"):
+        with pytest.raises(NoHolder, match="found one that is gone"):
             resume(filled, only=["p0002"], await_snapshot=1.0)
         release(filled)
         with pytest.raises(SnapshotLost):
@@ -434,3 +435,159 @@ class TestRecopy:
         create(filled)
         with pytest.raises(UsageError, match="without partitions"):
             resume(filled, recopy="again")
+
+
+class TestAsOfNow:
+    """A row is put right in the source, and a person has the partition copied that has failed."""
+
+    MODES = ("append", "truncate", "replace", "upsert", "recreate", "swap")
+
+    def broken(self, pair: Pair, **options: Any) -> None:
+        """p0002 has failed for good, the others are committed, nobody holds the snapshot."""
+        mode = options.get("mode", "append")
+        pair.source.run("UPDATE t SET name = 'bad' WHERE id = 300")
+        if mode in ("recreate", "swap"):
+            options["allow_ddl"] = True
+        if mode == "recreate":
+            pair.target.run("DROP TABLE t")
+        if mode == "upsert":
+            options["conflict_columns"] = ["id"]
+        create(pair, columns=["id", "name"], **options)
+        resume(pair, only=["p0001", "p0003", "p0004"], finish=False)
+        release(pair)
+        let_go(pair)
+        pair.source.run("UPDATE t SET name = 'good' WHERE id = 300")
+        with pytest.raises(SnapshotLost):
+            resume(pair, only=["p0002"])
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_reads_what_was_asked_for_as_it_is_now(self, filled: Pair, mode: str) -> None:
+        self.broken(filled, mode=mode, verify="checksums")
+        before = {r.partition_id: r for r in status(filled).committed}
+        events = resume(filled, only=["p0002"], as_of_now=True)
+        assert [e.ok for e in events if isinstance(e, Verified)] == [True]
+        filled.assert_same()
+        after = {r.partition_id: r for r in status(filled).committed}
+        again = after.pop("p0002")
+        assert after == before
+        assert again.read_at > max(record.read_at for record in before.values())
+        (later,) = last(events).later
+        assert (later.taken_at, later.partition_ids) == (again.read_at, ("p0002",))
+        assert last(events).snapshots == 2
+        told = [event.message for event in events if isinstance(event, Warned)]
+        assert any("p0002: read as of" in each and again.read_at in each for each in told)
+        assert any("read later than the rest" in each for each in told)
+        found = penstock.verify(
+            RUN, source=filled.source.url, target=filled.target.url, checksum=True
+        )
+        assert found.ok
+        assert any("read later than the rest" in note for note in found.notes)
+
+    @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "replace"])
+    def test_a_row_that_went_to_the_blocks_of_another_partition(
+        self, filled: Pair, mode: str
+    ) -> None:
+        filled.target.run("INSERT INTO t VALUES (-1, 'of others')")
+        others = mode in ("append", "upsert")
+        self.broken(filled, mode=mode, strategy="ctid", key=None, verify="counts")
+        # It is in the last block by now, and p0004 is committed without it.
+        filled.source.run(f"UPDATE t SET name = '{'good' * 1000}' WHERE id = 300")
+        events = resume(filled, only=["p0002"], as_of_now=True, finish=False)
+        assert any("started over" in e.message for e in events if isinstance(e, SnapshotChanged))
+        assert [record.partition_id for record in status(filled).committed] == ["p0002"]
+        assert last(resume(filled, as_of_now=True)).status == "done"
+        filled.assert_same(where="id >= 0")
+        assert filled.target.value("SELECT count(*) FROM t WHERE id < 0") == others
+
+    def test_a_row_that_went_elsewhere_while_others_read_with_the_old_snapshot(
+        self, filled: Pair, hold: Callable[..., Holding]
+    ) -> None:
+        create(filled, strategy="ctid", key=None)
+        holding = hold()
+        holding.wait_for("taken")
+        resume(filled, only=["p0004"], await_snapshot=PATIENCE)
+        filled.source.run(f"UPDATE t SET name = '{'good' * 1000}' WHERE id = 300")
+        with pytest.raises(penstock.PlanningError, match="when the other partitions have ended"):
+            resume(filled, only=["p0002"], as_of_now=True)
+        release(filled)
+        holding.ended()
+        resume(filled, as_of_now=True)
+        filled.assert_same()
+
+    def test_blocks_that_nobody_has_written_to_are_read_alone(self, filled: Pair) -> None:
+        made = create(filled, strategy="ctid", key=None).run.plan.partition("p0002").extent
+        assert isinstance(made, BlockRange)
+        resume(filled, only=["p0001", "p0003", "p0004"])
+        filled.source.run(
+            f"DELETE FROM t WHERE ctid >= '({made.lower},0)' AND ctid < '({made.upper},0)'"
+            " AND id % 2 = 0"
+        )
+        before = status(filled).committed
+        events = resume(filled, only=["p0002"], as_of_now=True)
+        assert [later.partition_ids for later in last(events).later] == [("p0002",)]
+        assert [r for r in status(filled).committed if r.partition_id != "p0002"] == list(before)
+        filled.assert_same()
+
+    def test_others_keep_their_policy_and_what_is_committed_stays(self, filled: Pair) -> None:
+        self.broken(filled)
+        filled.target.run("DELETE FROM penstock.commit_record WHERE partition_id = 'p0004'")
+        events = resume(filled, only=["p0001", "p0002"], as_of_now=True)
+        copied = [e.partition_id for e in events if isinstance(e, Committed) and not e.already]
+        assert copied == ["p0002"]
+        with pytest.raises(SnapshotLost):
+            resume(filled)
+
+    def test_while_the_snapshot_is_held_others_read_with_it(
+        self, filled: Pair, hold: Callable[..., Holding]
+    ) -> None:
+        create(filled, verify="checksums")
+        holding = hold()
+        holding.wait_for("taken")
+        resume(filled, only=["p0001"], await_snapshot=PATIENCE, finish=False)
+        filled.source.run("UPDATE t SET name = 'later'")
+        resume(filled, only=["p0002"], as_of_now=True, await_snapshot=PATIENCE, finish=False)
+        events = resume(filled, await_snapshot=PATIENCE)
+        assert [e.ok for e in events if isinstance(e, Verified)] == [True]
+        holding.ended()
+        assert holding.states == ["taken", "released"]
+        assert [later.partition_ids for later in last(events).later] == [("p0002",)]
+        names = "SELECT array_agg(DISTINCT name) FROM t WHERE id {}"
+        assert filled.target.value(names.format("BETWEEN 250 AND 499")) == ["later"]
+        assert filled.target.value(names.format("NOT BETWEEN 250 AND 499")) == ["x"]
+
+    def test_what_was_written_elsewhere_since_does_not_fail_the_run(self, filled: Pair) -> None:
+        self.broken(filled, verify="checksums")
+        filled.source.run("DELETE FROM t WHERE id IN (1, 2)", "UPDATE t SET name = '' WHERE id = 9")
+        events = resume(filled, only=["p0002"], as_of_now=True)
+        assert last(events).status == "done"
+        told = [event.message for event in events if isinstance(event, Warned)]
+        assert any("p0001: the source has 247 rows, 249 were committed" in each for each in told)
+        # Who asks for a comparison with the source as it is now is told the truth.
+        found = penstock.verify(RUN, source=filled.source.url, target=filled.target.url)
+        assert [check.partition_id for check in found.wrong] == ["p0001"]
+
+    def test_rows_that_the_target_has_lost_are_found_all_the_same(self, filled: Pair) -> None:
+        self.broken(filled, verify="counts")
+        filled.target.run("DELETE FROM t WHERE id = 10")
+        with pytest.raises(penstock.PermanentError, match="the target has 248"):
+            resume(filled, only=["p0002"], as_of_now=True)
+
+    def test_the_whole_rest_where_nothing_is_committed(self, filled: Pair) -> None:
+        create(filled, snapshot="shared")
+        resume(filled, as_of_now=True)
+        filled.assert_same()
+        assert len(status(filled).run.snapshots) == 1
+
+    def test_committed_ones_too_with_recopy(self, filled: Pair) -> None:
+        filled.copy(run_id=RUN, strategy="range", key="id", partitions=4)
+        filled.source.run("UPDATE t SET name = 'now' WHERE id = 300")
+        events = resume(filled, only=["p0002"], recopy="again", as_of_now=True)
+        assert [e.partition_id for e in events if isinstance(e, Committed)] == ["p0002"]
+        filled.assert_same()
+
+    def test_on_the_command_line(self, filled: Pair) -> None:
+        self.broken(filled)
+        done = filled.cli("resume", RUN, *filled.ends, "--only", "p0002", "--as-of-now")
+        assert done.returncode == 0, done.stderr
+        assert "read later" in done.stdout
+        filled.assert_same()

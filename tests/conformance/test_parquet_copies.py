@@ -134,7 +134,7 @@ def test_what_differs_is_found(dataset: Dataset, files: Path) -> None:
     pq.write_table(changed, path, filesystem=dataset.file_system)
     found = penstock.verify("r", checksum=True, show_rows=True, source=source, target=target)
     (wrong,) = found.wrong
-    assert wrong.note == f"the target has {ROWS - 1:,}, committed were {ROWS:,}"
+    assert wrong.note == f"the target has {ROWS - 1:,} rows, {ROWS:,} were committed"
     assert len(wrong.rows) >= 2
     assert any(str(first) in row.key for row in wrong.rows)
 

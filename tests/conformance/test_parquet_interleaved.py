@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import PermanentError, TransientError
+from penstock import TransientError
 from penstock.backends.parquet.storage import Storage
+from penstock.errors import TargetChanged
 
 from .parquet_datasets import STATE, TABLE, numbered
 
@@ -54,7 +55,7 @@ def test_a_run_ends_whose_files_are_about_to_be_removed(dataset: Dataset) -> Non
     run = both_copied(dataset, "r2", "replace", 100)
     with closing(dataset.target()) as target:
         target.control.finish("r2", run.plan.load.after[0])
-    with pytest.raises(PermanentError, match="2 files of run late are gone"):
+    with pytest.raises(TargetChanged, match="by run r2, since run late began to load"):
         late.finish()
     run.finish()
     assert dataset.ids() == list(range(100, 120))
@@ -101,7 +102,7 @@ def test_a_run_ends_while_the_dataset_is_emptied(dataset: Dataset) -> None:
         real = uploads.remove
 
         def remove(paths: list[str]) -> None:
-            with pytest.raises(PermanentError, match="files of run late are gone"):
+            with pytest.raises(TargetChanged, match="by run r2, since run late began to load"):
                 late.finish()
             real(paths)
 
@@ -116,7 +117,7 @@ def test_the_dataset_is_emptied_while_a_run_ends(dataset: Dataset) -> None:
     late = both_copied(dataset, "late")
     with closing(dataset.target()) as stopped:
         before_write(stopped._storage, "manifest.json", lambda: dataset.create("r2", "truncate"))
-        with pytest.raises(PermanentError, match="2 files of run late are gone"):
+        with pytest.raises(TargetChanged, match="by run r2, since run late began to load"):
             stopped.control.finish("late", late.plan.load.after[0])
     assert dataset.data() == []
     assert dataset.stray() == []

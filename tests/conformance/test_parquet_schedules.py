@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.errors import PenstockError, PermanentError
+from penstock.errors import PenstockError, PermanentError, PlanningError, TargetChanged
 from penstock.model import Bound, Key, KeyRange, Partition
 
 from .parquet_datasets import STATE, TABLE, Dataset, Run, numbered
@@ -84,7 +84,8 @@ class Load:
                 generation = control.start_over(self.id, generation, plan.load, STATE, None)
             if request:
                 control.forget(self.id, only, request, rows_of=TABLE, patience=0)
-            control.prepare(self.id, plan.load)
+            if not control.prepare(self.id, plan.load):
+                control.check_target(self.id)
             done = {record.partition_id for record in control.committed(self.id)}
             for partition_id in only or self.partitions:
                 if partition_id not in done:
@@ -96,6 +97,7 @@ class Load:
                     again_and_again(partial(control.finish, self.id, step))
                 if len(control.steps_done(self.id)) < len(plan.load.after):
                     return "partial"
+                control.check_target(self.id)
                 control.set_status(self.id, "done", [])
             return "done"
 
@@ -169,7 +171,7 @@ class Trial:
         """Do it all, resume every run, and see what is there.
 
         Parameters:
-            gone: whether a run may find that another one has removed its files.
+            gone: whether a run may find that another one has taken its place.
 
         Returns: how often each id is there.
         """
@@ -181,12 +183,12 @@ class Trial:
             ended = self.ended[load.id]
             if ended != "done":
                 assert gone
-                assert "are gone" in str(ended)
+                assert isinstance(ended, TargetChanged), ended
             times = {found[each] for each in load.ids}
             assert times in ({0}, {1}, set()), f"run {load.id} is there in part, or twice"
             assert times != {1} or ended == "done", f"run {load.id} is there, and was not done"
-        if not gone:
-            assert self.dataset.data() == sorted(self.manifest())
+        # Readers of the folder see no more than the manifest says.
+        assert self.dataset.data() == sorted(self.manifest())
         return found
 
     def perform(self) -> None:
@@ -276,6 +278,35 @@ def usurped(trial: Trial) -> None:
     assert trial.play(gone=True)
 
 
+def paired(trial: Trial) -> None:
+    """Two runs in any two modes. One that begins with an empty dataset, or replaces all, has it to
+    itself in the end, but for what was added afterwards."""
+    modes = ("append", "truncate", "recreate", "replace", "swap", "a day")
+    pair = [trial.some(*modes), trial.some(*modes)]
+    trial.older()
+    loads = []
+    for run_id, mode, first in zip("ab", pair, (0, 100), strict=True):
+        where = "day = 1" if mode == "a day" else None
+        try:
+            loads.append(trial.load(run_id, "replace" if where else mode, first, where=where))
+        except PlanningError:  # rows of a run that has selected everything are there
+            assert where
+            assert len(trial.loads) > len(loads)
+    if not loads:
+        return
+    for load in loads:
+        trial.executions(load, 2, restarts=0.2)
+    found = trial.play(gone=True)
+    there = [load for load in loads if found.keys() & load.ids]
+    alone = [load for load in loads if load.mode != "append"]
+    if len(alone) == 2:
+        assert len(there) == 1
+    elif "a day" not in pair:
+        assert set(map(id, alone or loads)) <= set(map(id, there))
+    if any(trial.ended[load.id] == "done" and load.run.spec.where is None for load in alone):
+        assert not found[9000]
+
+
 def followed(trial: Trial) -> None:
     """A run that takes the place of all there is, and one that adds to it when that is done."""
     first = trial.load("a", trial.some("truncate", "replace"), 0)
@@ -331,7 +362,7 @@ def in_series(trial: Trial) -> None:
     assert found == Counter(range(40))
 
 
-SCENARIOS = (copied, empty, recopied, usurped, followed, selected, in_series)
+SCENARIOS = (copied, empty, recopied, usurped, paired, followed, selected, in_series)
 
 
 def tried(scenario: Callable[[Trial], None], seed: int, root: Path) -> list[str]:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock import PermanentError, PlanningError, TransientError
+from penstock.errors import TargetChanged
 from penstock.model import Bound, Key, KeyRange, Partition, Whole
 
 from .parquet_datasets import SCHEMA, STATE, TABLE, numbered
@@ -442,7 +443,7 @@ def test_a_run_whose_files_were_removed_by_another_one(dataset: Dataset) -> None
     run.copy("p0001", numbered(0, 10))
     run.copy("p0002", numbered(10, 10))
     dataset.load("r2", "truncate", rows=1)
-    with pytest.raises(PermanentError, match="2 files of run r1 are gone"):
+    with pytest.raises(TargetChanged, match="replaced, by run r2, since run r1 began to load"):
         run.finish()
     assert dataset.ids() == [0, 1]
 

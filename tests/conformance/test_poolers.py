@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, get_args
 
 import psycopg
@@ -11,6 +12,8 @@ from tests.conftest import fresh_database
 
 from penstock import CopySpec, copy, resume
 from penstock.backends.postgresql.connection import connect
+from penstock.backends.postgresql.errors import translated
+from penstock.errors import PermanentError, TargetChanged, TooManyConnections, TransientError
 from penstock.events import Committed, Finished
 from penstock_testkit import PgBouncer, PoolMode, PostgresServer, pgbouncer_program
 
@@ -131,6 +134,22 @@ def test_is_resumed_and_verified(behind: tuple[Pair, dict[str, str]]) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_another_run_empties_the_table(behind: tuple[Pair, dict[str, str]]) -> None:
+    """The pooler's sessions can show nobody that a run is executed, and keep no lock of it."""
+    pair, urls = behind
+    ends: dict[str, Any] = {**urls}
+    events = copy(pair.spec(partitions=6, run_id="r", **ends))
+    for event in events:
+        if isinstance(event, Committed):
+            break
+    events.close()
+    list(copy(pair.spec(partitions=3, mode="truncate", **ends)))
+    with pytest.raises(TargetChanged, match="was truncated or written anew since run r"):
+        list(resume("r", **ends, on_snapshot_lost="accept"))
+    pair.assert_same()
+    assert pair.target.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+
+
 def test_an_older_attempt_is_ended(behind: tuple[Pair, dict[str, str]]) -> None:
     pair, urls = behind
     with psycopg.connect(urls["target"], autocommit=True, prepare_threshold=None) as older:
@@ -143,3 +162,53 @@ def test_an_older_attempt_is_ended(behind: tuple[Pair, dict[str, str]]) -> None:
             older.execute("SELECT 1")
     assert report.partitions == 2
     pair.assert_same()
+
+
+@pytest.fixture(scope="module")
+def plain_server() -> Iterator[PostgresServer]:
+    with PostgresServer(fsync=False) as server:
+        yield server
+
+
+def test_no_client_more_is_let_in(plain_server: PostgresServer) -> None:
+    with PgBouncer(plain_server, "transaction", settings={"max_client_conn": 1}) as bouncer:
+        url = bouncer.url_for(plain_server.url)
+        with (
+            psycopg.connect(url, prepare_threshold=None),
+            pytest.raises(TooManyConnections, match="no more connections"),
+        ):
+            connect(url, "source", "penstock:test")
+
+
+def test_no_session_becomes_free(plain_server: PostgresServer) -> None:
+    settings = {"query_wait_timeout": 1}
+    with PgBouncer(plain_server, "transaction", 1, settings) as bouncer:
+        url = bouncer.url_for(plain_server.url)
+        with psycopg.connect(url, prepare_threshold=None) as other:
+            other.execute("SELECT 1")  # keeps the only one
+            with pytest.raises(TooManyConnections, match="query_wait_timeout"):
+                connect(url, "source", "penstock:test")
+
+
+def test_the_server_behind_it_is_away() -> None:
+    settings = {"query_wait_timeout": 2, "server_login_retry": 1}
+    with (
+        PostgresServer(fsync=False) as server,
+        PgBouncer(server, "session", settings=settings) as bouncer,
+    ):
+        url = bouncer.url_for(server.url)
+        connect(url, "source", "penstock:test").close()
+        server.stop("immediate")
+        for _ in range(2):  # then it repeats what it has found
+            with pytest.raises(TransientError):
+                connect(url, "source", "penstock:test")
+
+
+def test_a_session_for_each_statement_is_not_enough(plain_server: PostgresServer) -> None:
+    with (
+        PgBouncer(plain_server, "statement") as bouncer,
+        pytest.raises(PermanentError, match="pooler that keeps a session for a transaction"),
+        closing(connect(bouncer.url_for(plain_server.url), "source", "penstock:test")) as mine,
+        translated("source"),
+    ):
+        mine.begin()

@@ -37,7 +37,7 @@ def shop(pair: Pair) -> Pair:
 
 
 def ask(pair: Pair, query: str = QUERY, **options: Any) -> CopySpec:
-    return pair.spec(None, query=query, target_table="public.t", **options)  # type: ignore[arg-type]
+    return pair.spec(None, query=query, target_table="public.t", **options)
 
 
 def run(spec: CopySpec) -> Finished:

@@ -217,20 +217,71 @@ def test_what_is_not_copied_is_said(pair: Pair) -> None:
         "CREATE PUBLICATION spread FOR TABLE t",
     )
     pair.target.run("CREATE TABLE t (x int)", "CREATE POLICY strict ON t USING (false)")
-    warnings = pair.plan(mode="recreate").warnings
-    for line in (
-        "not copied: foreign keys: away",
-        "not copied: triggers: pulled",
-        "not copied: rules: ruled",
-        "not copied: policies: polite",
-        "not copied: row security: t",
-        "not copied: grants: SELECT to PUBLIC",
-        "not copied: publications: spread",
-        "dropped with the target: policies: strict",
-    ):
-        assert line in warnings
-    pair.copy(mode="recreate")
+    left = pair.plan(mode="recreate").load.not_copied
+    assert [(item.kind, item.name, item.dropped) for item in left] == [
+        ("foreign keys", "away", False),
+        ("triggers", "pulled", False),
+        ("rules", "ruled", False),
+        ("policies", "polite", False),
+        ("row security", "t", False),
+        ("grants", "SELECT to PUBLIC", False),
+        ("publications", "spread", False),
+        ("policies", "strict", True),
+    ]
+    assert {item.table for item in left} == {"public.t"}
+    finished = pair.copy(mode="recreate")
+    assert finished.not_copied == left
     assert pair.target.rows("SELECT FROM pg_policy") == []
+
+
+def test_what_is_not_copied_is_made_by_the_statements_that_are_said(pair: Pair) -> None:
+    pair.source.run(
+        'CREATE TABLE "the other" (id int PRIMARY KEY)',
+        """CREATE TABLE t (id int PRIMARY KEY, "of ON a" int, boss int REFERENCES t,
+            CONSTRAINT away FOREIGN KEY (id) REFERENCES "the other")""",
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+        """CREATE TRIGGER "on TO t" BEFORE UPDATE OF "of ON a" ON t
+            FOR EACH ROW EXECUTE FUNCTION f()""",
+        """CREATE RULE ruled AS ON DELETE TO t DO INSTEAD NOTHING""",
+        "CREATE POLICY polite ON t FOR SELECT TO PUBLIC USING (id > 0)",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "GRANT SELECT (id) ON t TO PUBLIC",
+    )
+    pair.target.run(
+        'CREATE TABLE "the other" (id int PRIMARY KEY)',
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+        "CREATE SCHEMA dw",
+    )
+    finished = pair.copy(mode="recreate", target_table='dw."the t"')
+    pair.target.run(*(item.remedy for item in finished.not_copied))
+    assert pair.target.rows(
+        """SELECT c.relrowsecurity, c.relhasrules,
+            (SELECT count(*) FROM pg_constraint AS k
+                WHERE k.conrelid = c.oid AND k.contype = 'f' AND k.confrelid IN
+                    (c.oid, '"the other"'::regclass)),
+            (SELECT count(*) FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND NOT tgisinternal),
+            (SELECT count(*) FROM pg_policy AS p WHERE p.polrelid = c.oid),
+            has_column_privilege('public', c.oid, 'id', 'SELECT')
+        FROM pg_class AS c WHERE c.oid = 'dw."the t"'::regclass"""
+    ) == [(True, True, 2, 1, 1, True)]
+
+
+def test_what_a_partition_has_from_its_parent_is_said_once(pair: Pair) -> None:
+    pair.source.run(
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "CREATE TABLE t (id int REFERENCES other) PARTITION BY RANGE (id)",
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE t2 PARTITION OF t FOR VALUES FROM (10) TO (20)",
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE TRIGGER pulled AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
+        "CREATE TRIGGER own AFTER INSERT ON t2 FOR EACH ROW EXECUTE FUNCTION f()",
+    )
+    left = pair.plan(mode="recreate", partitioning=True).load.not_copied
+    assert [(item.kind, item.name, item.table) for item in left] == [
+        ("foreign keys", "t_id_fkey", "public.t"),
+        ("triggers", "pulled", "public.t"),
+        ("triggers", "own", "public.t2"),
+    ]
 
 
 def refused(pair: Pair, *parts: str, **options: object) -> None:
@@ -245,6 +296,28 @@ def refused(pair: Pair, *parts: str, **options: object) -> None:
 
 
 class TestRefused:
+    def test_what_the_target_lacks_all_at_once(self, pair: Pair) -> None:
+        pair.source.run(
+            "CREATE SCHEMA app",
+            "CREATE FUNCTION app.made() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "CREATE FUNCTION fine(int) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT $1 > 0'",
+            "CREATE FUNCTION low(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower($1)'",
+            "CREATE COLLATION plain (locale = 'C')",
+            "CREATE DOMAIN good AS int CHECK (fine(VALUE))",
+            "CREATE TYPE mood AS ENUM ('sad')",
+            "CREATE TABLE t (a int DEFAULT app.made(), b text COLLATE plain, c good, d mood)",
+            "CREATE INDEX ON t (low(b))",
+        )
+        pair.target.run("CREATE TYPE mood AS ENUM ('glad')")
+        refused(
+            pair,
+            "function app.made()",
+            "function public.fine(integer)",
+            "function public.low(pg_catalog.text)",
+            "collation public.plain",
+            "enum (sad), the target enum (glad)",
+        )
+
     @pytest.mark.parametrize(
         ("statement", "named"),
         [
@@ -313,7 +386,7 @@ class TestRefused:
     def test_a_function_that_the_target_lacks(self, pair: Pair, table: str) -> None:
         function = "CREATE FUNCTION lacking(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT 1'"
         pair.source.run(function, table)
-        refused(pair, "public.t", "lacking(integer) does not exist")
+        refused(pair, "public.t", "function public.lacking(integer): recreate does not make it")
 
     def test_an_extension_that_the_target_lacks(self, pair: Pair) -> None:
         try:
@@ -340,3 +413,52 @@ class TestRefused:
             )  # fmt: skip
         finally:
             pair.target.run("DROP OWNED BY loader", "DROP ROLE loader")
+
+
+ODD = {
+    "a check of the whole row": """
+        CREATE TABLE "T %s" (id int PRIMARY KEY, v text,
+            CONSTRAINT whole CHECK ("T %s" IS DISTINCT FROM NULL),
+            CONSTRAINT seen CHECK (v <> '"T %s".*' AND length(("T %s".*)::text) > 0));
+        ALTER TABLE "T %s" ADD CONSTRAINT late CHECK ("T %s".* IS NOT NULL OR id > 0) NOT VALID
+    """,
+    "a default that names its table": """
+        CREATE TABLE "T %s" (id int PRIMARY KEY, v text);
+        ALTER TABLE "T %s" ADD home regclass DEFAULT '"T %s"'::regclass,
+            ADD more text DEFAULT 'x' || '"T %s"'::regclass::oid::regclass::text
+    """,
+    "an identity column with the sequence of before": """
+        CREATE TABLE "T %s" (id serial PRIMARY KEY, v text);
+        ALTER TABLE "T %s" ALTER id DROP DEFAULT, ALTER id ADD GENERATED BY DEFAULT AS IDENTITY
+    """,
+}
+
+
+@pytest.mark.parametrize("mode", ["recreate", "swap"])
+@pytest.mark.parametrize("odd", ODD)
+def test_what_names_the_table_itself(pair: Pair, odd: str, mode: str) -> None:
+    pair.source.run(
+        ODD[odd], """INSERT INTO "T %s" (id, v) SELECT n, 'v' FROM generate_series(1, 9) n"""
+    )
+    if mode == "swap":
+        pair.target.run(ODD[odd])
+    for _ in range(2):
+        pair.copy('public."T %s"', mode=mode, columns=("id", "v"))
+        assert definitions(pair.target.url) == definitions(pair.source.url)
+        pair.assert_same('"T %s"', columns="id, v")
+
+
+def test_what_names_the_table_itself_under_another_name(pair: Pair) -> None:
+    for number, odd in enumerate(ODD.values()):
+        pair.source.run(odd.replace("T %s", f"t{number}"))
+        made = f"of her{number}"
+        pair.copy(
+            f"public.t{number}",
+            mode="recreate",
+            target_table=f'public."{made}"',
+            columns=("id", "v"),
+        )
+    homes = """SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef
+        WHERE adrelid = '"of her1"'::regclass ORDER BY adnum"""
+    assert pair.target.rows(homes)[0] == ("""'"of her1"'::regclass""",)
+    assert pair.target.value("""INSERT INTO "of her2" (v) VALUES ('') RETURNING id""") == 1

@@ -12,6 +12,7 @@ from tests.conformance.definitions import definitions
 from tests.conformance.test_recreate import EVERYTHING, LOADED, PAST, ROWS, TYPES
 
 from penstock import PermanentError, PlanningError, copy
+from penstock.backends.postgresql.ddl import beside
 from penstock.events import Committed, StepChanged
 
 if TYPE_CHECKING:
@@ -227,3 +228,42 @@ def test_a_member_of_the_owner_may(pair: Pair) -> None:
         pair.assert_same()
     finally:
         pair.target.run("DROP OWNED BY player, team", "DROP ROLE player, team")
+
+
+def test_grants_and_foreign_keys_do_not_meet(pair: Pair) -> None:
+    """Both change the table's row in the catalog; a grant does so without a lock."""
+    pair.both("CREATE TABLE t (id int PRIMARY KEY, a int, b int)")
+    pair.source.run("INSERT INTO t SELECT n, n % 5, n % 5 FROM generate_series(1, 100) AS n")
+    pair.target.run(
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "INSERT INTO other SELECT generate_series(0, 4)",
+        "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES other",
+        "ALTER TABLE t ADD FOREIGN KEY (b) REFERENCES other",
+        "GRANT SELECT ON t TO PUBLIC",
+        # So that each is under way for a while.
+        """CREATE FUNCTION slowly() RETURNS event_trigger LANGUAGE plpgsql
+            AS 'BEGIN PERFORM pg_sleep(0.3); END'""",
+        """CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('GRANT', 'ALTER TABLE')
+            EXECUTE FUNCTION slowly()""",
+    )
+    before = definitions(pair.target.url)
+    pair.copy(mode="swap", degree=4)
+    assert definitions(pair.target.url) == before
+    pair.assert_same()
+
+
+def test_a_grant_waits_for_who_changes_the_table(pair: Pair) -> None:
+    """As in another process that executes the same run: there are two of them."""
+    pair.both("CREATE TABLE t (id int, a int)")
+    pair.source.run("INSERT INTO t VALUES (1, 1)")
+    pair.target.run("GRANT SELECT ON t TO PUBLIC", "CREATE TABLE other (id int PRIMARY KEY)")
+    new = f'"{beside("r", "t")}"'
+    states = []
+    with psycopg.connect(pair.target.url) as other:
+        for event in copy(pair.spec(mode="swap", run_id="r")):
+            if isinstance(event, Committed):
+                other.execute(f"ALTER TABLE {new} ADD FOREIGN KEY (a) REFERENCES other NOT VALID")
+                threading.Timer(1.0, other.commit).start()
+            if isinstance(event, StepChanged) and event.step_id == "dress":
+                states.append(event.state)
+    assert states == ["started", "done"]

@@ -46,14 +46,15 @@ def source(pair: Pair) -> Iterator[PostgresSource]:
 @pytest.mark.parametrize(
     ("include", "exclude", "found"),
     [
-        (["shop.*"], [], ["shop.base", "shop.cache", "shop.lines", "shop.orders"]),
-        (["shop.*"], ["*.c*", "shop.base"], ["shop.lines", "shop.orders"]),
+        (["shop.*"], [], ["shop.base", "shop.cache", "shop.heir", "shop.lines", "shop.orders"]),
+        (["shop.*"], ["*.c*", "shop.base", "*.heir"], ["shop.lines", "shop.orders"]),
         (["shop.orders", "shop.seen", "shop.kept"], [], ["shop.kept", "shop.orders", "shop.seen"]),
         (["shop.[ol]*"], [], ["shop.lines", "shop.orders"]),
         (["Sales.EU.*"], [], ['"Sales.EU".Order [new]']),
         (['"Sales.EU".Order [new]'], [], ['"Sales.EU".Order [new]']),
         (["SHOP.*"], [], []),
-        (["shop.lines_0"], [], []),
+        (["shop.lines_0"], [], ["shop.lines_0"]),
+        (["shop.lines_?"], [], []),
         (["pg_catalog.*", "information_schema.*"], [], []),
         (["pg_catalog.pg_am"], [], ["pg_catalog.pg_am"]),
         (
@@ -65,6 +66,7 @@ def source(pair: Pair) -> Iterator[PostgresSource]:
                 "public.run",
                 "shop.base",
                 "shop.cache",
+                "shop.heir",
                 "shop.lines",
                 "shop.orders",
             ],

@@ -11,6 +11,7 @@ import pytest
 from psycopg import sql
 
 from penstock.backends.postgresql.statements import BINARY, TEXT
+from penstock.errors import PlanningError
 from penstock_testkit import Server
 
 from .test_memory import MIB, peaks
@@ -186,3 +187,16 @@ def test_values_of_100_mb(pair: Pair) -> None:
     for columns, factor in ((("id", "data", "word"), 1), (None, 2)):
         assert max(peaks(pair, columns=columns)) <= 100 * MIB + 6 * factor * size
         assert pair.target.rows(digests) == expected
+
+
+@pytest.mark.parametrize("sides", [("LATIN1", "UTF8"), ("UTF8", "LATIN1")])
+def test_checksums_of_other_encodings_are_refused_before_anything_is_copied(
+    encoded: Callable[[str, str], Pair], sides: tuple[str, str]
+) -> None:
+    pair = encoded(*sides)
+    pair.both("CREATE TABLE t (v text)")
+    pair.source.run("INSERT INTO t VALUES ('a')")
+    with pytest.raises(PlanningError, match="in the encoding UTF8, found LATIN1"):
+        pair.copy(verify="checksums")
+    assert not pair.has_control_schema()
+    assert pair.target.count() == 0

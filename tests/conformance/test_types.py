@@ -68,7 +68,9 @@ class Types:
         finally:
             source.close()
             target.close()
-        assert not [fit for fit in fits if fit.reason or fit.cast]
+        # XML is cast, so that its declaration stays.
+        assert {fit.cast for fit in fits} <= {"", "text"}
+        assert not any(fit.reason for fit in fits)
         return {column.name: fit.formats for column, fit in zip(columns, fits, strict=True)}
 
     def assert_same_bytes(self, columns: list[str]) -> None:
@@ -147,6 +149,10 @@ def types(any_versions: Pair) -> Types:
     return Types(pair, values, frozenset(extensions))
 
 
+# Their binary form is refused where they are empty, or lacks a part.
+TEXTS = {"int2vector", "oidvector", "tsquery", "xml"}
+
+
 def _has_xml(side: Side) -> bool:
     try:
         side.value("SELECT '<a/>'::xml::text")
@@ -186,7 +192,7 @@ def test_every_value_arrives_as_it_was_in_binary_streams(types: Types) -> None:
     formats = types.formats()
     for column, type_ in columns.items():
         name = type_.removesuffix("[]")
-        if name in BY_NAME or name in {"int2vector", "oidvector"}:
+        if name in BY_NAME or (name in TEXTS and type_ != "xml[]"):
             assert formats[column] == (TEXT,), type_
         elif type_ in SYSTEM or name in SYSTEM:
             assert formats[column] == (BINARY, TEXT), type_

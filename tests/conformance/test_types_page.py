@@ -35,7 +35,7 @@ def _lines() -> Iterator[tuple[str, str, str, str, str]]:
     """Source, target, cast, stream, and what is said besides."""
     for types, stream, because in _table("The same type on both sides"):
         for type_ in _named(types):
-            yield type_, type_, "", stream, because
+            yield type_, type_, "text" if "cast to text" in because else "", stream, because
     for source, target, stream, warning in _table("A narrower type of the same kind"):
         yield _named(source)[0], _named(target)[0], "", stream, warning
     for source, target, cast, stream, warning in _table("Another type"):

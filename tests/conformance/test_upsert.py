@@ -320,6 +320,28 @@ class TestRefusedAtRunTime:
         assert "1,000 of 2,000 rows are not in public.t" in said
         assert filled.target.count() == 0
 
+    def test_rows_that_a_trigger_keeps(self, filled: Pair) -> None:
+        filled.copy(mode="upsert")
+        filled.target.run(
+            "UPDATE t SET note = 'old' WHERE id % 2 = 0",
+            "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RETURN NULL; END $$",
+            "CREATE TRIGGER keep BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION keep()",
+        )
+        said = failure(filled)
+        assert "1,000 rows of public.t still differ" in said
+
+    def test_rows_that_a_trigger_updates_in_its_own_way(self, filled: Pair) -> None:
+        filled.copy(mode="upsert")
+        filled.target.run(
+            "UPDATE t SET note = 'old' WHERE id % 2 = 0",
+            "CREATE FUNCTION mark() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN NEW.note = 'marked'; RETURN NEW; END $$",
+            "CREATE TRIGGER mark BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION mark()",
+        )
+        filled.copy(mode="upsert")
+        assert filled.target.value("SELECT count(*) FROM t WHERE note = 'marked'") == 1_000
+
     def test_a_row_that_breaks_a_constraint(self, filled: Pair) -> None:
         filled.target.run("ALTER TABLE t ADD CHECK (id < 2000)")
         assert "t_id_check" in failure(filled)
@@ -419,3 +441,13 @@ def role(pair: Pair, granted: Iterable[str]) -> Iterator[str]:
             f"DROP OWNED BY {ROLE} CASCADE",
             f"DROP ROLE {ROLE}",
         )
+
+
+def test_a_column_with_a_comma_in_its_name(pair: Pair) -> None:
+    pair.both('CREATE TABLE t ("a,b" int PRIMARY KEY, c int)')
+    pair.source.run("INSERT INTO t VALUES (1, 2)")
+    pair.target.run("INSERT INTO t VALUES (1, 1)")
+    words = ["--table", "public.t", "--mode", "upsert", "--conflict-columns", '"a,b"']
+    done = pair.cli("copy", *pair.ends, *words, "--columns", '"a,b", c')
+    assert done.returncode == 0, done.stderr
+    pair.assert_same()

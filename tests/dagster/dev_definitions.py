@@ -29,8 +29,34 @@ def lineitem(schema: str, policy: dg.BackfillPolicy | None = None) -> dg.AssetsD
     return copied
 
 
+@penstock_assets(
+    name="mended",
+    specs=[
+        CopySpec(
+            source=dg.EnvVar("PG_SRC"),
+            target=dg.EnvVar("PG_DST"),
+            table="public.orders_to_mend",
+            target_table="mended.orders",
+            key="id",
+            partitions=4,
+            on_error="continue",
+            verify="checksums",
+        )
+    ],
+)
+def mended(context: dg.AssetExecutionContext, penstock: PenstockResource):  # type: ignore[no-untyped-def]
+    yield from penstock.copy(context)
+
+
+@dg.asset(deps=[dg.AssetKey(["mended", "orders"])])
+def after_mended() -> None:
+    """What is downstream of a copy that fails at first."""
+
+
 defs = dg.Definitions(
     assets=[
+        mended,
+        after_mended,
         lineitem("backfilled"),
         lineitem("one_by_one", dg.BackfillPolicy.multi_run()),
         lineitem("step_killed"),

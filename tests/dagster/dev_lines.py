@@ -25,6 +25,16 @@ PATIENCE = 120.0
 SECRETS = ("s3cret-of-the-source", "s3cret-of-the-target")
 SCHEMAS = ("backfilled", "one_by_one", "step_killed", "worker_killed", "canceled")
 
+MENDED_SOURCE = (
+    "CREATE TABLE orders_to_mend (id int PRIMARY KEY, region text)",
+    "INSERT INTO orders_to_mend SELECT n, CASE n WHEN 350 THEN 'bad' ELSE 'good' END"
+    " FROM generate_series(1, 400) AS n",
+    "ANALYZE orders_to_mend",
+)
+MENDED_TARGET = (
+    "CREATE SCHEMA mended",
+    "CREATE TABLE mended.orders (id int PRIMARY KEY, region text CHECK (region <> 'bad'))",
+)
 # Order does not matter to a sum; that of hashes tells a wrong value from a right one.
 DIGEST = """
     SELECT
@@ -93,6 +103,10 @@ def servers() -> Iterator[Servers]:
         tpch.load(source, scale=SCALE, primary_keys=True)
         for schema in SCHEMAS:
             tpch.create(target, schema=schema)
+        for url, *statements in ((source, *MENDED_SOURCE), (target, *MENDED_TARGET)):
+            with closing(connect(url)) as connection:
+                for statement in statements:
+                    connection.execute(statement)
         yield Servers(source, target, digest(source, "public"))
 
 

@@ -364,7 +364,7 @@ def test_checks() -> None:
     [
         (
             {"target": "postgresql://me@h/dw", "tables": [{**ORDERS, "key": None}]},
-            "copies[0]: table public.orders: mode replace: expected key, the column to delete by",
+            'copies[0]: table public.orders: mode="replace": expected key, the column to delete by',
         ),
         (
             {

@@ -11,7 +11,7 @@ import pytest
 
 from penstock_testkit.dagster import Backfill, DagsterStack, Run
 
-from .dev_lines import ALL, KEYS, SECRETS, Lines, Servers, connect, servers
+from .dev_lines import ALL, KEYS, SECRETS, Lines, Servers, connect, rows, servers
 
 DEFINITIONS = Path(__file__).with_name("dev_definitions.py")
 # In the midst of the partition that has to fail once.
@@ -53,7 +53,7 @@ def held_in_mid_copy(lines: Lines) -> Run:
     """A run of all partitions, whose two streams are held, and some partitions are committed."""
     lines.hold(2)
     lines.hold(5)
-    run = lines.stack.launch(lines.asset, ALL)
+    run = lines.stack.launch(lines.asset, partitions=ALL)
     lines.held()
     assert 0 < len(lines.records()) < 7
     return run
@@ -157,6 +157,24 @@ def test_a_run_for_each_partition(lines: Lines, backfills: dict[str, Backfill]) 
     counts = {one.partition: one.metadata["dagster/partition_row_count"] for one in told}
     assert counts == lines.rows()
     lines.check_nothing_half()
+
+
+def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(
+    stack: DagsterStack, both: Servers
+) -> None:
+    """Nothing but the row is changed: the run ends well, and what is downstream runs."""
+    run = stack.launch("mended/orders", "after_mended")
+    run.ended("FAILURE")
+    assert "bad" in run.log()
+    with closing(connect(both.source)) as connection:
+        connection.execute("UPDATE orders_to_mend SET region = 'good' WHERE id = 350")
+    again = run.reexecute()
+    again.ended("SUCCESS")
+    done = {event.asset for event in again.materializations()}
+    assert done == {"mended/orders", "after_mended"}
+    assert rows(both.target, "SELECT count(*), min(region) FROM mended.orders") == [(400, "good")]
+    assert "since somebody asked for it" in again.log()
+    assert stack.checks("mended/orders", "same_rows") == {None: True}
 
 
 def test_no_password_is_to_be_seen_anywhere(stack: DagsterStack) -> None:

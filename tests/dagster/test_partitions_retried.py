@@ -80,6 +80,32 @@ def test_one_that_fails_is_copied_again_alone(warehouse: Warehouse) -> None:
     assert third.told() == []
 
 
+def test_a_row_is_put_right_in_the_source(warehouse: Warehouse) -> None:
+    warehouse.target.execute("ALTER TABLE dw.t ADD CHECK (region <> 'bad')")
+    warehouse.source.execute("UPDATE public.t SET region = 'bad' WHERE id = 250")
+    orders = copying([warehouse.spec(key="day", verify="checksums")], partitions_def=days())
+    seen: list[int] = []
+
+    @dg.asset(deps=[orders], partitions_def=days(), backfill_policy=dg.BackfillPolicy.single_run())
+    def downstream() -> None:
+        seen.append(warehouse.count())
+
+    first = warehouse.run(orders, downstream, keys=FOUR)
+    assert first.failed == ["dw/t 2024-01-03"]
+    warehouse.source.execute("UPDATE public.t SET region = 'good' WHERE id = 250")
+    # What is committed stays as it is, and the checks say so.
+    warehouse.source.execute("UPDATE public.t SET region = 'later' WHERE id = 150")
+    again = warehouse.run(orders, downstream, keys=FOUR, after=first)
+    assert again.ok
+    assert (again.told(), seen) == (["2024-01-03"], [400])
+    assert len(again.evaluations) == 4
+    assert all(evaluation.passed for evaluation in again.evaluations)
+    assert any("since somebody asked for it" in line for line in again.warnings)
+    assert any("read later than the rest" in line for line in again.warnings)
+    (told,) = [line for line in again.log.splitlines() if line.lstrip().startswith("read later ")]
+    assert "2024-01-03, as of " in told
+
+
 def test_to_execute_all_again_copies_all_again(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(key="day")], partitions_def=days())
     first = warehouse.run(orders, keys=FOUR)

@@ -40,6 +40,24 @@ def test_every_mode_can_be_repeated(warehouse: Warehouse, mode: str) -> None:
     warehouse.check_same()
 
 
+def test_what_is_not_copied_is_in_the_report(warehouse: Warehouse) -> None:
+    warehouse.source.execute("GRANT SELECT ON public.t TO PUBLIC")
+    run = warehouse.run(copying([warehouse.spec(mode="recreate")]))
+    said = 'GRANT SELECT ON TABLE "dw"."t" TO PUBLIC;'
+    assert f"grants (1)\n    {said}" in run.log
+    assert said in run.metadata()["penstock/report"]
+
+
+def test_a_table_without_a_schema_is_that_of_the_search_path(warehouse: Warehouse) -> None:
+    spec = warehouse.spec(table="t", target_table=None, mode="recreate")
+    run = warehouse.run(copying([spec]))
+    metadata = run.metadata(asset=dg.AssetKey("t"))
+    assert metadata["penstock/source_table"] == "public.t"
+    assert metadata["penstock/target_table"] == metadata["dagster/table_name"] == "public.t"
+    assert metadata["dagster/uri"].endswith("/public/t")
+    assert "target table t: public.t, as in the source" in run.log
+
+
 def test_append_loads_once(warehouse: Warehouse) -> None:
     orders = copying([warehouse.spec(mode="append", partitions=4)])
     first = warehouse.run(orders)
@@ -95,7 +113,7 @@ def test_a_swap_that_differs_is_not_done_and_not_told(warehouse: Warehouse) -> N
     assert not run.ok
     assert run.told() == []
     assert [each.passed for each in run.evaluations] == [False]
-    assert "source and target differ by their checksums" in run.failure.description
+    assert "source and target differ in their checksums" in run.failure.description
     assert warehouse.count() == 1
 
 
@@ -125,3 +143,72 @@ def test_what_is_missing_is_named(warehouse: Warehouse, monkeypatch: pytest.Monk
     assert "PG_SRC" in unset.failure.description
     types = [event.event_type_value for event in unset.result.all_events]
     assert "STEP_UP_FOR_RETRY" not in types
+
+
+MENDED = """UPDATE public.t SET region = 'good' WHERE id = 999"""
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate", "replace", "upsert", "recreate", "swap"])
+def test_a_row_is_put_right_and_its_run_is_re_executed(warehouse: Warehouse, mode: str) -> None:
+    """From failure, with nothing changed but the row: the run ends well, and so do those after."""
+    options: dict[str, Any] = {"strategy": "hash", "key": "id"}
+    if mode in ("recreate", "swap"):
+        options = {"strategy": "range", "key": "id"}
+    warehouse.target.execute("ALTER TABLE dw.t ADD CHECK (region <> 'bad')")
+    warehouse.source.execute("UPDATE public.t SET region = 'bad' WHERE id = 999")
+    if mode == "recreate":
+        # Its table is a new one, and has to refuse what the source does not.
+        warehouse.target.execute(
+            """CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF to_regclass('dw.t') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_constraint
+                    WHERE conrelid = 'dw.t'::regclass AND conname = 'refused') THEN
+                    ALTER TABLE dw.t ADD CONSTRAINT refused CHECK (region <> 'bad');
+                END IF; END $$"""
+        )
+        warehouse.target.execute(
+            "CREATE EVENT TRIGGER refuse ON ddl_command_end WHEN TAG IN ('CREATE TABLE')"
+            " EXECUTE FUNCTION refuse()"
+        )
+    orders = copying(
+        [
+            warehouse.spec(
+                mode=mode, partitions=4, verify="checksums", on_error="continue", **options
+            )
+        ]
+    )
+    reached: list[int] = []
+
+    @dg.asset(deps=[TABLE])
+    def downstream() -> None:
+        reached.append(warehouse.count())
+
+    first = warehouse.run(orders, downstream)
+    assert not first.ok
+    assert reached == []
+
+    warehouse.source.execute(MENDED)
+    again = warehouse.run(orders, downstream, after=first)
+    assert again.ok, again.log
+    assert reached == [1000]
+    warehouse.check_same()
+    assert all(evaluation.passed for evaluation in again.evaluations)
+    (warning,) = [line for line in again.warnings if "since somebody asked for it" in line]
+    assert warning.startswith("dw/t: warning: what is left: read as of ")
+    report = again.metadata()["penstock/report"]
+    assert "Read later than the rest, as of " in report
+
+
+def test_an_automatic_retry_asks_for_nothing(warehouse: Warehouse) -> None:
+    """Dagster's own retry of a run does what `on_snapshot_lost` says."""
+    warehouse.target.execute("ALTER TABLE dw.t ADD CONSTRAINT no CHECK (region <> 'bad')")
+    warehouse.source.execute("UPDATE public.t SET region = 'bad' WHERE id = 999")
+    orders = copying([warehouse.spec(mode="append", partitions=4, on_error="continue")])
+    first = warehouse.run(orders)
+    warehouse.source.execute(MENDED)
+    retried = warehouse.run(orders, after=first, tags={"dagster/retry_number": "1"})
+    assert not retried.ok
+    assert 'on_snapshot_lost="accept"' in retried.failure.description
+    assert "--on" not in retried.failure.description
+    # A person's re-execution of the retry goes on.
+    assert warehouse.run(orders, after=retried).ok
+    warehouse.check_same()

@@ -124,7 +124,7 @@ def test_windows_that_a_date_cannot_tell_apart(empty: Warehouse) -> None:
     run = empty.run(copying([spec(empty)], partitions_def=partitions), key="2024-11-02-00:00")
     assert run.told() == []
     assert (
-        "--key at: expected bounds of type date, found [2024-11-02T00:00:00+00:00, "
+        "key at: expected bounds of type date, found [2024-11-02T00:00:00+00:00, "
         "2024-11-02T01:00:00+00:00), which has a time of day"
     ) in run.failure.description
     assert empty.count() == 0

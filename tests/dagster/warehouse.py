@@ -1,6 +1,7 @@
 """Assets that copy between two real databases, and runs of them in process."""
 
 # No annotations from the future: Dagster looks at those of a step's context.
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,14 @@ class Run:
     def log(self) -> str:
         """What the steps have written."""
         return "\n".join(record.user_message for record in self.instance.all_logs(self.run_id))
+
+    @property
+    def warnings(self) -> list[str]:
+        return [
+            record.user_message
+            for record in self.instance.all_logs(self.run_id)
+            if record.level == logging.WARNING
+        ]
 
 
 def _value(metadata: Mapping[str, Any], name: str) -> Any:

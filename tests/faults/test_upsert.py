@@ -30,7 +30,7 @@ CHANGED = THERE // 10
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
 SLOW = """
     CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN IF OLD.id = 1 THEN PERFORM pg_sleep(7); END IF; RETURN {row}; END $$;
+        $$ BEGIN IF OLD.id = 1 THEN PERFORM pg_sleep(23); END IF; RETURN {row}; END $$;
     CREATE TRIGGER slow BEFORE {event} ON item FOR EACH ROW EXECUTE FUNCTION slow();
 """
 
@@ -118,7 +118,8 @@ def test_a_statement_that_computes_for_long_is_no_stall(
     run = half.copy(*words, "--stall-timeout", "3s", strategy="range", degree=1)
     run.ended(0)
     assert run.of(Failed) == []
-    assert max(event.seconds for event in run.of(Progress)) > 6
+    # Longer than a worker may be stuck, and silent after it.
+    assert max(event.seconds for event in run.of(Progress)) > 22
     half.check_content()
 
 

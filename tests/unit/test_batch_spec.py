@@ -19,7 +19,7 @@ def read(**options: Any) -> BatchSpec:
 
 def test_patterns_find_tables_and_all_get_the_same_options() -> None:
     batch = read(tables=["public.*"], mode="truncate", degree=3, target_schema="dw")
-    specs = batch.specs([TableRef("public", "a"), TableRef("public", "b")])
+    specs = batch.specs([TableRef("public", "a"), TableRef("public", "b")], lambda spec: spec)
     assert [str(spec.relation) for spec in specs] == ["public.a", "public.b"]
     assert [str(spec.target_ref) for spec in specs] == ["dw.a", "dw.b"]
     assert {spec.mode for spec in specs} == {"truncate"}
@@ -32,7 +32,8 @@ def test_a_section_goes_before_the_patterns() -> None:
         mode="truncate",
         table=[{"table": "public.a", "mode": "append", "partitions": 7}],
     )
-    named, other = batch.specs([TableRef("public", "a"), TableRef("public", "b")])
+    found = [TableRef("public", "a"), TableRef("public", "b")]
+    named, other = batch.specs(found, lambda spec: spec)
     assert (str(named.relation), named.mode, named.partitions) == ("public.a", "append", 7)
     assert (str(other.relation), other.mode, other.partitions) == ("public.b", "truncate", None)
 
@@ -51,12 +52,12 @@ def test_patterns_may_be_one_text() -> None:
     ("options", "words"),
     [
         ({}, ["expected tables", "--tables PATTERN", "[[table]]"]),
-        ({"tables": ["orders"]}, ["tables: expected patterns such as 'public.*'", "'orders'"]),
+        ({"tables": [" "]}, ["tables: expected patterns such as 'public.*'", "an empty one"]),
         ({"tables": 7}, ["tables: expected patterns", "found 7"]),
         ({"tables": ["a.*"], "colour": "red"}, ["unknown option 'colour'"]),
-        ({"tables": ["a.*"], "query": "SELECT 1"}, ["query belongs into a [[table]] section"]),
+        ({"tables": ["a.*"], "query": "SELECT 1"}, ["query belongs in a [[table]] section"]),
         ({"table": "public.a"}, ["expected [[table]] sections", "found 'public.a'"]),
-        ({"table": [{"table": "a"}]}, ["--table", "expected SCHEMA.NAME", "found 'a'"]),
+        ({"table": [{"table": "a."}]}, ["--table", "expected NAME or SCHEMA.NAME", "found 'a.'"]),
         ({"table": [{"table": "a.b", "mode": "merge"}]}, ["--mode", "found 'merge'"]),
         (
             {"table": [{"table": "a.b"}, {"table": "a.c", "target-table": "a.b"}]},

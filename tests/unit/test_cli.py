@@ -265,7 +265,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["copy", *ASKED, "--attempts", "0"], "--attempts: expected 1 or more, found 0"),
         (["copy", *ASKED, "--stall-timeout", "soon"], "--stall-timeout: expected a duration"),
         (["copy", *ASKED, "--bytes-per-partition", "big"], "--bytes-per-partition: expected"),
-        (["copy", *ASKED, "--table", "orders"], "--table: expected SCHEMA.NAME"),
+        (["copy", *ASKED, "--table", "a.b.c"], "--table: expected NAME or SCHEMA.NAME"),
         (["copy", *ASKED, "--strategy", "hash"], "--strategy hash: expected --key, found none"),
         (
             ["copy", *ASKED, "--partitions", "2", "--rows-per-partition", "3"],
@@ -856,7 +856,7 @@ def test_a_reader_of_events_that_goes_away_interrupts_the_run(program: list[str]
         assert process.stderr.read().splitlines() == [
             "ending",
             "ended",
-            "penstock: interrupted: nobody reads the output any more",
+            "penstock: interrupted: whoever read the output has gone",
             "penstock: go on with: penstock resume r --source env:SHOP --target env:DW",
         ]
         assert process.wait(timeout=60) == 130

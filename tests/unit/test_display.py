@@ -19,6 +19,7 @@ from penstock.display import (
     duration,
     error_lines,
     megabytes,
+    not_copied_lines,
     number,
     one_line,
     percent,
@@ -52,6 +53,7 @@ from penstock.model import (
     Key,
     KeyRange,
     LoadPlan,
+    NotCopied,
     Partition,
     PartitionPlan,
     Snapshot,
@@ -858,3 +860,44 @@ def test_no_markup_in_data_is_obeyed() -> None:
     print_report(shown, finished(failures=(failure,)), "")
     assert "[b] ([/]), 1 attempt" in text_of(shown)
     assert "[red]x[/red] :smile:" in text_of(shown)
+
+
+class TestWhatIsNotCopied:
+    def test_is_listed_by_kind_with_what_makes_it(self) -> None:
+        assert not_copied_lines(
+            [
+                NotCopied("grants", "SELECT to bob", "GRANT SELECT ON t TO bob;", "t"),
+                NotCopied("views", "v", "CREATE VIEW v AS\n SELECT 1; -- one"),
+                NotCopied("grants", "SELECT to eve", "GRANT SELECT ON t TO eve;", "t"),
+                NotCopied("defaults", "a\x1b[2J", table="t"),
+                NotCopied("policies", "p", "CREATE POLICY p ON t;", "t", dropped=True),
+            ]
+        ) == [
+            "not copied",
+            "  grants (2)",
+            "    GRANT SELECT ON t TO bob;",
+            "    GRANT SELECT ON t TO eve;",
+            "  views (1)",
+            "    CREATE VIEW v AS",
+            "     SELECT 1; -- one",
+            "  defaults (1)",
+            "    a\\x1b[2J of t",
+            "dropped with the target's old table",
+            "  policies (1)",
+            "    CREATE POLICY p ON t;",
+        ]
+
+    def test_of_many_and_long_ones_says_where_the_rest_is(self) -> None:
+        lines = not_copied_lines(
+            [
+                NotCopied("functions", "f", "\n".join("x" * 40)),
+                *(NotCopied("views", f"v{i}") for i in range(30)),
+            ]
+        )
+        assert lines[2] == "    f: a statement of 40 lines, which --json shows"
+        assert lines[-2:] == ["    v19", "    and 10 more: --json lists all"]
+
+    def test_is_in_the_report_whole(self) -> None:
+        grant = f"GRANT SELECT ON {'t' * 300} TO bob;"
+        lines = report(finished(not_copied=(NotCopied("grants", "g", grant),)))
+        assert lines[-3:] == ["not copied", "  grants (1)", f"    {grant}"]

@@ -19,7 +19,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import penstock
-from penstock import errors, events
+from penstock import errors, events, model
 from penstock.backends import base
 from penstock.batch_spec import BatchSpec
 from penstock.cli import make_parser
@@ -138,6 +138,8 @@ def known_options() -> set[str]:
 OF_AIRFLOW = {"--dag-id", "--from-date", "--max-active-runs", "--reprocess-behavior", "--to-date"}
 # Of `dagster asset materialize`.
 OF_DAGSTER = {"--partition-range", "--select"}
+# Of `pg_dump`.
+OF_DUMPS = {"--section"}
 
 
 def options_in(page: Path) -> set[str]:
@@ -146,7 +148,7 @@ def options_in(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", MANUAL, ids=name)
 def test_every_option_that_is_written_of_exists(page: Path) -> None:
-    assert options_in(page) - known_options() - OF_AIRFLOW - OF_DAGSTER == set()
+    assert options_in(page) - known_options() - OF_AIRFLOW - OF_DAGSTER - OF_DUMPS == set()
 
 
 def test_every_option_is_in_the_reference() -> None:
@@ -245,6 +247,9 @@ def test_strategies() -> None:
 def test_modes() -> None:
     assert tuple(sections("docs/modes.md", 2)) == (
         *MODES,
+        "Sequences",
+        "Inheritance",
+        "A whole database",
         "--indexes defer",
         "--unlogged",
         "DuckDB",
@@ -323,6 +328,7 @@ def test_parts_of_events() -> None:
         "failures": [item.name for item in fields(events.PartitionFailure)],
         "timings": [item.name for item in fields(events.PartitionTiming)],
         "tables": [item.name for item in fields(events.BatchTable)],
+        "not copied": [item.name for item in fields(model.NotCopied)],
         "error": [
             "error",
             "message",

@@ -17,6 +17,7 @@ CODES = {
     "PlanningError": 65,
     "SnapshotLost": 65,
     "LoadLost": 65,
+    "TargetChanged": 65,
     "RunFailed": 65,
     "TransientError": 75,
     "StallError": 75,
@@ -24,6 +25,7 @@ CODES = {
     "WorkerLost": 75,
     "NoHolder": 75,
     "Superseded": 75,
+    "TargetBusy": 75,
     "RunFailedTransiently": 75,
     "Interrupted": 130,
 }

@@ -22,8 +22,10 @@ from penstock.events import (
     PartitionDifference,
     PartitionFailure,
     PartitionTiming,
+    ReadLater,
     from_line,
 )
+from penstock.model import NotCopied
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "event-protocol.schema.json"
 SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
@@ -82,6 +84,11 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "ok": st.booleans(),
     "mismatches": amounts,
     "method": st.sampled_from(["counts", "checksums"]),
+    "warnings": st.lists(texts, max_size=3).map(tuple),
+    "kind": texts,
+    "name": texts,
+    "remedy": texts,
+    "dropped": st.booleans(),
 }
 
 
@@ -89,6 +96,8 @@ def made(kind: Any, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{item.name: {**FIELDS, **known}[item.name] for item in fields(kind)})
 
 
+FIELDS["failures"] = st.lists(made(PartitionFailure), max_size=2).map(tuple)
+FIELDS["not_copied"] = st.lists(made(NotCopied), max_size=2).map(tuple)
 # A field that means something else in one event only.
 OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "planned": {"rows": estimates, "bytes": estimates},
@@ -97,8 +106,10 @@ OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "status": st.sampled_from(["done", "partial", "failed", "interrupted"]),
         "attempts": amounts,
         "error": st.none() | errors,
-        "failures": st.lists(made(PartitionFailure), max_size=2).map(tuple),
         "timings": st.lists(made(PartitionTiming), max_size=2).map(tuple),
+        "later": st.lists(
+            made(ReadLater, partition_ids=st.lists(texts, max_size=3).map(tuple)), max_size=2
+        ).map(tuple),
     },
 }
 OWN["verified"] = {
@@ -202,6 +213,7 @@ class TestBadLines:
     def test_without_a_field_name_it(self, name: str, data: st.DataObject) -> None:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
         optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
+        optional |= {"warnings", "not_copied", "differences", "later"}
         optional -= {"error"} if name == "failed" else set()
         optional |= {"message"} if name == "step" else set()
         field = data.draw(st.sampled_from(sorted(set(raw) - {"version", "event"} - optional)))

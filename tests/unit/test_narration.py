@@ -110,6 +110,21 @@ def test_the_text_of_a_failure_names_the_partition_once() -> None:
     assert text.startswith("partition p0002 (blocks [1, 2)): [22P02]")
     assert text.count("a bad row") == 1
     assert failure_text(finished(error=LOST)) == "the connection was lost"
+
+
+def test_the_first_line_of_many_failures_says_what_happened() -> None:
+    failures = tuple(
+        PartitionFailure(partition_id=f"p000{number}", label="x", attempts=1, error=BAD)
+        for number in (1, 2, 3)
+    )
+    first, *rest = failure_text(finished(status="failed", failures=failures)).splitlines()
+    assert "3 partitions failed, the first of them p0001: [22P02]" in first
+    assert "a bad row" in first
+    assert [line[:15] for line in rest if line.startswith("partition")] == [
+        "partition p0001",
+        "partition p0002",
+        "partition p0003",
+    ]
     assert failure_text(finished()) == ""
 
 

@@ -44,7 +44,6 @@ def test_a_made_column_is_read_back_as_it_was_made(kind: pa.DataType) -> None:
     "kind",
     [
         pa.month_day_nano_interval(),
-        pa.struct([]),
         pa.list_(pa.month_day_nano_interval()),
         pa.dense_union([pa.field("a", pa.int8())]),
     ],

@@ -13,13 +13,27 @@ from airflow.providers.common.compat.sdk import (
     BaseOperator,
 )
 
-from penstock import Event, Finished, Interrupted, PenstockError, failure_text, narrate
+from penstock import (
+    Event,
+    Finished,
+    Interrupted,
+    PenstockError,
+    SnapshotLost,
+    failure_text,
+    in_names,
+    narrate,
+)
 from penstock_airflow.ends import End
 
 
 def as_airflow(error: PenstockError, finished: Finished | None = None) -> AirflowException:
-    """The core's own words, as a failure that is retried if trying again may help."""
-    message = (failure_text(finished) if finished else "") or error.message
+    """The core's own words, as a failure that is retried if trying again may help.
+
+    Arguments have the names that they have in a DAG. The first line says what happened.
+    """
+    message = in_names((failure_text(finished) if finished else "") or error.message)
+    if isinstance(error, SnapshotLost):
+        message += "; or clear this task, which reads its rows as they are now"
     kind = AirflowException if error.transient else AirflowFailException
     failure: AirflowException = kind(message)
     return failure
@@ -115,7 +129,7 @@ class PenstockOperator(TargetOperator):
         try:
             self._check_not_killed()
             with closing(events):
-                for event in narrate(events, self.log.info, only):
+                for event in narrate(events, self._say, only, warn=self._warn):
                     if isinstance(event, Finished):
                         finished = event
         except Interrupted:
@@ -129,6 +143,12 @@ class PenstockOperator(TargetOperator):
         self._check_not_killed()
         assert finished is not None
         return finished
+
+    def _say(self, line: str) -> None:
+        self.log.info("%s", in_names(line))
+
+    def _warn(self, line: str) -> None:
+        self.log.warning("%s", in_names(line))
 
     def _check_not_killed(self) -> None:
         """

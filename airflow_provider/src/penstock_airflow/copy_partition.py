@@ -22,8 +22,11 @@ LABEL = "{{ task.partition['label'] }}"
 class CopyPartitionOperator(TellsLineage, PenstockOperator):
     """Copies some partitions of a run, each in a transaction of its own. Returns what it did.
 
-    What is committed is left alone: a retry after that ends at once. `partial(...)` and
-    `expand(partition=plan.output)` make one mapped task for each entry of `PlanCopyOperator`.
+    What is committed is left alone: a retry after that ends at once. Who clears this task wants the
+    rows as they are now: what it copies then is read so, whatever became of the run's snapshot.
+
+    `partial(...)` and `expand(partition=plan.output)` make one mapped task for each entry of
+    `PlanCopyOperator`.
 
     Parameters:
         partition: an entry of what `PlanCopyOperator` returned.
@@ -32,7 +35,8 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
         degree: streams of this task, where it has several partitions.
         attempts: of each partition within a try of this task. One by default: Airflow retries.
         await_snapshot: seconds to wait for whoever holds the run's snapshot.
-        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with.
+        on_snapshot_lost: what a lost snapshot means to a task that nobody has cleared, in place of
+            what the run was begun with.
     """
 
     # Not `partition`: Airflow would render templates in data of the source.
@@ -82,14 +86,14 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
                 only=ids,
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
+                as_of_now=bool(cleared),
                 # Each clearing asks once, however often the task is retried after it.
                 recopy=f"cleared-{cleared}" if recopy else None,
                 finish=False,
                 degree=self.degree,
                 attempts=self.attempts,
                 on_error="continue",
-                # Who has a partition copied again that is done wants the source as it is now.
-                **overrides("accept" if recopy else self.on_snapshot_lost),
+                **overrides(self.on_snapshot_lost),
             ),
             only=len(ids),
         )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import penstock
-from penstock import PenstockError, report_text
+from penstock import CopySpec, Event, PenstockError, report_text
 from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.ends import ARGUMENTS
-from penstock_airflow.identity import begins_again, run_id_of
+from penstock_airflow.identity import begins_again, clearings, run_id_of
 from penstock_airflow.lineage import TellsLineage, Told
 from penstock_airflow.options import (
     asks_for_interval,
     check,
     check_interval,
+    execution_of,
     make_spec,
     split,
 )
@@ -25,7 +26,8 @@ from penstock_airflow.results import ending_of
 class CopyTableOperator(TellsLineage, PenstockOperator):
     """Plans, copies and ends a run in one task, with several streams: for many small tables.
 
-    A retry goes on with the run: it copies what is not committed.
+    A retry goes on with the run: it copies what is not committed. So does clearing in mode append,
+    where a new run would add the rows again; what is left is read as it is now then.
 
     Parameters:
         recopy: whether the run is begun anew when this task is cleared; by default it is, but in
@@ -58,6 +60,22 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
         self.outlet = outlet
         self._run_id: str | None = None
 
+    def _copy(
+        self, spec: CopySpec, run_id: str, ends: dict[str, Any], *, cleared: bool
+    ) -> Generator[Event, None, None]:
+        if not cleared:
+            yield from penstock.copy(spec)
+            return
+        # The run that is there, if it was made from the same options; or a new one.
+        penstock.create(spec)
+        yield from penstock.resume(
+            run_id,
+            **ends,
+            control_schema=self.control_schema,
+            as_of_now=True,
+            **execution_of(spec),
+        )
+
     def _told(self) -> Told:
         return Told(self._run_id, options=self.options)
 
@@ -71,7 +89,8 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
             spec = make_spec(ends["source"], ends["target"], self.options, self._run_id)
         except PenstockError as error:
             raise as_airflow(error) from None
-        finished = self._follow(penstock.copy(spec))
+        cleared = bool(clearings(context["ti"]))
+        finished = self._follow(self._copy(spec, self._run_id, ends, cleared=cleared))
         self.log.info("the run's report\n%s", report_text(finished, "clear this task"))
         status = penstock.status(
             finished.run_id, target=ends["target"], control_schema=self.control_schema

@@ -10,6 +10,7 @@ from airflow.providers.common.compat.sdk import TaskGroup
 from penstock import UsageError
 from penstock_airflow.assets import alias_of
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT, CopyPartitionOperator
+from penstock_airflow.copy_table_operator import CopyTableOperator
 from penstock_airflow.ends import End
 from penstock_airflow.hold import HoldSnapshotOperator, ReleaseSnapshotOperator
 from penstock_airflow.options import split
@@ -21,6 +22,8 @@ DEGREE = 4
 # Arguments that are meant for the mapped tasks: the others take a moment.
 _OF_COPIES = ("execution_timeout", "pool", "pool_slots")
 _HOLDERS = ("triggerer", "worker")
+# As `End` takes them.
+_TARGET = ("target_conn_id", "target", "target_aws_conn_id")
 
 
 def copy_table(
@@ -45,6 +48,9 @@ def copy_table(
     With `snapshot="shared"` two more tasks keep one snapshot of the source open for all of them, as
     long as one needs it. That is the default, but for mode `replace` with a `where`: a closed range
     of dates does not change while it is copied.
+
+    A table that is told to be one partition (`strategy="whole"`, `partitions=1`) is copied by one
+    task, `copy`, a `CopyTableOperator`: there is nothing to spread, and nobody to share with.
 
     Parameters:
         source_conn_id, target_conn_id: Airflow connections to databases.
@@ -79,8 +85,7 @@ def copy_table(
     options["degree"] = degree  # planning makes some partitions for each stream
     target_table = options.get("target_table") or options.get("table")
     if group_id is None:
-        group_id = str(target_table or "copy").replace(".", "_").replace('"', "")
-    of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
+        group_id = _name_of(options)
     schema = options.get("control_schema", "penstock")
     of_target = {
         "target_conn_id": target_conn_id,
@@ -93,7 +98,12 @@ def copy_table(
         "source_aws_conn_id": source_aws_conn_id,
         **of_target,
     }
+    if _is_whole(options):
+        with TaskGroup(group_id=group_id) as group:
+            _one_task("copy", **ends, recopy=recopy, outlet=outlet, **options, **of_tasks)
+        return group
     end = End("target", target_conn_id, target, target_aws_conn_id)
+    of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
     lost = options.get("on_snapshot_lost")
     with TaskGroup(group_id=group_id) as group:
         prepare = PrepareCopyOperator(
@@ -158,11 +168,49 @@ def _default_snapshot(options: Mapping[str, Any]) -> str:
     return "none" if options.get("mode") == "replace" and options.get("where") else "shared"
 
 
-def copy_tables(tables: Iterable[Mapping[str, Any]], **common: Any) -> list[TaskGroup]:
-    """One group for each table.
+def copy_tables(
+    tables: Iterable[Mapping[str, Any]], *, mapped: bool = False, **common: Any
+) -> list[TaskGroup | CopyTableOperator]:
+    """One task for each table, or one group of mapped tasks for each that is big.
+
+    One task (`CopyTableOperator`) cuts its table into partitions and copies them in up to `degree`
+    streams: how many there are is settled when it runs. What a group adds to that is partitions
+    that are seen in the grid, and retried, one by one.
 
     Parameters:
-        tables: what `copy_table` takes, for each.
-        common: what it takes, for all; a table's own arguments come first.
+        tables: what `copy_table` takes, for each; `group_id` is then the name of the one task.
+        mapped: whether a table has a group (`copy_table`); a table's own entry comes first.
+        common: what `copy_table` takes, for all; a table's own arguments come first.
     """
-    return [copy_table(**{**common, **table}) for table in tables]
+    made: list[TaskGroup | CopyTableOperator] = []
+    for table in tables:
+        arguments = {"mapped": mapped, **common, **table}
+        if arguments.pop("mapped"):
+            made.append(copy_table(**arguments))
+            continue
+        name = arguments.pop("group_id", None) or _name_of(arguments)
+        for of_groups in ("partitions_per_task", "snapshot_holder", "await_snapshot"):
+            arguments.pop(of_groups, None)
+        made.append(_one_task(name, **{"degree": DEGREE, **arguments}))
+    return made
+
+
+def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTableOperator:
+    """
+    Parameters:
+        outlet: as of `copy_table`.
+    """
+    end = End("target", *(arguments.get(name) for name in _TARGET))
+    if outlet is None:
+        outlet = alias_of(end, arguments.get("target_table") or arguments.get("table"))
+    return CopyTableOperator(task_id=task_id, outlet=outlet, **arguments)
+
+
+def _name_of(options: Mapping[str, Any]) -> str:
+    named = options.get("target_table") or options.get("table") or "copy"
+    return str(named).replace(".", "_").replace('"', "")
+
+
+def _is_whole(options: Mapping[str, Any]) -> bool:
+    """Whether there is one partition, whatever the table holds."""
+    return options.get("strategy") == "whole" or options.get("partitions") == 1

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 import penstock
-from penstock import PenstockError, narrate
+from penstock import PenstockError, SnapshotLost, in_names, narrate
 from penstock_airflow.base import PenstockOperator, TargetOperator, as_airflow
 from penstock_airflow.ends import ARGUMENTS, TARGET_ARGUMENTS
 from penstock_airflow.identity import clearings
@@ -26,15 +26,21 @@ PRIORITY = 1_000
 class HoldSnapshotOperator(PenstockOperator):
     """Holds the snapshot that all mapped tasks of a run read with.
 
-    It runs beside them, and ends as soon as nobody needs the snapshot any more: when the last
-    partition is committed, or `ReleaseSnapshotOperator` has run.
+    Where there is one partition, and nothing to compare, it ends at once: that partition's task
+    takes a snapshot of its own. Else it runs beside them, and ends as soon as nobody needs the
+    snapshot any more: when the last partition is committed, or `ReleaseSnapshotOperator` has run.
 
-    Where the copies had ended, and this task is cleared, it holds a snapshot anew.
+    A snapshot that is lost for good does not fail this task: the copies that need it fail, and once
+    they were cleared, and have succeeded, nothing that failed is left in the run.
+
+    Where somebody clears this task, it holds a snapshot anew: where the one that was held is gone,
+    that of the source as it is now.
 
     Parameters:
         run_id: of `PrepareCopyOperator`.
         deferrable: hold it in the triggerer, which takes no worker slot; otherwise in this task.
-        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with.
+        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with, to a
+            task that nobody has cleared.
     """
 
     template_fields: Sequence[str] = ("run_id", *ARGUMENTS)
@@ -57,7 +63,9 @@ class HoldSnapshotOperator(PenstockOperator):
 
     def execute(self, context: Any) -> None:
         ends = self._ends()
+        lost = self.on_snapshot_lost
         if clearings(context["ti"]):
+            lost = "accept"
             # Only then: a holder that begins late must not outlive a run that was released.
             try:
                 penstock.take_up(
@@ -65,13 +73,16 @@ class HoldSnapshotOperator(PenstockOperator):
                 )
             except PenstockError as error:
                 raise as_airflow(error) from None
+        elif self._is_released(ends["target"]):
+            self.log.info("run %s needs no snapshot that is shared", self.run_id)
+            return
         if self.deferrable:
             self.defer(
                 trigger=HoldSnapshotTrigger(
                     run_id=self.run_id,
                     **{name: getattr(self, name) for name in ARGUMENTS},
                     control_schema=self.control_schema,
-                    on_snapshot_lost=self.on_snapshot_lost,
+                    on_snapshot_lost=lost,
                 ),
                 method_name="execute_complete",
             )
@@ -80,15 +91,24 @@ class HoldSnapshotOperator(PenstockOperator):
             **ends,
             control_schema=self.control_schema,
             stop=self._stop,
-            **overrides(self.on_snapshot_lost),
+            **overrides(lost),
         )
         try:
             with closing(events):
-                for _ in narrate(events, self.log.info):
+                for _ in narrate(events, self._say, warn=self._warn):
                     pass
+        except SnapshotLost as error:
+            self._say_lost(in_names(error.message))
         except PenstockError as error:
             raise as_airflow(error) from None
         self._check_not_killed()
+
+    def _is_released(self, target: str) -> bool:
+        try:
+            status = penstock.status(self.run_id, target=target, control_schema=self.control_schema)
+        except PenstockError as error:
+            raise as_airflow(error) from None
+        return status.run.released_at is not None
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> None:
         """
@@ -96,12 +116,18 @@ class HoldSnapshotOperator(PenstockOperator):
             event: what the trigger said at its end.
 
         Raises:
-            AirflowFailException, AirflowException: the snapshot was lost, or could not be taken.
+            AirflowFailException, AirflowException: the snapshot could not be taken.
         """
-        if event["status"] == "failed":
+        if event["status"] == "lost":
+            self._say_lost(event["message"])
+        elif event["status"] == "failed":
             kind = AirflowException if event["transient"] else AirflowFailException
             raise kind(event["message"])
-        self.log.info("%s", event["message"])
+        else:
+            self.log.info("%s", event["message"])
+
+    def _say_lost(self, message: str) -> None:
+        self.log.error("%s\nNobody holds a snapshot any more: copies that need one fail.", message)
 
     def on_kill(self) -> None:
         super().on_kill()

@@ -119,6 +119,13 @@ def _named() -> Iterator[None]:
         raise UsageError(in_names(error.message)) from None
 
 
+def execution_of(spec: CopySpec) -> dict[str, Any]:
+    """The options that say how to run, as `penstock.resume` takes them."""
+    ours = {*_OURS, "control_schema"}
+    names = [item.name for item in fields(CopySpec) if item.metadata["execution"]]
+    return {name: getattr(spec, name) for name in names if name not in ours}
+
+
 def overrides(on_snapshot_lost: str | None) -> dict[str, Any]:
     """What is said in place of what the run was begun with."""
     return {} if on_snapshot_lost is None else {"on_snapshot_lost": on_snapshot_lost}

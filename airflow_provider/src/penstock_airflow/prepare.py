@@ -62,6 +62,9 @@ class PrepareCopyOperator(PenstockOperator):
                 ends["source"], ends["target"], self.options, run_id_of(context, again=again)
             )
             run = penstock.create(spec).run
+            if len(run.plan.partitions) == 1 and (spec.snapshot, spec.verify) == ("shared", "none"):
+                # Nobody to share it with, and nothing is read twice: who copies takes one himself.
+                penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)
         except PenstockError as error:
             raise as_airflow(error) from None
         plan = run.plan
@@ -69,6 +72,6 @@ class PrepareCopyOperator(PenstockOperator):
             "run %s: %d partitions by %s", run.run_id, len(plan.partitions), plan.strategy
         )
         for reason in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
-            self.log.info("    %s", reason)
+            self._say(f"    {reason}")
         run_id: str = run.run_id
         return run_id

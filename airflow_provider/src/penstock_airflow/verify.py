@@ -11,6 +11,7 @@ from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
 from penstock_airflow.ends import ARGUMENTS
+from penstock_airflow.identity import clearings
 from penstock_airflow.lineage import TellsLineage, Told
 from penstock_airflow.links import PartitionsLink
 from penstock_airflow.options import overrides
@@ -32,7 +33,8 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
         run_id: of `PrepareCopyOperator`.
         copied: what the mapped tasks returned, for the report.
         degree: streams, and indexes built side by side.
-        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with.
+        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with;
+            where somebody has cleared this task, what is left is read as it is now.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
     """
 
@@ -72,6 +74,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
                 **self._ends(),
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
+                as_of_now=bool(clearings(context["ti"])),
                 finish=True,
                 degree=self.degree,
                 **overrides(self.on_snapshot_lost),

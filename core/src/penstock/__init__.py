@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.batch import copy_all
     from penstock.batch_spec import BatchSpec
     from penstock.connections import holds_secret, place_of, with_parameters
+    from penstock.display import not_copied_lines
     from penstock.engine import (
         RunStatus,
         control_ddl,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         KeyIsNull,
         KeyRange,
         KeyValues,
+        NotCopied,
         Partition,
         PartitionPlan,
         Place,
@@ -78,6 +80,7 @@ __all__ = [
     "KeyRange",
     "KeyValues",
     "NoHolder",
+    "NotCopied",
     "Partition",
     "PartitionDifference",
     "PartitionPlan",
@@ -108,6 +111,7 @@ __all__ = [
     "in_names",
     "loaded",
     "narrate",
+    "not_copied_lines",
     "place_of",
     "plan",
     "release",
@@ -125,6 +129,7 @@ _HOMES = {
     "connections": ("holds_secret", "place_of", "with_parameters"),
     "batch": ("copy_all",),
     "batch_spec": ("BatchSpec",),
+    "display": ("not_copied_lines",),
     "engine": (
         "RunStatus",
         "control_ddl",
@@ -148,6 +153,7 @@ _HOMES = {
         "KeyIsNull",
         "KeyRange",
         "KeyValues",
+        "NotCopied",
         "Partition",
         "PartitionPlan",
         "Place",

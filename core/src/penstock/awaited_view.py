@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
 from penstock.backends.base import Backend, ControlStore, RunRow, SourceCatalog
 from penstock.errors import NoHolder, SnapshotLost, UsageError
 from penstock.events import Event, Warned
+from penstock.requested_view import RequestedView
 from penstock.source_view import SourceView
 from penstock.spec import CopySpec
 
@@ -96,9 +97,10 @@ class AwaitedView(SourceView):
                     return
             if time.monotonic() - begun >= self._seconds:
                 raise NoHolder(
-                    f"nobody holds the snapshot of run {self._run_id}: expected a holder (penstock "
-                    f"hold {self._run_id}) within {self._seconds:g} s, found "
-                    + ("a snapshot that is gone" if self.snapshot else "no snapshot")
+                    f"nobody holds the snapshot of run {self._run_id}: waited "
+                    f"{self._seconds:g} s and "
+                    f"found {'one that is gone' if self.snapshot else 'none'}; start a holder with "
+                    f"`penstock hold {self._run_id}`"
                 )
             if not told:
                 told = True
@@ -111,13 +113,23 @@ class AwaitedView(SourceView):
 
 
 def make_view(
-    spec: CopySpec, run: RunRow, url: str, backend: Backend, await_snapshot: float | None
+    spec: CopySpec,
+    run: RunRow,
+    url: str,
+    backend: Backend,
+    *,
+    await_snapshot: float | None,
+    asked: Sequence[str] | None,
 ) -> SourceView:
     """The view of a run that exists.
 
     Parameters:
         await_snapshot: seconds to wait for the snapshot's holder; None to be its holder.
+        asked: ids of the partitions that a person wants to be read as of now, empty for all that
+            are left; None where nobody does.
     """
+    if asked is not None and spec.snapshot != "none":
+        return RequestedView(spec, run.run_id, url, backend, run, only=asked)
     if await_snapshot is None or spec.snapshot == "none":
         return SourceView(spec, run.run_id, url, backend, run)
     return AwaitedView(spec, run.run_id, url, backend, run, seconds=await_snapshot)

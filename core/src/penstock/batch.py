@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 
-from penstock.backends.base import HeldSnapshot, RunRow, SourceCatalog, TargetCatalog
+from penstock.backends.base import HeldSnapshot, RunRow, Siblings, SourceCatalog, TargetCatalog
 from penstock.batch_spec import BatchSpec
+from penstock.claims import enter
 from penstock.connections import Connections, connect
 from penstock.continuity import (
     check_same_shape,
@@ -40,9 +42,10 @@ from penstock.events import (
 )
 from penstock.execution import briefly
 from penstock.finishing import Finishing
-from penstock.model import Snapshot, TableRef
+from penstock.model import NotCopied, Relation, Snapshot, Step, TableRef
 from penstock.plan_builder import build_plan
 from penstock.run_state import RunState, new_run_id
+from penstock.search_path import lacks_schema, with_any_schema, with_searched
 from penstock.source_view import SourceView
 from penstock.spec import CopySpec
 from penstock.supervisor import Supervisor, Work, streams
@@ -72,6 +75,9 @@ class _Table:
             run_id=self.run_id,
             status=ended.status if ended else "failed" if self.error else "found",
             error=ended.error if ended else error,
+            failures=ended.failures if ended else (),
+            warnings=self.state.plan.warnings if self.state else (),
+            not_copied=self.state.not_copied if self.state else (),
         )
 
 
@@ -103,8 +109,8 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
         if backend.located:
             raise UsageError(
-                f"{flag}: many tables need a database, in which each has a name; found a place of "
-                "files, which is one table: copy each with a --target of its own"
+                f"{flag}: copying many tables needs a database; this URL leads to files, which are "
+                "one table: copy each table by itself, with a URL of its own"
             )
     nursery = ends.nursery()
     try:
@@ -141,6 +147,7 @@ class _Batch:
         self._id = batch.run_id or new_run_id()
         self._degree = streams(batch.degree)
         self._tables: list[_Table] = []
+        self._others: tuple[NotCopied, ...] = ()
 
     def close(self) -> None:
         for table in self._tables:
@@ -168,6 +175,7 @@ class _Batch:
             self._stop_if_asked()
             yield from self._copy()
             yield from self._finish()
+            yield from self._link_tables()
             yield from self._conclude()
         except BaseException as error:
             cancelled = is_cancellation(error)
@@ -184,12 +192,28 @@ class _Batch:
     # Planning
 
     def _find_tables(self) -> None:
-        for spec in self._batch.specs(self._match_patterns()):
+        specs = self._batch.specs(self._match_patterns(), self._with_schemas)
+        if any(spec.mode == "recreate" for spec in specs):
+            named = {spec.source_name for spec in specs}
+            others = self._source.others(*self._patterns())
+            self._others = tuple(item for item in others if item.name not in named)
+        if specs:
+            self._link.be(specs[0].patience)
+        tables = {spec.relation for spec in specs}
+        for asked in specs:
+            missing: list[TableRef] = []
+            spec = self._apart(asked, tables, missing)
             run_id = f"{self._id}-{_short(spec)}"
             run = self._target.control.load_run(run_id)
             view = self._view(spec, run_id, run)
             table = _Table(replace(spec, run_id=run_id), run_id, view)
             self._tables.append(table)
+            if missing:
+                self._fail(table, _torn_apart(spec, missing))
+                continue
+            if lacks_schema(spec):
+                self._try(table, lambda spec=spec: self._find(spec))  # type: ignore[misc]
+                continue
             if run is None:
                 self._try(table, lambda view=view: view.look(self._source))  # type: ignore[misc]
                 continue
@@ -200,6 +224,25 @@ class _Batch:
             if not table.complete:
                 # One that is gone would be missed by the snapshot of them all.
                 self._try(table, lambda spec=spec: self._source.columns(spec.relation))  # type: ignore[misc]
+
+    def _apart(
+        self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]
+    ) -> CopySpec:
+        """Without the rows of tables that inherit from it, where those are copied by themselves.
+
+        Parameters:
+            tables: all of the batch.
+            missing: gets those that inherit from it and are not copied, where others are.
+        """
+        if spec.table is None or spec.descendants is not None or lacks_schema(spec):
+            return spec
+        heirs: tuple[TableRef, ...] = ()
+        with suppress(PlanningError):  # said where it is planned
+            heirs = self._source.heirs(spec.relation)
+        if not any(heir in tables for heir in heirs):
+            return spec
+        missing += [heir for heir in heirs if heir not in tables]
+        return replace(spec, descendants="exclude")
 
     def _view(self, spec: CopySpec, run_id: str, run: RunRow | None) -> SourceView:
         ends = self._ends
@@ -214,17 +257,39 @@ class _Batch:
         if not asked:
             return ()
         for pattern in asked:
-            if not self._source.tables((pattern,), ()):
-                raise UsageError(
-                    f"--tables: expected patterns that match tables of the source; {pattern!r} "
-                    "matches none"
-                )
-        found = self._source.tables(asked, exclude)
+            searched = with_searched((pattern,), self._source)
+            if not searched or not self._source.tables(searched, ()):
+                where = ""
+                if "." not in pattern:
+                    path = ", ".join(self._source.schemas()) or "empty"
+                    where = f", whose search path is {path}"
+                raise UsageError(f"--tables: {pattern!r} matches no table of the source{where}")
+        found = self._source.tables(*self._patterns())
         if not found and not self._batch.entries:
             raise UsageError(
-                f"--exclude: expected to leave some of the tables that {', '.join(asked)} matches; "
-                f"{', '.join(exclude)} leaves none"
+                f"--exclude: {', '.join(exclude)} leaves out every table that --tables "
+                f"{', '.join(asked)} matches"
             )
+        return found
+
+    def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What to copy, and what to leave out, each with a schema."""
+        batch = self._batch
+        return with_searched(batch.tables, self._source), with_any_schema(batch.exclude)
+
+    def _with_schemas(self, spec: CopySpec) -> CopySpec:
+        """As it is where there is no such table: that is why it cannot be copied."""
+        if lacks_schema(spec):
+            with suppress(PlanningError):
+                return self._find(spec)
+        return spec
+
+    def _find(self, spec: CopySpec) -> CopySpec:
+        """
+        Raises:
+            PlanningError: there is no such table.
+        """
+        found, _ = self._ends.with_schemas(spec, self._source, self._target)
         return found
 
     def _share(self) -> tuple[HeldSnapshot, float]:
@@ -254,7 +319,13 @@ class _Batch:
             try:
                 taken = table.view.take(self._source)
                 plan = build_plan(
-                    spec, self._degree, table.run_id, self._source, self._target, formats
+                    spec,
+                    self._degree,
+                    table.run_id,
+                    self._source,
+                    self._target,
+                    formats,
+                    siblings=self._siblings(),
                 )
             except (PlanningError, TransientError):
                 # Another execution that has made the run may be changing what was looked at.
@@ -278,6 +349,7 @@ class _Batch:
             table.complete = len(done) == len(plan.partitions)
             table.view = self._view(spec, table.run_id, run)
             if not table.complete:
+                enter(spec, table.run_id, plan, control)
                 # A view of its own to look with: this run's rows were read with another snapshot.
                 with (
                     unless_complete(run, control),
@@ -386,14 +458,14 @@ class _Batch:
             yield from self._copy()
         for table in self._working():
             yield from self._events_of(table, _state(table).verify)
-        steps = {table.run_id: _state(table).steps() for table in self._working()}
         finishing = Finishing(
-            {run_id: asked for run_id, asked in steps.items() if asked},
+            self._due(),
             self._link.reconnect,
             degree=self._degree,
             attempts=max((table.spec.attempts for table in self._tables), default=1),
         )
         yield from finishing.run()
+        yield from self._leave(finishing)
         lost = None
         for table in self._working():
             found = finishing.failures.get(table.run_id)
@@ -404,6 +476,52 @@ class _Batch:
         if lost is not None and (yield from self._load_again(lost)):
             yield from self._copy()
             yield from self._finish()
+
+    def _link_tables(self) -> Iterator[Event]:
+        """What one table has to do with another: when each of them is done that can be."""
+        links = {table.run_id: _state(table).links() for table in self._working()}
+        finishing = Finishing(
+            {run_id: asked for run_id, asked in links.items() if asked},
+            self._link.reconnect,
+            degree=self._degree,
+            attempts=max((table.spec.attempts for table in self._tables), default=1),
+        )
+        yield from finishing.run()
+        yield from self._leave(finishing)
+        for table in self._working():
+            if (error := finishing.failures.get(table.run_id)) is not None:
+                self._fail(table, error)
+
+    def _leave(self, finishing: Finishing) -> Iterator[Event]:
+        for table in self._working():
+            yield from _state(table).leave(finishing.left.get(table.run_id, ()))
+
+    def _siblings(self) -> Siblings:
+        # Those that cannot be made too: what is undone for their sake is restored at the end.
+        specs = [table.spec for table in self._tables]
+        return Siblings(
+            {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
+            frozenset(spec.target_ref for spec in specs if spec.mode == "recreate"),
+        )
+
+    def _due(self) -> dict[str, list[Step]]:
+        """By run, the steps that are to be done now, with what they take from the source."""
+        due: dict[str, list[Step]] = {}
+        with ExitStack() as stack:
+
+            @cache
+            def open_source() -> SourceCatalog:
+                opened = self._ends.source_backend.source(self._ends.source_url)
+                return stack.enter_context(closing(opened))
+
+            for table in self._working():
+
+                def ask(table: _Table = table) -> None:
+                    if steps := _state(table).due(open_source):
+                        due[table.run_id] = steps
+
+                self._try(table, ask)
+        return due
 
     # Ending
 
@@ -435,6 +553,7 @@ class _Batch:
             rows=sum(end.rows for end in ends),
             bytes=sum(end.bytes for end in ends),
             seconds=round(time.monotonic() - self._begun, 3),
+            not_copied=self._others,
         )
 
     def _tell_end(self, *, cancelled: bool) -> None:
@@ -509,7 +628,15 @@ def _shares(table: _Table) -> bool:
 
 
 def _stopped() -> RunFailedTransiently:
-    return RunFailedTransiently("stopped, for another table has failed (--on-table-error stop)")
+    return RunFailedTransiently("stopped because another table failed (--on-table-error stop)")
+
+
+def _torn_apart(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:
+    return PlanningError(
+        f"some of the tables that inherit from {spec.source_name} are copied by themselves, and "
+        f"others are not: {', '.join(map(str, missing))}; expected all of them or none, or "
+        "--descendants to say whether their rows come with it"
+    )
 
 
 def _short(spec: CopySpec) -> str:

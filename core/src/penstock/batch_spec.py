@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +23,10 @@ class BatchSpec:
     """Many tables between the same two databases.
 
     Parameters:
-        tables: patterns of ``SCHEMA.NAME``, as `fnmatch` has them.
-        exclude: patterns of tables that the others match but that are not to be copied.
+        tables: patterns of ``SCHEMA.NAME``, as `fnmatch` has them; those without a dot are of names
+            in the source's search path.
+        exclude: patterns of tables that the others match but that are not to be copied; those
+            without a dot are of names in any schema.
         entries: tables that are named, each with options of its own.
         defaults: options for every table.
         target_schema: where the tables go, instead of the schema they come from.
@@ -85,7 +87,7 @@ class BatchSpec:
                 own[name] = _patterns(own[name], f"{origin}: {name}")
         for name in _PER_TABLE:
             if name in written:
-                raise UsageError(f"{origin}: {name} belongs into a [[table]] section")
+                raise UsageError(f"{origin}: {name} belongs in a [[table]] section")
         defaults = read_options(written, origin)
         missing = [f"--{name}" for name in ("source", "target") if not defaults.get(name)]
         if missing:
@@ -105,7 +107,9 @@ class BatchSpec:
             place = f"{self.origin}: [[table]] {named or number}"
             for written in entry:
                 if written.replace("-", "_") in (*_COMMON, *_OWN):
-                    raise UsageError(f"{place}: {written} is for the whole batch: write it above")
+                    raise UsageError(
+                        f"{place}: {written} applies to the whole batch: write it above"
+                    )
             try:
                 specs.append(self._spec(entry, place))
             except UsageError as error:
@@ -115,13 +119,18 @@ class BatchSpec:
         self._check_targets(specs)
         return specs
 
-    def specs(self, found: Sequence[TableRef]) -> list[CopySpec]:
+    def specs(
+        self, found: Sequence[TableRef], with_schemas: Callable[[CopySpec], CopySpec]
+    ) -> list[CopySpec]:
         """A spec for every table: those that are named, and those that the patterns found.
+
+        Parameters:
+            with_schemas: looks for the schemas of tables that are named without one.
 
         Raises:
             UsageError: two tables go into one.
         """
-        named = self.named()
+        named = [with_schemas(spec) for spec in self.named()]
         known = {spec.relation for spec in named}
         targets = {spec.target_ref for spec in named}
         others = [
@@ -155,7 +164,6 @@ def _patterns(value: Any, place: str) -> tuple[str, ...]:
     patterns = value.split(",") if isinstance(value, str) else value
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
         raise UsageError(f"{place}: expected patterns of SCHEMA.NAME, found {value!r}")
-    for pattern in patterns:
-        if "." not in pattern.strip():
-            raise UsageError(f"{place}: expected patterns such as 'public.*', found {pattern!r}")
+    if not all(pattern.strip() for pattern in patterns):
+        raise UsageError(f"{place}: expected patterns such as 'public.*', found an empty one")
     return tuple(pattern.strip() for pattern in patterns)

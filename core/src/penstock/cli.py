@@ -35,6 +35,7 @@ from penstock.errors import (
     PenstockError,
     RunFailed,
     RunFailedTransiently,
+    TargetChanged,
     UsageError,
 )
 from penstock.options import (
@@ -44,6 +45,7 @@ from penstock.options import (
     add_copy_options,
     add_hold_options,
     add_resume_options,
+    given_batch_words,
     given_flags,
     read_batch,
     read_overrides,
@@ -279,6 +281,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="with --only: copy them again, also where they are committed",
     )
     sub.add_argument(
+        "--as-of-now",
+        action="store_true",
+        help="read what is copied as it is now, whatever became of the run's snapshot; the report "
+        "says which partitions were read later",
+    )
+    sub.add_argument(
         "--await-snapshot",
         metavar="DURATION",
         help="read with the snapshot that penstock hold holds, and wait for it for so long; by "
@@ -375,7 +383,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _tell(error)
     except BrokenPipeError:
         _discard(sys.stdout)
-        return _tell(Interrupted("interrupted: nobody reads the output any more"))
+        return _tell(Interrupted("interrupted: whoever read the output has gone"))
     except Exception as error:
         return _tell(error)
     finally:
@@ -465,7 +473,7 @@ def _copy_all(arguments: argparse.Namespace) -> int:
     batch = read_batch(arguments)
     from penstock.batch import copy_all
 
-    go_on = ["penstock", "copy-all", *([arguments.file] if arguments.file else []), "--run-id"]
+    go_on = ["penstock", "copy-all", *given_batch_words(arguments), "--run-id"]
     return _watch(copy_all(batch), arguments, title="", go_on=go_on)
 
 
@@ -477,6 +485,8 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.recopy:
         # A name of its own: whoever says it twice means it twice.
         overrides["recopy"] = f"cli-{secrets.token_hex(8)}"
+    if arguments.as_of_now:
+        overrides["as_of_now"] = True
     if arguments.await_snapshot is not None:
         seconds = parse_duration(arguments.await_snapshot, "--await-snapshot")
         overrides["await_snapshot"] = seconds
@@ -497,6 +507,8 @@ def _resume(arguments: argparse.Namespace) -> int:
         go_on += ["--await-snapshot", arguments.await_snapshot]
     if arguments.only:
         go_on += ["--only", *arguments.only]
+    if arguments.as_of_now:
+        go_on.append("--as-of-now")
     only = len(set(arguments.only))
     return _watch(events, arguments, title="", go_on=go_on, only=only)
 
@@ -523,7 +535,7 @@ def _watch(
                 display.show(event)
     except BrokenPipeError:
         _discard(sys.stdout)
-        failure = Interrupted("interrupted: nobody reads the output any more")
+        failure = Interrupted("interrupted: whoever read the output has gone")
     except (Exception, KeyboardInterrupt) as error:
         failure = error
 
@@ -532,7 +544,8 @@ def _watch(
     if finished is not None and finished.status == "partial" and "--only" in go_on:
         # Those are done: what is left is the others.
         go_on = go_on[: go_on.index("--only")]
-    command = _shown(go_on, tally.run_id)
+    # What was done to a table that was changed cannot be had back: only a new run helps.
+    command = "" if isinstance(failure, TargetChanged) else _shown(go_on, tally.run_id)
     if tally.is_batch:
         return _end_batch(tally, failure, shlex.join([*go_on, tally.run_id]), json=arguments.json)
     if finished is not None and not arguments.json:
@@ -555,7 +568,7 @@ def _watch(
         code = _tell(failure)
     if finished is not None and not arguments.json:
         return code
-    if tally.run_id:
+    if tally.run_id and command:
         # The engine says nothing before the run is in the target.
         _say(f"go on with: {command}")
     return code
@@ -572,7 +585,7 @@ def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json:
     if failure is None:
         return EXIT_DONE
     code = _tell(failure)
-    _say(f"go on with the same options and: {go_on}")
+    _say(f"go on with: {go_on}")
     return code
 
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, urlencode
 
-from penstock.backends.base import Backend, TargetCatalog, find_backend
+from penstock.backends.base import Backend, SourceCatalog, TargetCatalog, find_backend
 from penstock.control_link import ControlLink
 from penstock.model import Place
-from penstock.spec import CopySpec, resolve_reference
+from penstock.search_path import with_schemas
+from penstock.spec import CopySpec, Patience, resolve_reference
 from penstock.supervisor import worker_environment
 from penstock.worker_process import Nursery
 
@@ -48,6 +49,12 @@ class Connections:
         """
         spec.check_named(source=self.source_backend.located, target=self.target_backend.located)
 
+    def with_schemas(
+        self, spec: CopySpec, source: SourceCatalog, target: TargetCatalog
+    ) -> tuple[CopySpec, tuple[str, ...]]:
+        """See `search_path.with_schemas`."""
+        return with_schemas(spec, source, None if self.target_backend.located else target)
+
     def nursery(self) -> Nursery:
         """Starts workers for these ends."""
         environment = worker_environment(
@@ -57,10 +64,14 @@ class Connections:
         )
         return Nursery(environment, (self.source_reference, self.target_reference))
 
-    def link(self, target: TargetCatalog, control_schema: str) -> ControlLink:
+    def link(
+        self, target: TargetCatalog, control_schema: str, patience: Patience | None = None
+    ) -> ControlLink:
         """Keeps a connection to the target's control store."""
         return ControlLink(
-            target, lambda: self.target_backend.target(self.target_url, control_schema)
+            target,
+            lambda: self.target_backend.target(self.target_url, control_schema),
+            patience or Patience(),
         )
 
 

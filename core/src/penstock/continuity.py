@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
-from penstock.backends.base import ControlStore, RunRow, SourceCatalog, TargetCatalog
+from penstock.backends.base import ControlStore, RunRow, SourceCatalog, TargetCatalog, reading_run
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
 from penstock.model import GIVEN, KeyRange, Partition
 from penstock.plan_builder import match_columns
@@ -26,7 +26,11 @@ def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
 
 
 def not_there(run_id: str, control_schema: str) -> UsageError:
-    return UsageError(f"run {run_id!r} is not in the target (control schema {control_schema!r})")
+    return UsageError(
+        f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the "
+        "run id, "
+        "--target and --control-schema"
+    )
 
 
 def stored_spec(
@@ -48,8 +52,13 @@ def stored_spec(
     allowed = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
     unknown = set(overrides) - (allowed - {"source", "target", "run_id"})
     if unknown:
-        raise UsageError(f"{caller}: {', '.join(sorted(unknown))} cannot change on {caller}")
-    spec = CopySpec.from_stored(run.spec, source, target)
+        raise UsageError(
+            f"{caller}: {', '.join(sorted(unknown))} cannot be changed for a run that exists; "
+            "start a "
+            "new run"
+        )
+    with reading_run(run.run_id):
+        spec = CopySpec.from_stored(run.spec, source, target)
     return replace(spec, **overrides, control_schema=control_schema)
 
 
@@ -62,7 +71,8 @@ def check_same_spec(spec: CopySpec, run: RunRow) -> None:
     differences = spec.differences(run.spec)
     if differences:
         raise SpecMismatch(
-            f"run {run.run_id} exists with other options:\n  " + "\n  ".join(differences)
+            f"run {run.run_id} exists with other options; use them, or another run id:\n  "
+            + "\n  ".join(differences)
         )
 
 

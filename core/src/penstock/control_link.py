@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay
 
 from penstock.backends.base import ControlStore, TargetCatalog
-from penstock.errors import NoHolder, PenstockError, Superseded, TransientError
+from penstock.errors import (
+    NoHolder,
+    PenstockError,
+    StallError,
+    Superseded,
+    TargetBusy,
+    TransientError,
+)
+from penstock.model import TableRef
+from penstock.spec import Patience
 from penstock.supervisor import BACKOFF
 
 T = TypeVar("T")
@@ -23,13 +32,29 @@ class ControlLink:
 
     Parameters:
         target: a catalog that is open; its opener closes it.
-        reconnect: opens another one.
+        connect: opens another one.
+        patience: with others that are in the way.
     """
 
-    def __init__(self, target: TargetCatalog, reconnect: Callable[[], TargetCatalog]) -> None:
+    def __init__(
+        self, target: TargetCatalog, connect: Callable[[], TargetCatalog], patience: Patience
+    ) -> None:
         self._target = target
-        self.reconnect = reconnect
+        self._connect = connect
         self._reconnected: TargetCatalog | None = None
+        self._entered: dict[str, TableRef] = {}
+        self.be(patience)
+
+    def be(self, patience: Patience) -> None:
+        """Have so much patience from now on."""
+        self._patience = patience
+        self.catalog.control.patience = patience
+
+    def reconnect(self) -> TargetCatalog:
+        """Open another catalog, which the caller closes."""
+        catalog = self._connect()
+        catalog.control.patience = self._patience
+        return catalog
 
     @property
     def catalog(self) -> TargetCatalog:
@@ -39,7 +64,7 @@ class ControlLink:
         """
         Raises:
             TransientError: the server stays away.
-            Superseded, NoHolder: at once.
+            NoHolder, StallError, Superseded, TargetBusy: at once.
         """
         for attempt in Retrying(
             retry=retry_if_exception(_is_of_the_connection),
@@ -52,6 +77,15 @@ class ControlLink:
                     self.drop()
                 return call(self.catalog.control)
         raise AssertionError("unreachable")
+
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        """Say that this process executes the run, also after the connection was made again.
+
+        Raises:
+            TargetBusy: what `check` raises.
+        """
+        self.call(lambda control: control.enter(run_id, table, check))
+        self._entered[run_id] = table
 
     def is_committed(self, run_id: str, partition_id: str) -> bool:
         """Ask once; a server that cannot say is asked again by the next attempt itself."""
@@ -72,11 +106,19 @@ class ControlLink:
             if self._reconnected is not None:
                 self._reconnected.close()
             self._reconnected = self.reconnect()
+            for run_id, table in self._entered.items():
+                self._reconnected.control.enter(run_id, table, _allow)
 
     def close(self) -> None:
         if self._reconnected is not None:
             self._reconnected.close()
 
 
+def _allow(others: Sequence[str]) -> None:
+    """Who was there before may go on; attempts notice what others have done meanwhile."""
+
+
 def _is_of_the_connection(error: BaseException) -> bool:
-    return isinstance(error, TransientError) and not isinstance(error, NoHolder | Superseded)
+    return isinstance(error, TransientError) and not isinstance(
+        error, NoHolder | StallError | Superseded | TargetBusy
+    )

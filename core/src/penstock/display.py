@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import unicodedata
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Protocol, Self, TextIO
@@ -29,6 +29,7 @@ from penstock.events import (
     Verified,
     Warned,
 )
+from penstock.model import NotCopied
 
 _RATE_WINDOW = 10.0
 _PROGRESS_EVERY = 5.0
@@ -36,6 +37,8 @@ _IDLE_AFTER = 5.0
 _TELL_LEFT_AFTER = 3.0
 # Of a batch's many steps, those that take long are told.
 _TELL_STEP_AFTER = 1.0
+_MOST_OF_A_KIND = 20
+_LONGEST_REMEDY = 12
 
 
 def number(value: float | None) -> str:
@@ -136,6 +139,47 @@ def error_lines(error: Mapping[str, Any]) -> list[str]:
         if error.get(name)
     ]
     return [line for text in lines for line in printable(text).split("\n") if line.strip()]
+
+
+def kinds(items: Iterable[NotCopied]) -> str:
+    """How many there are of each kind: ``foreign keys (2), triggers (1)``."""
+    return ", ".join(
+        f"{kind} ({count:,})" for kind, count in Counter(i.kind for i in items).items()
+    )
+
+
+def not_copied_lines(items: Sequence[NotCopied]) -> list[str]:
+    """What a copy leaves out, by kind, each with the statement or the option that makes it.
+
+    The first lines of all, and of long statements, are there: people read them, and programs read
+    events.
+    """
+    lines = []
+    for dropped in (False, True):
+        found = [item for item in items if item.dropped is dropped]
+        by_kind: dict[str, list[NotCopied]] = {}
+        for item in found:
+            by_kind.setdefault(item.kind, []).append(item)
+        if found:
+            lines.append("dropped with the target's old table" if dropped else "not copied")
+        for kind, listed in by_kind.items():
+            lines.append(f"  {one_line(kind)} ({len(listed):,})")
+            for item in listed[:_MOST_OF_A_KIND]:
+                lines += (f"    {line}" for line in _remedy_lines(item))
+            if len(listed) > _MOST_OF_A_KIND:
+                lines.append(f"    and {len(listed) - _MOST_OF_A_KIND:,} more: --json lists all")
+    return lines
+
+
+def _remedy_lines(item: NotCopied) -> list[str]:
+    # A name may hold anything; a statement's line breaks end its comments.
+    name = one_line(f"{item.name} of {item.table}" if item.table else item.name)
+    lines = [line for line in printable(item.remedy).split("\n") if line.strip()]
+    if not lines:
+        return [name]
+    if len(lines) > _LONGEST_REMEDY:
+        return [f"{name}: a statement of {len(lines):,} lines, which --json shows"]
+    return lines
 
 
 @dataclass(slots=True)
@@ -392,7 +436,8 @@ def note(event: Event, tally: Tally) -> Note | None:
             return Note("plain", tuple(_batch_lines(event)))
         case Planned() if tally.is_batch:
             head = next(iter(_plan_lines(event))).removeprefix("planned: ")
-            return Note("plain", (f"planned: {one_line(tally.table(event.run_id))}, {head}",))
+            table = one_line(tally.table(event.run_id))
+            return Note("plain", (f"planned: {table}, {head}", *plan_warnings(event)))
         case Planned():
             return Note("plain", tuple(_plan_lines(event)))
         case Prepared() | SnapshotChanged(state="taken") if tally.is_batch:
@@ -485,6 +530,16 @@ def _plan_lines(event: Planned) -> Iterable[str]:
     )
     for reason in event.reasons:
         yield f"    {one_line(reason)}"
+    yield from plan_warnings(event)
+
+
+def plan_warnings(event: Planned) -> Iterable[str]:
+    """What a plan warns of, and what it leaves out, in a line each."""
+    for warning in event.warnings:
+        yield f"    warning: {one_line(warning)}"
+    for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):
+        if found := [item for item in event.not_copied if item.dropped is dropped]:
+            yield f"    {what}: {one_line(kinds(found))}; the report at the end lists them"
 
 
 class Display(Protocol):

@@ -75,7 +75,8 @@ class LiveDisplay:
             first, *rest = found.lines
             print_line(self._console, Text(first, style=STYLES[found.style]))
             for line in rest:
-                print_line(self._console, Text(line))
+                warned = line.startswith("    warning: ")
+                print_line(self._console, Text(line, style=STYLES["warning"] if warned else ""))
 
     def render(self) -> RenderableType:
         """What the lower part of the screen shows now."""

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from penstock.awaited_view import make_view
@@ -16,7 +16,9 @@ from penstock.backends.base import (
     TargetCatalog,
     ddl_scheme,
     find_backend,
+    reading_run,
 )
+from penstock.claims import enter
 from penstock.connections import Connections, connect, resolve
 from penstock.continuity import (
     check_same_given,
@@ -35,8 +37,9 @@ from penstock.model import CommitRecord, Partition, PartitionPlan
 from penstock.plan_builder import build_plan
 from penstock.recopying import Recopying
 from penstock.run_state import RunState, new_run_id
+from penstock.search_path import lacks_schema, with_stored_schemas
 from penstock.source_view import SourceView
-from penstock.spec import CopySpec, check_run_id, resolve_reference
+from penstock.spec import CopySpec, check_duration, check_run_id, resolve_reference
 from penstock.supervisor import streams
 from penstock.verification import Verification, verify_run
 from penstock.worker_process import Nursery
@@ -71,6 +74,8 @@ class RunStatus:
             ],
             "pending": [p.id for p in self.run.plan.partitions if p.id not in done],
             "failures": [dict(failure) for failure in self.run.failures],
+            "warnings": list(self.run.plan.warnings),
+            "not_copied": [item.as_json() for item in self.run.plan.load.not_copied],
         }
 
 
@@ -88,8 +93,10 @@ def plan(spec: CopySpec) -> PartitionPlan:
         closing(ends.source_backend.source(ends.source_url)) as source,
         closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target,
     ):
+        spec, found = ends.with_schemas(spec, source, target)
         run_id = spec.run_id or new_run_id()
-        return build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
+        made = build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
+        return replace(made, reasons=(*found, *made.reasons))
 
 
 def copy(spec: CopySpec) -> Generator[Event, None, None]:
@@ -106,12 +113,15 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
     ends = connect(spec.source, spec.target)
     ends.check_named(spec)
     with closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target:
+        target.control.patience = spec.patience
         run = target.control.load_run(spec.run_id) if spec.run_id else None
         if run is not None:
+            spec = with_stored_schemas(spec, run.spec)
             check_same_spec(spec, run)
             yield from _go_on(spec, run, run.plan.partitions, ends, target)
             return
         begun = time.monotonic()
+        spec, found = _find_tables(spec, ends, target)
         run_id = spec.run_id or new_run_id()
         view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
         nursery = ends.nursery()
@@ -120,6 +130,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                 view.look(source)
                 taken = view.take(source)
                 made = build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
+                made = replace(made, reasons=(*found, *made.reasons))
             target.control.create()
             created = target.control.create_run(
                 run_id, spec.stored(), made, view.state, view.snapshot
@@ -163,9 +174,11 @@ def create(
     ends = connect(spec.source, spec.target)
     ends.check_named(spec)
     with closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target:
+        target.control.patience = spec.patience
         run_id = spec.run_id or new_run_id()
         run = target.control.load_run(run_id)
         if run is None:
+            spec, found = _find_tables(spec, ends, target)
             view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
             with closing(view.open()) as source:
                 view.look(source)
@@ -180,11 +193,12 @@ def create(
                     given,
                     series or "",
                 )
+                made = replace(made, reasons=(*found, *made.reasons))
             target.control.create()
             target.control.create_run(run_id, spec.stored(), made, view.state, None)
             run = load_run(target, run_id, spec.control_schema)
         # Also where somebody else has just created it.
-        check_same_spec(spec, run)
+        check_same_spec(with_stored_schemas(spec, run.spec), run)
         check_same_given(given, series or "", run)
         return _status(target, run)
 
@@ -197,6 +211,7 @@ def resume(
     only: Sequence[str] = (),
     control_schema: str = "penstock",
     await_snapshot: float | None = None,
+    as_of_now: bool = False,
     recopy: str | None = None,
     finish: bool = True,
     **overrides: Any,
@@ -208,6 +223,9 @@ def resume(
         only: ids of partitions; all that are not committed by default.
         await_snapshot: read with the snapshot that `hold` holds, and wait for it for so many
             seconds, also where it is lost in mid-run; by default one is taken where there is none.
+        as_of_now: what is copied was asked for by a person, who wants the rows as they are now:
+            they are read with a snapshot of this execution's own, whatever became of the run's,
+            and `on_snapshot_lost` is not asked. A warning and the report say what was read later.
         recopy: names a request to copy the partitions of `only` again where they are committed.
             Each is copied again once, however often the request is repeated.
         finish: compare both sides and do the steps after the last partition once all are
@@ -230,8 +248,8 @@ def resume(
             "resume: recopy: expected the name of a request, and partitions in only; found "
             + (f"{recopy!r} without partitions" if recopy else "an empty name")
         )
-    if await_snapshot is not None and await_snapshot < 0:
-        raise UsageError(f"resume: await_snapshot: expected 0 or more, found {await_snapshot:g}")
+    if await_snapshot is not None:
+        check_duration(await_snapshot, "resume: await_snapshot")
     ends = connect(source, target)
     with closing(ends.target_backend.target(ends.target_url, control_schema)) as catalog:
         run = load_run(catalog, run_id, control_schema)
@@ -245,6 +263,7 @@ def resume(
             ends,
             catalog,
             await_snapshot=await_snapshot,
+            asked=list(dict.fromkeys(only)) if as_of_now else None,
             request=recopy,
             finish=finish,
         )
@@ -278,7 +297,8 @@ def verify(
         closing(ends.target_backend.target(ends.target_url, control_schema)) as target_catalog,
     ):
         run = load_run(target_catalog, run_id, control_schema)
-        spec = CopySpec.from_stored(run.spec, source, target)
+        with reading_run(run_id):
+            spec = CopySpec.from_stored(run.spec, source, target)
         return verify_run(
             spec, run, source_catalog, target_catalog, checksums=checksum, show_rows=show_rows
         )
@@ -321,6 +341,16 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
     return find_backend(url, "--target")[0].control_ddl(control_schema)
 
 
+def _find_tables(
+    spec: CopySpec, ends: Connections, target: TargetCatalog
+) -> tuple[CopySpec, tuple[str, ...]]:
+    """See `Connections.with_schemas`; a source is asked only where that is needed."""
+    if not lacks_schema(spec):
+        return spec, ()
+    with closing(ends.source_backend.source(ends.source_url)) as source:
+        return ends.with_schemas(spec, source, target)
+
+
 def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     control, run_id = target.control, run.run_id
     return RunStatus(
@@ -336,21 +366,32 @@ def _go_on(
     target: TargetCatalog,
     *,
     await_snapshot: float | None = None,
+    asked: Sequence[str] | None = None,
     request: str | None = None,
     finish: bool = True,
 ) -> Generator[Event, None, None]:
     """Copy those of the partitions that are not committed yet, or that are asked for again."""
     begun = time.monotonic()
     control = target.control
+    control.patience = spec.patience
     committed = committed_partitions(run, control)
     recopying = Recopying(spec, run, partitions, committed, control, request)
     pending = [p for p in partitions if p.id not in committed or p.id in recopying.wanted]
     complete = len(committed) == len(run.plan.partitions) and not recopying.wanted
-    view = make_view(spec, run, ends.source_url, ends.source_backend, await_snapshot)
+    view = make_view(
+        spec,
+        run,
+        ends.source_url,
+        ends.source_backend,
+        await_snapshot=await_snapshot,
+        # What is only compared is compared as of the run's own snapshot.
+        asked=asked and [partition.id for partition in pending] if pending else None,
+    )
     # It costs a third of a second of CPU: a task that finds its partition done needs none.
     nursery = ends.nursery() if pending else None
     try:
         if pending:
+            enter(spec, run.run_id, run.plan, control)
             # What is to be copied again is committed, and needs a view all the same.
             guard = nullcontext() if recopying.wanted else unless_complete(run, control)
             with guard, closing(view.open()) as source:
@@ -382,7 +423,7 @@ def _execute(
     begun: float,
     finish: bool = True,
 ) -> Generator[Event, None, None]:
-    with closing(ends.link(target, spec.control_schema)) as link:
+    with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
         state = RunState(
             spec=spec,
             run_id=run_id,

@@ -7,6 +7,7 @@
     |   |-- PlanningError   the plan cannot be made: nothing was changed
     |   |-- SnapshotLost    the run's view of the source is gone
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
+    |   |-- TargetChanged   the target's table is not the one that the run has loaded
     |   `-- RunFailed       a run ended with partitions that are not committed
     |-- TransientError      trying again may help (exit 75)
     |   |-- StallError      no bytes moved for too long
@@ -14,6 +15,7 @@
     |   |-- WorkerLost      a worker ended without saying how
     |   |-- NoHolder        nobody holds the snapshot that was waited for
     |   |-- Superseded      somebody else has changed the run at this moment
+    |   |-- TargetBusy      another run is changing the same rows
     |   `-- RunFailedTransiently
     `-- Interrupted         cancelled by a signal (exit 130)
 
@@ -101,6 +103,10 @@ class LoadLost(PermanentError):
     """A crash of the target has emptied the table of an unlogged load."""
 
 
+class TargetChanged(PermanentError):
+    """The target's table is not the one that the run has loaded, or was emptied since."""
+
+
 class RunFailed(PermanentError):
     """A run ended with partitions that are not committed; the report says which."""
 
@@ -128,6 +134,10 @@ class NoHolder(TransientError):
 
 class Superseded(TransientError):
     """Somebody else has replaced the run's snapshot, or started it over, at this moment."""
+
+
+class TargetBusy(TransientError):
+    """A process executes another run that changes the same rows of the target's table."""
 
 
 class RunFailedTransiently(TransientError):

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from penstock.model import NotCopied
+
 VERSION = 1
 
 
@@ -113,6 +115,9 @@ class Planned(Event):
     fingerprint: str
     degree: int
     seconds: float
+    warnings: tuple[str, ...] = ()
+    not_copied: tuple[NotCopied, ...] = ()
+    """What the copy leaves out besides rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +221,14 @@ class PartitionFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLater:
+    """Partitions that were read as of a later moment than the run's first."""
+
+    taken_at: str
+    partition_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTiming:
     partition_id: str
     label: str
@@ -261,6 +274,10 @@ class Finished(Event):
     failures: tuple[PartitionFailure, ...] = ()
     timings: tuple[PartitionTiming, ...] = ()
     """The slowest of what this execution committed."""
+    later: tuple[ReadLater, ...] = ()
+    """Of all that is committed: what was read as of a later moment than the run's first."""
+    not_copied: tuple[NotCopied, ...] = ()
+    """What the run leaves out besides rows; told by the execution that ends the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +291,13 @@ class BatchTable:
     status: str
     """``found``, then as in `Finished`; ``failed`` too where it could not be planned."""
     error: Mapping[str, Any] | None = None
+    """Why it failed, where it was no partition."""
+    failures: tuple[PartitionFailure, ...] = ()
+    """Why partitions are not committed."""
+    warnings: tuple[str, ...] = ()
+    """Of its plan."""
+    not_copied: tuple[NotCopied, ...] = ()
+    """What its run leaves out besides rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,6 +322,8 @@ class BatchFinished(Event):
     """Committed by this execution."""
     bytes: int
     seconds: float
+    not_copied: tuple[NotCopied, ...] = ()
+    """What the batch leaves out and belongs to none of its tables: views, for instance."""
 
 
 _EVENTS: tuple[type[Event], ...] = (
@@ -338,23 +364,33 @@ def from_line(line: str | bytes) -> Event:
         raise ValueError(f"event: expected one of {', '.join(BY_NAME)}; found {line[:200]!r}")
     try:
         values = _known(kind, raw)
-        if kind is Planned:
-            values["reasons"] = tuple(values["reasons"])
-        if kind is Verified:
-            values["differences"] = tuple(
-                PartitionDifference(**_known(PartitionDifference, item))
-                for item in values["differences"]
-            )
-        if kind is Finished:
-            for part, part_kind in (("failures", PartitionFailure), ("timings", PartitionTiming)):
-                values[part] = tuple(part_kind(**_known(part_kind, item)) for item in values[part])
-        if kind in (BatchStarted, BatchFinished):
-            values["tables"] = tuple(
-                BatchTable(**_known(BatchTable, item)) for item in values["tables"]
-            )
-        return kind(**values)
+        return kind(**_built(values))
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"event {kind.name}: {error!r}; found {line[:200]!r}") from error
+
+
+_PARTS: Mapping[str, type[Any] | None] = {
+    "reasons": None,
+    "warnings": None,
+    "differences": PartitionDifference,
+    "failures": PartitionFailure,
+    "timings": PartitionTiming,
+    "tables": BatchTable,
+    "later": ReadLater,
+    "partition_ids": None,
+    "not_copied": NotCopied,
+}
+"""What the fields are lists of; None: of texts."""
+
+
+def _built(values: Mapping[str, Any]) -> dict[str, Any]:
+    built = dict(values)
+    for name in values.keys() & _PARTS.keys():
+        part = _PARTS[name]
+        built[name] = tuple(
+            item if part is None else part(**_built(_known(part, item))) for item in values[name]
+        )
+    return built
 
 
 def _known(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Execution:
         while works := state.works():
             if self._nursery is None:
                 raise TransientError(
-                    f"run {state.run_id} was started over by somebody else at this moment"
+                    f"another process started run {state.run_id} over at this moment; try again"
                 )
             asked = max(1, min(self._degree, len(works)))
             supervisor = Supervisor(
@@ -121,7 +121,8 @@ class Execution:
             yield from state.load_again(LoadLost("a crash of the target has emptied the table"))
             yield from self._copy()
         yield from state.verify()
-        steps = state.steps()
+        with contextlib.ExitStack() as stack:
+            steps = state.due(lambda: stack.enter_context(contextlib.closing(state.view.open())))
         if not steps:
             return
         finishing = Finishing(
@@ -131,6 +132,7 @@ class Execution:
             attempts=state.spec.attempts,
         )
         yield from finishing.run()
+        yield from state.leave(finishing.left.get(state.run_id, ()))
         for error in finishing.failures.values():
             if isinstance(error, LoadLost):
                 yield from state.load_again(error)

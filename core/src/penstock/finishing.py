@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.base import TargetCatalog
-from penstock.errors import PenstockError, TooManyConnections
+from penstock.errors import LoadLost, PenstockError, TooManyConnections
 from penstock.events import Event, StepChanged
 from penstock.model import Step
 from penstock.supervisor import backoff
@@ -63,6 +63,8 @@ class Finishing:
         self._retiring = threading.Lock()
         self.failures: dict[str, PenstockError] = {}
         """By run: what the first step said that failed for good."""
+        self.left: dict[str, list[tuple[Step, PenstockError]]] = {}
+        """By run: steps that failed, but without which the run is done all the same."""
 
     def run(self) -> Iterator[Event]:
         """Yield events until every step is done or a run's step has failed.
@@ -82,9 +84,11 @@ class Finishing:
                 if not isinstance(event, StepChanged) or event.state not in ("done", "failed"):
                     continue
                 under_way[task.run_id] -= 1
-                if error is not None:
+                if error is not None and task.step.instead and not isinstance(error, LoadLost):
+                    self.left.setdefault(task.run_id, []).append((task.step, error))
+                elif error is not None:
                     self.failures.setdefault(task.run_id, error)
-                elif under_way[task.run_id] == 0 and task.run_id not in self.failures:
+                if under_way[task.run_id] == 0 and task.run_id not in self.failures:
                     under_way[task.run_id] = self._next_rank(task.run_id)
         finally:
             self._end()

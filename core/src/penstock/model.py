@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +18,8 @@ from penstock.errors import UsageError
 
 GIVEN = "given"
 """The strategy of a plan whose partitions the caller has named: they need not cover the table."""
+MOST_NAMED = 5
+"""Partitions that a message names."""
 # What `TableRef.parse` reads back without quotes.
 _PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
 
@@ -25,10 +28,13 @@ _PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
 class TableRef:
     schema: str
     name: str
+    only: bool = field(default=False, compare=False)
+    """Its own rows, without those of tables that inherit from it."""
 
     @classmethod
     def parse(cls, text: str, option: str) -> TableRef:
-        """Read ``SCHEMA.NAME``; a part that holds a dot or capitals is written in double quotes.
+        """Read ``SCHEMA.NAME``, or ``NAME`` with an empty schema; a part that holds a dot is
+        written in double quotes.
 
         Raises:
             UsageError: the text is not of that form; `option` names where it came from.
@@ -48,20 +54,21 @@ class TableRef:
                 parts.append("")
                 break
             rest = rest[1:]
-        if len(parts) != 2 or not all(parts):
+        if len(parts) not in (1, 2) or not all(parts):
             raise UsageError(
-                f"{option}: expected SCHEMA.NAME (double quotes around a part that holds a dot), "
-                f"found {text!r}"
+                f"{option}: expected NAME or SCHEMA.NAME (double quotes around a part that holds a "
+                f"dot), found {text!r}"
             )
-        return cls(parts[0], parts[1])
+        return cls(parts[0] if len(parts) == 2 else "", parts[-1])
+
+    def as_json(self) -> list[Any]:
+        return [self.schema, self.name, *([True] if self.only else [])]
 
     def __str__(self) -> str:
-        """Without a schema, where the target has none: the name as it is."""
-        if not self.schema:
-            return self.name
         return ".".join(
             part if _PLAIN_PART.fullmatch(part) else '"' + part.replace('"', '""') + '"'
             for part in (self.schema, self.name)
+            if part
         )
 
 
@@ -105,8 +112,8 @@ def relation_to_json(relation: Relation) -> Any:
     match relation:
         case Query(text):
             return text
-        case TableRef(schema, name):
-            return [schema, name]
+        case TableRef():
+            return relation.as_json()
         case Located():
             return None
 
@@ -156,12 +163,51 @@ class ColumnPair:
 
 
 @dataclass(frozen=True, slots=True)
+class NotCopied:
+    """Something of the source, or of a target's table that was dropped, that a copy leaves out."""
+
+    kind: str
+    """What it is, in the plural: ``foreign keys``."""
+    name: str
+    remedy: str = ""
+    """The statement or the option that makes it in the target; empty where there is none."""
+    table: str = ""
+    """The target's table that it belongs to; empty: none."""
+    dropped: bool = False
+    """The target's old table had it, which the copy drops."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "remedy": self.remedy,
+            "table": self.table,
+            "dropped": self.dropped,
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> NotCopied:
+        return cls(raw["kind"], raw["name"], raw["remedy"], raw["table"], raw["dropped"])
+
+
+@dataclass(frozen=True, slots=True)
 class TableDefinition:
     """How a table is made, in the words of its own database."""
 
     dialect: str
     content: Mapping[str, Any]
     """JSON, for backends that know the dialect."""
+    besides: tuple[NotCopied, ...] = ()
+    """What the table has besides columns, which a target of another dialect leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePosition:
+    """How far a sequence has come."""
+
+    last: int
+    called: bool
+    """It has given out `last`; else that is the next value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +227,13 @@ class Step:
     run side by side."""
     urgent: bool = False
     """It locks others out: done with a short lock timeout, and tried again for a while."""
+    sequence_of: str = ""
+    """A column of the source: the statement's parameters, `last` and `called`, are how far its
+    sequence has come when the step is done."""
+    instead: NotCopied | None = None
+    """What is told where it cannot be done: the run is done all the same."""
+    position: SequencePosition | None = field(default=None, compare=False)
+    """Where that is; None: the source knows none. Not stored."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -190,11 +243,16 @@ class Step:
             "after": self.after,
             "rank": self.rank,
             "urgent": self.urgent,
+            "sequence_of": self.sequence_of,
+            "instead": self.instead and self.instead.as_json(),
         }
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Step:
-        return cls(**{name: raw[name] for name in cls.__slots__})
+        known = {name: raw[name] for name in cls.__slots__ if name != "position"}
+        return cls(
+            **known | {"instead": known["instead"] and NotCopied.from_json(known["instead"])}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +270,9 @@ class LoadPlan:
     schema: str = ""
     """Of what is written, as base64 of an Arrow IPC schema, where the target has no table that
     says so itself."""
+    not_copied: tuple[NotCopied, ...] = ()
+    links: tuple[Step, ...] = ()
+    """Steps that link the table to others of its batch: done when all of them have done theirs."""
 
     @property
     def before(self) -> tuple[Step, ...]:
@@ -223,12 +284,14 @@ class LoadPlan:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "table": [self.table.schema, self.table.name],
+            "table": self.table.as_json(),
             "steps": [step.as_json() for step in self.steps],
             "conflict_columns": list(self.conflict_columns),
             "volatile": self.volatile,
             "warnings": list(self.warnings),
             "schema": self.schema,
+            "not_copied": [item.as_json() for item in self.not_copied],
+            "links": [step.as_json() for step in self.links],
         }
 
     @classmethod
@@ -240,6 +303,8 @@ class LoadPlan:
             volatile=raw["volatile"],
             warnings=tuple(raw["warnings"]),
             schema=raw.get("schema", ""),
+            not_copied=tuple(map(NotCopied.from_json, raw.get("not_copied", ()))),
+            links=tuple(map(Step.from_json, raw.get("links", ()))),
         )
 
 
@@ -607,7 +672,11 @@ class PartitionPlan:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> PartitionPlan:
-        return cls(
+        """
+        Raises:
+            ValueError: it is not the plan that was written.
+        """
+        plan = cls(
             strategy=raw["strategy"],
             reasons=tuple(raw["reasons"]),
             warnings=tuple(raw["warnings"]),
@@ -620,6 +689,9 @@ class PartitionPlan:
             partitions=tuple(Partition.from_json(partition) for partition in raw["partitions"]),
             series=raw.get("series", ""),
         )
+        if plan.fingerprint != raw["fingerprint"]:
+            raise ValueError(f"a plan whose fingerprint is not {raw['fingerprint']!r}")
+        return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -653,7 +725,7 @@ class Place:
         """
         if self.located:
             return self.database.rstrip("/") or "/"
-        return f"{self.database}.{table.schema}.{table.name}"
+        return ".".join(part for part in (self.database, table.schema, table.name) if part)
 
     def uri(self, table: TableRef) -> str:
         """What assets call a table: `postgres://host:port/database/schema/table`, `s3://bucket/key`,
@@ -661,7 +733,7 @@ class Place:
         # A name is one part of the path, whatever its characters; a path has parts of its own.
         parts = [quote(self.database, safe="" if self.host and not self.located else "/=")]
         if not self.located:
-            parts += [quote(part, safe="") for part in (table.schema, table.name)]
+            parts += [quote(part, safe="") for part in (table.schema, table.name) if part]
         return f"{self.scheme}://{self.authority}/{'/'.join(parts).strip('/')}"
 
 
@@ -729,6 +801,8 @@ class CommitRecord:
     """The target's own name for the transaction that loaded the rows; empty where it has none."""
     files: tuple[str, ...] = ()
     """Where the target consists of files: those that hold the rows, relative to the target."""
+    read_at: str = ""
+    """When the snapshot was taken that the rows were read with; empty where there was none."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -741,4 +815,21 @@ class CommitRecord:
             "inserted": self.inserted,
             "updated": self.updated,
             "files": list(self.files),
+            "read_at": self.read_at,
         }
+
+
+def named(ids: Sequence[str]) -> str:
+    """Some ids of partitions, for people."""
+    more = len(ids) - MOST_NAMED
+    return ", ".join(ids[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def read_later(records: Iterable[CommitRecord]) -> dict[str, tuple[str, ...]]:
+    """Partitions that were read as of a later moment than the first ones, by that moment."""
+    moments: dict[str, list[str]] = {}
+    for record in records:
+        if record.read_at:
+            moments.setdefault(record.read_at, []).append(record.partition_id)
+    _, *later = sorted(moments, key=datetime.fromisoformat) or [""]
+    return {moment: tuple(sorted(moments[moment])) for moment in later}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.display import Narrator, Tally, error_lines
-from penstock.events import Committed, Event, Failed, Finished, Planned, Retrying
+from penstock.events import Committed, Event, Failed, Finished, Planned, Retrying, Warned
 from penstock.tables import make_console, print_report
 
 SLOWEST = 10
@@ -16,7 +16,12 @@ REPORT_WIDTH = 110
 
 
 def narrate(
-    events: Iterable[Event], say: Callable[[str], object], only: int = 0, *, commits: bool = True
+    events: Iterable[Event],
+    say: Callable[[str], object],
+    only: int = 0,
+    *,
+    commits: bool = True,
+    warn: Callable[[str], object] | None = None,
 ) -> Iterator[Event]:
     """Pass events on, and say what is worth a line: what happened, and every few seconds how far
     it is.
@@ -27,6 +32,7 @@ def narrate(
     Parameters:
         say: takes a line, without its end.
         only: how many partitions were asked for, where not all of the plan's were.
+        warn: takes the lines of warnings; by default `say` does.
         commits: say each partition that is committed; False where something else tells that.
     """
     narrator = Narrator(Tally(only))
@@ -42,14 +48,24 @@ def narrate(
             lines = ()
         elif isinstance(event, Retrying):
             lines = (*failed.pop((event.run_id, event.partition_id), ()), *lines)
+        tell = warn if warn is not None and isinstance(event, Warned) else say
         for line in lines:
-            say(line)
+            tell(line)
         yield event
 
 
 def failure_text(finished: Finished) -> str:
-    """What made an execution fail, whole: the run's error, then that of each partition."""
+    """What made an execution fail, whole: the run's error, then that of each partition.
+
+    The first line alone says what happened: for who shows no more of it.
+    """
     lines = error_lines(finished.error) if finished.error else []
+    if not lines and len(finished.failures) > 1:
+        one = finished.failures[0]
+        lines = [
+            f"run {finished.run_id}: {len(finished.failures):,} partitions failed, the first of "
+            f"them {one.partition_id}: {error_lines(one.error)[0]}"
+        ]
     for failure in finished.failures:
         first, *rest = error_lines(failure.error)
         label = f" ({failure.label})" if failure.label else ""

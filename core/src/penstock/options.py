@@ -12,7 +12,11 @@ from typing import Any
 
 from penstock.batch_spec import ON_TABLE_ERROR, BatchSpec
 from penstock.errors import UsageError
-from penstock.spec import CopySpec
+from penstock.spec import CopySpec, redact
+
+_OF_BATCH = ("target_schema", "on_table_error")
+# The run's name is another one, or comes last.
+_COPY_OPTIONS = frozenset(item.name for item in fields(CopySpec)) - {"run_id"}
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "what to copy": (
@@ -21,6 +25,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "table",
         "query",
         "target_table",
+        "descendants",
         "where",
         "columns",
         "map",
@@ -38,6 +43,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "mode",
         "conflict_columns",
         "indexes",
+        "sequences",
         "unlogged",
         "partitioning",
         "allow_ddl",
@@ -96,8 +102,17 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
         "metavar": "PATTERN",
         "default": argparse.SUPPRESS,
     }
-    group.add_argument("--tables", help="tables such as 'public.*' or 'sales.order_?'", **patterns)
-    group.add_argument("--exclude", help="tables to leave out of these", **patterns)
+    group.add_argument(
+        "--tables",
+        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot is for names "
+        "in the source's search path",
+        **patterns,
+    )
+    group.add_argument(
+        "--exclude",
+        help="tables to leave out of these; a pattern without a dot is for names in any schema",
+        **patterns,
+    )
     group.add_argument(
         "--target-schema",
         metavar="NAME",
@@ -199,7 +214,7 @@ def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.en
     """
     options, origin = _from_file(arguments, environ)
     options.update(_given(arguments))
-    for name in ("tables", "exclude", "target_schema", "on_table_error"):
+    for name in ("tables", "exclude", *_OF_BATCH):
         if hasattr(arguments, name):
             options[name] = getattr(arguments, name)
     return BatchSpec.from_mapping(options, origin)
@@ -241,6 +256,22 @@ def given_flags(arguments: argparse.Namespace) -> list[str]:
         and hasattr(arguments, item.name)
         for word in ("--" + item.name.replace("_", "-"), str(getattr(arguments, item.name)))
     ]
+
+
+def given_batch_words(arguments: argparse.Namespace) -> list[str]:
+    """What a ``copy-all`` was given, but for the run's name and secrets, for the next one."""
+    words = [arguments.file] if arguments.file else []
+    for name, value in vars(arguments).items():
+        flag = "--" + name.replace("_", "-")
+        if name in ("source", "target"):
+            words += [flag, redact(value)]
+        elif isinstance(value, list):
+            words += [flag, *value]
+        elif name in _OF_BATCH or (name in _COPY_OPTIONS and not isinstance(value, bool)):
+            words += [flag, str(value)]
+        elif name in _COPY_OPTIONS:
+            words.append(flag if value else "--no" + flag[1:])
+    return words
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from penstock import planning
 from penstock.backends.base import (
     ARROW,
     LoadRequest,
+    Siblings,
     SourceCatalog,
     TableStatistics,
     TargetCatalog,
@@ -16,7 +17,17 @@ from penstock.backends.base import (
 from penstock.errors import PlanningError
 from penstock.given import place
 from penstock.mapping import ColumnMapping, chosen_columns, map_columns
-from penstock.model import GIVEN, Bound, Column, ColumnPair, Key, Partition, PartitionPlan
+from penstock.model import (
+    GIVEN,
+    Bound,
+    Column,
+    ColumnPair,
+    Key,
+    Partition,
+    PartitionPlan,
+    TableRef,
+    Whole,
+)
 from penstock.planning import Choice, Cut
 from penstock.spec import CopySpec
 
@@ -30,6 +41,7 @@ def build_plan(
     formats: Sequence[str],
     given: Sequence[Partition] = (),
     series: str = "",
+    siblings: Siblings | None = None,
 ) -> PartitionPlan:
     """Plan a copy and check that the target can take it. Changes nothing.
 
@@ -37,6 +49,7 @@ def build_plan(
         formats: the stream formats that both ends speak, best first for the source.
         given: partitions that the caller names; by default the strategy makes them.
         series: see `PartitionPlan`.
+        siblings: the tables of the batch that it is copied in.
 
     Raises:
         PlanningError: the plan cannot be made, or the target cannot take it; says everything
@@ -69,6 +82,12 @@ def build_plan(
         written = [pair.target for pair in mapping.pairs]
         target.check_writable(spec.target_ref, spec.mode, written)
     _check_apart(spec, source, target)
+    if spec.verify == "checksums":
+        # Of no row: whether that can be done is to be known before any is copied.
+        source.checksum(relation, "false", Whole(), mapping.pairs)
+        if definition is None:
+            target.checksum(spec.target_ref, "false", Whole(), mapping.pairs)
+    heirs = () if spec.descendants == "exclude" else source.heirs(relation)
     load = target.plan_load(
         LoadRequest(
             run_id=run_id,
@@ -85,6 +104,9 @@ def build_plan(
             given=bool(given),
             extents=tuple((partition.id, partition.extent) for partition in given),
             writing=spec.writing,
+            heirs=heirs,
+            siblings=siblings or Siblings(),
+            counted=frozenset(source.positions(relation)) if spec.sequences == "set" else None,
         )
     )
     statistics = source.statistics(relation, spec.where)
@@ -101,7 +123,12 @@ def build_plan(
     plan = PartitionPlan(
         strategy=choice.strategy,
         reasons=(*choice.reasons, *cut.reasons, *mapping.reasons, *_made_columns(made, formats)),
-        warnings=(*cut.warnings, *mapping.warnings, *load.warnings),
+        warnings=(
+            *cut.warnings,
+            *mapping.warnings,
+            *load.warnings,
+            *_lost_columns(spec, heirs, all_columns, source),
+        ),
         partitions=partitions,
         columns=mapping.columns,
         pairs=mapping.pairs,
@@ -130,6 +157,23 @@ def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, 
     if not made or tuple(formats) != (ARROW,):
         return ()
     return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
+
+
+def _lost_columns(
+    spec: CopySpec, heirs: Sequence[TableRef], columns: Sequence[Column], source: SourceCatalog
+) -> list[str]:
+    """A warning of each table whose rows come without some of its columns."""
+    mine = {column.name for column in columns}
+    warnings = []
+    for heir in heirs:
+        more = [column.name for column in source.columns(heir) if column.name not in mine]
+        if more:
+            warnings.append(
+                f"rows of {heir}, which inherits from {spec.source_name}, come without its own "
+                f"columns ({', '.join(more)}); copy it by itself, and this one with "
+                "--descendants exclude, as copy-all does"
+            )
+    return warnings
 
 
 def match_columns(
@@ -171,8 +215,8 @@ def _check_apart(spec: CopySpec, source: SourceCatalog, target: TargetCatalog) -
     identity = source.state(spec.relation).identity
     if identity and identity == target.identity(spec.target_ref):
         raise PlanningError(
-            f"source and target are the same: {spec.source_name} in one database, or one file that "
-            "nobody writes to while it is read; expected two"
+            f"source and target are the same: one table ({spec.source_name}), or one file, which "
+            "cannot be written while it is read; choose another target"
         )
 
 
@@ -194,8 +238,8 @@ def _check_key_unchanged(key: str, mapping: ColumnMapping) -> None:
     changed = [name for name in mapping.changed if name == key or key not in names]
     if changed:
         raise PlanningError(
-            f"--mode replace deletes by --key {key}: expected that its values arrive as they are, "
-            f"found that they may not: {'; '.join(mapping.warnings)}"
+            f"--mode replace deletes by --key {key}, so its values have to arrive as they are, but "
+            f"they may change on the way: {'; '.join(mapping.warnings)}"
         )
 
 

@@ -14,7 +14,9 @@ from penstock.events import (
     Opened,
     PartitionFailure,
     PartitionTiming,
+    ReadLater,
 )
+from penstock.model import NotCopied
 
 SLOWEST = 10
 
@@ -63,8 +65,10 @@ class Report:
         committed: int,
         degree: int,
         snapshots: int,
+        later: tuple[ReadLater, ...],
         failures: tuple[PartitionFailure, ...],
         error: Mapping[str, Any] | None,
+        not_copied: tuple[NotCopied, ...],
     ) -> Finished:
         timings = sorted(self._timings, key=lambda timing: -timing.seconds)
         return Finished(
@@ -81,9 +85,11 @@ class Report:
             busy=round(self._busy, 3),
             degree=degree,
             snapshots=snapshots,
+            later=later,
             inserted=self._inserted,
             updated=self._updated,
             error=error,
             failures=failures,
             timings=tuple(timings[:SLOWEST]),
+            not_copied=not_copied,
         )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 
+from penstock.backends.base import SourceCatalog
+from penstock.claims import collisions
 from penstock.control_link import ControlLink
 from penstock.errors import (
     LoadLost,
@@ -14,6 +17,7 @@ from penstock.errors import (
     PermanentError,
     RunFailed,
     RunFailedTransiently,
+    TargetChanged,
 )
 from penstock.events import (
     Committed,
@@ -22,9 +26,11 @@ from penstock.events import (
     PartitionFailure,
     Planned,
     Prepared,
+    ReadLater,
     Verified,
+    Warned,
 )
-from penstock.model import Partition, PartitionPlan, Step
+from penstock.model import CommitRecord, NotCopied, Partition, PartitionPlan, Step, read_later
 from penstock.report import Report
 from penstock.source_view import SourceView
 from penstock.spec import CopySpec, WorkerSpec
@@ -69,9 +75,11 @@ class RunState:
         self._failures: tuple[PartitionFailure, ...] = ()
         self._error: PenstockError | None = None
         self._mismatch: PenstockError | None = None
+        self._left: list[NotCopied] = []
         self._finish = finish
         self._was_done = False
         self._done: set[str] = set()
+        self._records: Sequence[CommitRecord] = ()
         view.planned_by(plan)
 
     def planned(self, degree: int, seconds: float) -> Planned:
@@ -81,13 +89,14 @@ class RunState:
         """
         plan = self.plan
         self._look()
-        if self.spec.verify != "none":
-            run = self._link.call(lambda control: control.load_run(self.run_id))
-            self._was_done = run is not None and run.status == "done"
+        run = self._link.call(lambda control: control.load_run(self.run_id))
+        self._was_done = run is not None and run.status == "done"
         return Planned(
             run_id=self.run_id,
             strategy=plan.strategy,
-            reasons=(*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)),
+            reasons=plan.reasons,
+            warnings=plan.warnings,
+            not_copied=plan.load.not_copied,
             partitions=len(plan.partitions),
             committed=len(self._done),
             rows=plan.rows,
@@ -98,11 +107,26 @@ class RunState:
         )
 
     def prepare(self) -> Iterator[Event]:
-        """Do the steps before the first partition, where nobody has."""
+        """Do the steps before the first partition, where nobody has.
+
+        Raises:
+            TargetBusy: another run is changing the same rows at this moment.
+            TargetChanged: the table is not the one that was prepared.
+        """
+        self._look()
+        left = not self._all_committed() or bool(self.steps())
+        if left:
+            self._link.enter(
+                self.run_id,
+                self.spec.target_ref,
+                collisions(self.spec, self.plan, self._link.catalog.control),
+            )
         done = self._link.call(lambda control: control.prepare(self.run_id, self.plan.load))
         yield self._prepared(already=not done and not self.view.started_over)
         if not self.is_intact():
             yield from self.load_again(LoadLost("the target's server crashed while it was loaded"))
+        elif left and not done:
+            self._link.call(lambda control: control.check_target(self.run_id))
         self._look()
         # One that is done stays so, even if this execution is killed.
         if not self._all_committed() or self.steps():
@@ -178,6 +202,7 @@ class RunState:
             volatile=plan.load.volatile,
             series=plan.series,
             snapshot=snapshot.token if snapshot else None,
+            read_at=snapshot.taken_at if snapshot else "",
             stall_timeout=spec.stall_timeout,
             grace=spec.grace,
             control_schema=spec.control_schema,
@@ -212,10 +237,17 @@ class RunState:
         assert run is not None
         with closing(self.view.open()) as source, closing(self._link.reconnect()) as target:
             found = verify_run(
-                self.spec, run, source, target, checksums=self.spec.verify == "checksums"
+                self.spec,
+                run,
+                source,
+                target,
+                checksums=self.spec.verify == "checksums",
+                at_the_end=True,
             )
         self._mismatch = None if found.ok else PermanentError(_differences(found))
         self._link.call(lambda control: control.release(self.run_id))  # read for the last time
+        for warning in found.warnings:
+            yield Warned(run_id=self.run_id, message=warning)
         yield Verified(
             run_id=self.run_id,
             ok=found.ok,
@@ -236,6 +268,44 @@ class RunState:
         done = self._link.call(lambda control: control.steps_done(self.run_id))
         return [step for step in after if step.id not in done]
 
+    def links(self) -> list[Step]:
+        """The steps that link the table to others of its batch and that are to be done now."""
+        links = self.plan.load.links
+        if not links or self._error is not None or not self._all_committed() or self.steps():
+            return []
+        done = self._link.call(lambda control: control.steps_done(self.run_id))
+        return [step for step in links if step.id not in done]
+
+    def leave(self, failed: Iterable[tuple[Step, PenstockError]]) -> Iterator[Event]:
+        """Tell of steps that failed, but without which the run is done all the same."""
+        for step, error in failed:
+            assert step.instead is not None
+            what = (step.instead.kind, step.instead.name, step.instead.table)
+            if what in ((item.kind, item.name, item.table) for item in self._left):
+                continue  # one that could not be made cannot be checked either
+            self._left.append(step.instead)
+            yield Warned(
+                run_id=self.run_id,
+                message=f"could not {step.name}: {error.message}; {step.instead.remedy}",
+            )
+
+    @property
+    def not_copied(self) -> tuple[NotCopied, ...]:
+        """What the run leaves out besides rows, as far as is known."""
+        return (*self.plan.load.not_copied, *self._left)
+
+    def due(self, open_source: Callable[[], SourceCatalog]) -> list[Step]:
+        """The same, with what they take from the source as it is now.
+
+        Parameters:
+            open_source: asked once where a step needs it; its opener closes it.
+        """
+        steps = self.steps()
+        if not any(step.sequence_of for step in steps):
+            return steps
+        found = open_source().positions(self.spec.relation)
+        return [replace(step, position=found.get(step.sequence_of)) for step in steps]
+
     def _left_to_others(self) -> bool:
         """Whether something is to be done after the last partition that is not ours to do."""
         compared = self.spec.verify == "none" or self._was_done
@@ -244,7 +314,7 @@ class RunState:
     def conclude(self, degree: int) -> Finished:
         """Store how the run stands, and tell it."""
         self._look()
-        self._error = self._error or self._mismatch
+        self._error = self._error or self._mismatch or self._target_change()
         if self._error is not None:
             status = "failed"
         elif self._all_committed() and not self._left_to_others():
@@ -256,20 +326,39 @@ class RunState:
         self.set_status(status)
         return self.finished(status, degree)
 
+    def _target_change(self) -> TargetChanged | None:
+        """What somebody did to the table while it was loaded; a run that was done stays done."""
+        for failure in self._failures:
+            if failure.error["error"] == TargetChanged.__name__:
+                return TargetChanged(str(failure.error["message"]))
+        if not self._was_done and self._all_committed():
+            try:
+                self._link.call(lambda control: control.check_target(self.run_id))
+            except TargetChanged as error:
+                return error
+        return None
+
     @property
     def finishes(self) -> bool:
         """Whether both sides are compared, and the last steps done, by this execution."""
         return self._finish
 
     def finished(self, status: str, degree: int) -> Finished:
+        moments = {record.read_at for record in self._records if record.read_at}
+        moments.update(snapshot.taken_at for snapshot in self.view.snapshots)
         return self._report.finish(
             status,
             partitions=len(self.plan.partitions),
             committed=len(self._done),
             degree=degree,
-            snapshots=len(self.view.snapshots),
+            snapshots=len(moments),
+            later=tuple(
+                ReadLater(taken_at=moment, partition_ids=names)
+                for moment, names in read_later(self._records).items()
+            ),
             failures=self._failures,
             error=self._error.as_json() if self._error else None,
+            not_copied=self.not_copied if self._finish else (),
         )
 
     def set_status(self, status: str) -> None:
@@ -300,8 +389,8 @@ class RunState:
         raise RunFailed(message)
 
     def _look(self) -> None:
-        records = self._link.call(lambda control: control.committed(self.run_id))
-        self._done = {record.partition_id for record in records}
+        self._records = self._link.call(lambda control: control.committed(self.run_id))
+        self._done = {record.partition_id for record in self._records}
 
     def _all_committed(self) -> bool:
         return all(partition.id in self._done for partition in self.plan.partitions)
@@ -319,7 +408,7 @@ def _differences(found: Verification) -> str:
     ]
     more = len(found.wrong) - len(shown)
     return (
-        f"run {found.run_id}: source and target differ by their {found.method}:\n  "
+        f"run {found.run_id}: source and target differ in their {found.method}:\n  "
         + "\n  ".join(shown)
         + (f"\n  and {more:,} more" if more else "")
     )

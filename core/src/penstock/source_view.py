@@ -193,13 +193,17 @@ class SourceView:
             )
         if not self._by_blocks or not anything_committed or now.layout == self.state.layout:
             return False
-        if self._spec.on_snapshot_lost == "restart":
+        if self._starts_over():
             return True
         raise PlanningError(
             f"{self._spec.source_name} was rewritten since run {self._run_id} was planned, so its "
             "rows are in other blocks or files (VACUUM FULL, CLUSTER or TRUNCATE do that, and so "
             "does another server); start a new run, or use --on-snapshot-lost restart"
         )
+
+    def _starts_over(self) -> bool:
+        """Whether the run may copy everything again where its partitions hold other rows now."""
+        return self._spec.on_snapshot_lost == "restart"
 
     def _replace(
         self,
@@ -271,11 +275,14 @@ class SourceView:
         """
         was = self.state
         if now.layout != was.layout:
-            why = "was rewritten since (VACUUM FULL, CLUSTER or TRUNCATE?), so nobody can tell"
+            why = (
+                "was rewritten since (VACUUM FULL, CLUSTER or TRUNCATE?), so its rows may have "
+                "changed"
+            )
         elif not now.writes or now.writes != was.writes:
             why = (
-                f"may have been written to since: rows were {was.writes or 'unknown'}; now "
-                f"{now.writes or 'unknown'}"
+                f"may have been written to since (then: {was.writes or 'unknown'}; now: "
+                f"{now.writes or 'unknown'})"
             )
         else:
             return
@@ -335,8 +342,8 @@ class SourceView:
             minutes = (now - self._held_since) / 60
             yield Warned(
                 run_id=self._run_id,
-                message=f"the snapshot has kept the source from vacuuming rows that died since "
-                f"{minutes:,.1f} minutes; it is let go when the run ends",
+                message=f"the snapshot has held back vacuum on the source for {minutes:,.1f} "
+                "minutes; it is released when the run ends",
             )
 
     def lost(self, message: str) -> SnapshotChanged:
@@ -353,7 +360,7 @@ class SourceView:
 
 def _choices(run_id: str, why: str) -> str:
     return (
-        f"the snapshot of run {run_id} is lost: {why}. Nobody goes on in silence: expected "
-        "--on-snapshot-lost accept (read the rest as of now) or restart (copy all again; not "
-        "with mode append)"
+        f"the snapshot of run {run_id} is lost: {why}. Rows that changed in between could be "
+        "missing or doubled. To go on, use --on-snapshot-lost accept (read the rest as it is now) "
+        "or --on-snapshot-lost restart (copy everything again; not with mode append)"
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os.path
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -36,6 +36,8 @@ MODES = ("append", "truncate", "replace", "upsert", "recreate", "swap")
 FRESH_MODES = ("truncate", "recreate", "swap")
 MAPS = ("name", "position")
 INDEXES = ("keep", "defer")
+SEQUENCES = ("set", "keep")
+DESCENDANTS = ("include", "exclude")
 SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
@@ -46,6 +48,10 @@ MAX_RUN_ID = 36
 MAX_PARTITION_ID = 10
 _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{MAX_RUN_ID - 1}}}")
 _LISTS = ("columns", "conflict_columns", "partition_by")
+# Servers and the system count milliseconds of timeouts in 32 bits, and rows and attempts too.
+LONGEST = 24 * 86400.0
+MOST = 2**31 - 1
+MOST_BYTES = 2**62
 _SIZES = ("bytes_per_partition", "file_size")
 _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
@@ -60,7 +66,15 @@ _PATH = re.compile(r"\.{0,2}/(?!/)")
 _NEXT_PATH = re.compile(r",(?=\.{0,2}/(?!/)|[A-Za-z][A-Za-z0-9+.-]*://)")
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.IGNORECASE)
+_QUOTED = r'\s*"(?:[^"]|"")+"\s*'
+_BARE = r'(?!\s*")[^,]*'
+_NAME_OF_LIST = re.compile(rf"(?:^|(?<=,))(?:{_QUOTED}|{_BARE})(?=,|$)")
+_NAMES = re.compile(rf"(?:{_QUOTED}|{_BARE})(?:,(?:{_QUOTED}|{_BARE}))*")
 _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+_PLAIN_NAME = re.compile(r"[a-z_]+")
+_COMMAND = re.compile(r"(`[^`]*`)")
+# Of `resume`, beside the fields of a `CopySpec`.
+_OF_RESUME = ("only", "recopy", "as_of_now", "await_snapshot")
 _SECRET_NAME = re.compile(r"pass|secret|token|credential|key|auth", re.IGNORECASE)
 
 
@@ -80,6 +94,16 @@ def option(
     """
     metadata = {"help": text, "execution": execution, "metavar": metavar, "choices": choices}
     return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long one waits, in the target, for who is in the way."""
+
+    grace: float = 10.0
+    """Seconds, for an older session of the same run that makes no progress; then it is ended."""
+    stall_timeout: float = 600.0
+    """Seconds, for anybody else who makes none; 0: for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,18 +136,26 @@ class CopySpec:
     )
     table: str | None = option(
         None,
-        "the table to read; double quotes around a part that holds a dot; not needed where "
-        "--source leads to the rows themselves, as with files",
-        metavar="SCHEMA.NAME",
+        "the table to read; without a schema the one that the source's search path finds; double "
+        "quotes around a part that holds a dot; not needed where --source leads to the rows "
+        "themselves, as with files",
+        metavar="[SCHEMA.]NAME",
     )
     query: str | None = option(
         None, "read the rows of this query instead of a table's", metavar="SQL"
     )
     target_table: str | None = option(
         None,
-        "the table to write; the same name as --table by default; not needed where --target leads "
-        "to files",
-        metavar="SCHEMA.NAME",
+        "the table to write; the same name as --table by default; without a schema the one that "
+        "the target's search path finds, else that of --table; not needed where --target leads to "
+        "files",
+        metavar="[SCHEMA.]NAME",
+    )
+    descendants: str | None = option(
+        None,
+        "for a table that others inherit from: include or exclude their rows; included by default, "
+        "but where they are tables of the same batch, each by itself",
+        choices=DESCENDANTS,
     )
     where: str | None = option(
         None, "copy only the rows for which this SQL condition holds", metavar="SQL"
@@ -200,6 +232,12 @@ class CopySpec:
         False,
         "allow --indexes defer and --unlogged to alter a table that was there before",
     )
+    sequences: str = option(
+        "set",
+        "set: sequences of the target's columns go on after the last value of the source's, or "
+        "after the rows where the source has none; keep: they stay as they are",
+        choices=SEQUENCES,
+    )
     types: tuple[str, ...] | None = option(
         None,
         "types of columns in a table that the copy makes, where source and target are unlike "
@@ -264,8 +302,9 @@ class CopySpec:
     )
     grace: float = option(
         10.0,
-        "how long to wait for an older attempt of the same partition that makes no progress "
-        "before its session in the target is ended",
+        "how long to wait for an older attempt of the same partition, or another session of the "
+        "same run that is in the way, which makes no progress, before its session in the target is "
+        "ended",
         execution=True,
         metavar="DURATION",
     )
@@ -301,12 +340,15 @@ class CopySpec:
         for item in fields(self):
             if item.metadata["choices"] and getattr(self, item.name) is not None:
                 _one_of(item.name, getattr(self, item.name), item.metadata["choices"])
-        for name in ("partitions", "rows_per_partition", "row_group_size", *_SIZES):
-            _at_least(name, getattr(self, name), 1)
+        for name in ("partitions", "rows_per_partition", "row_group_size"):
+            _within(name, getattr(self, name), 1, MOST)
+        for name in _SIZES:
+            _within(name, getattr(self, name), 1, MOST_BYTES)
+        _within("degree", self.degree, -MOST, MOST)
         self.column_types  # noqa: B018 - raises where malformed
-        _at_least("attempts", self.attempts, 1)
+        _within("attempts", self.attempts, 1, MOST)
         for name in ("stall_timeout", "grace", "snapshot_warn_after"):
-            _at_least(name, getattr(self, name), 0)
+            check_duration(getattr(self, name), _flag(name))
         if self.run_id is not None:
             check_run_id(self.run_id)
         for name, what in (
@@ -435,7 +477,9 @@ class CopySpec:
             raise UsageError("--table, --query: expected one of them, found both")
         if self.query is not None:
             return Query(self.query)
-        return Located() if self.table is None else self.table_ref
+        if self.table is None:
+            return Located()
+        return replace(self.table_ref, only=self.descendants == "exclude")
 
     @property
     def table_ref(self) -> TableRef:
@@ -469,6 +513,10 @@ class CopySpec:
             "compression": self.compression,
         }
         return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(self.grace, self.stall_timeout)
 
     @property
     def source_name(self) -> str:
@@ -553,10 +601,11 @@ def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
 def _coerce(name: str, kind: str, value: Any) -> Any:
     flag = _flag(name)
     if name in _LISTS:
-        names = value.split(",") if isinstance(value, str) else value
-        if not isinstance(names, list) or not all(isinstance(part, str) for part in names):
+        if isinstance(value, str):
+            return _split_names(value, flag)
+        if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
             raise UsageError(f"{flag}: expected names separated by commas, found {value!r}")
-        return tuple(part.strip() for part in names)
+        return tuple(part.strip() for part in value)
     if name == "types":
         return _split_types(value)
     if name in _SIZES:
@@ -579,6 +628,17 @@ def _coerce(name: str, kind: str, value: Any) -> Any:
         found = type(value).__name__ if name in ("source", "target") else repr(value)
         raise UsageError(f"{flag}: expected a text, found {found}")
     return value
+
+
+def _split_names(text: str, flag: str) -> tuple[str, ...]:
+    """``a, "b, c", "d""e"`` at the commas outside of quotes."""
+    if _NAMES.fullmatch(text) is None:
+        raise UsageError(
+            f"{flag}: expected names separated by commas, in double quotes where there is a comma "
+            f"in one; found {text!r}"
+        )
+    parts = [part.strip() for part in _NAME_OF_LIST.findall(text)]
+    return tuple(part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts)
 
 
 def _split_types(value: Any) -> tuple[str, ...]:
@@ -609,7 +669,10 @@ def parse_size(value: Any, flag: str) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?\s*", str(value), re.IGNORECASE)
     if found is None:
         raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found {value!r}")
-    return int(float(found[1]) * _SIZE_UNITS[found[2].upper()])
+    size = float(found[1]) * _SIZE_UNITS[found[2].upper()]
+    if size == float("inf"):
+        raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found more than that")
+    return int(size)
 
 
 def parse_duration(value: Any, flag: str) -> float:
@@ -625,14 +688,44 @@ def _flag(name: str) -> str:
 
 
 def in_names(message: str) -> str:
-    """A message with the names of `CopySpec`'s fields in the place of the command line's flags."""
-    known = {item.name for item in fields(CopySpec)}
+    """A message with Python's arguments in the place of the command line's flags.
 
-    def name(found: re.Match[str]) -> str:
-        written = found[1].replace("-", "_")
-        return written if written in known else found[0]
+    ``--on-snapshot-lost accept or restart`` becomes ``on_snapshot_lost="accept" or "restart"``, and
+    ``--allow-ddl`` ``allow_ddl=True``. Commands, which stand between backticks, stay as they are.
+    """
+    return "".join(
+        part if position % 2 else _in_names(part)
+        for position, part in enumerate(_COMMAND.split(message))
+    )
 
-    return _FLAG.sub(name, message)
+
+def _in_names(text: str) -> str:
+    known = {item.name: item for item in fields(CopySpec)}
+    for item in known.values():
+        if item.metadata["choices"]:
+            text = _with_values(text, item.name, item.metadata["choices"])
+
+    def argument(found: re.Match[str]) -> str:
+        name = found[1].replace("-", "_")
+        if (
+            name in known
+            and known[name].type == "bool"
+            and not found.string.startswith(":", found.end())
+        ):
+            return f"{name}=True"
+        return name if name in known or name in _OF_RESUME else found[0]
+
+    return _FLAG.sub(argument, text)
+
+
+def _with_values(text: str, name: str, choices: Sequence[str]) -> str:
+    """With the values that follow a flag between quotes: one, or a list of them."""
+    value = f"(?:{'|'.join(map(re.escape, choices))})\\b"
+    listed = re.compile(rf"{_flag(name)} ({value}(?:(?:, | or |, or ){value})*)")
+    return listed.sub(
+        lambda found: f"{name}=" + re.sub(f"({value})", r'"\1"', found[1]),
+        text,
+    )
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -640,9 +733,21 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise UsageError(f"{_flag(name)}: expected one of {', '.join(allowed)}; found {value!r}")
 
 
-def _at_least(name: str, value: float | None, least: int) -> None:
-    if value is not None and value < least:
-        raise UsageError(f"{_flag(name)}: expected {least} or more, found {value}")
+def _within(name: str, value: int | None, least: int, most: int) -> None:
+    if value is None or least <= value <= most:
+        return
+    expected = f"{least} or more" if value < least else f"{most} at most"
+    raise UsageError(f"{_flag(name)}: expected {expected}, found {value}")
+
+
+def check_duration(seconds: float, flag: str) -> None:
+    """
+    Raises:
+        UsageError: it is less than nothing, or more than timers can count.
+    """
+    if not 0 <= seconds <= LONGEST:  # nor is what is no number
+        expected = "0 or more" if seconds < 0 else f"{LONGEST / 86400:g}d at most"
+        raise UsageError(f"{flag}: expected {expected}, found {seconds} s")
 
 
 def check_run_id(run_id: str) -> None:
@@ -677,7 +782,9 @@ def redact(url: str) -> str:
     shown = [
         # A value with a ? has parameters itself: those of the next URL of a list.
         f"{name}={'***' if _SECRET_NAME.search(name) or '?' in value else quote(value, safe='/:,')}"
+        # What has no = may be the rest of a password with an unescaped &.
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if value or _PLAIN_NAME.fullmatch(name)
     ]
     user = f"{username}@" if username else ""
     return f"{scheme}://{user}{host}{parts.path}" + ("?" + "&".join(shown) if shown else "")
@@ -752,6 +859,8 @@ class WorkerSpec:
     """See `LoadPlan`."""
     writing: Mapping[str, Any]
     """See `CopySpec`."""
+    read_at: str = ""
+    """When the snapshot was taken, for the commit records."""
 
     def to_line(self) -> str:
         return json.dumps(self.as_json())
@@ -760,7 +869,7 @@ class WorkerSpec:
         raw = {item.name: getattr(self, item.name) for item in fields(self)}
         raw["relation"] = relation_to_json(self.relation)
         raw["writing"] = dict(self.writing)
-        raw["target_table"] = [self.target_table.schema, self.target_table.name]
+        raw["target_table"] = self.target_table.as_json()
         raw["pairs"] = [pair.as_json() for pair in self.pairs]
         return raw
 

@@ -62,7 +62,8 @@ class Waiter:
                     return
                 if not ready:
                     raise StallError(
-                        f"{side}: no bytes moved in either direction for {self._timeout:g} s",
+                        f"{side}: no bytes moved in either direction for {self._timeout:g} s "
+                        "(--stall-timeout)",
                         Diagnosis(side=side),
                     )
                 assert self._watched is not None

@@ -17,7 +17,14 @@ from typing import Any
 from tenacity import RetryCallState, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
-from penstock.errors import LoadLost, SnapshotLost, TooManyConnections, WorkerLost
+from penstock.errors import (
+    LoadLost,
+    PenstockError,
+    PermanentError,
+    SnapshotLost,
+    TooManyConnections,
+    WorkerLost,
+)
 from penstock.events import (
     Committed,
     DegreeLowered,
@@ -39,6 +46,8 @@ SHORTEST_SILENCE = 10.0
 # Cancelled workers get so long to roll back before they are killed; all ends within 5 s.
 CANCEL_SECONDS = 3.5
 STDERR_TAIL = 4000
+# Native code that gives up does so again where the same rows make it: one more try is enough.
+CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 # What any Python program needs; what the driver needs is the backend's to say.
 ENVIRONMENT = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
@@ -104,6 +113,8 @@ class Work:
 class _Assignment:
     work: Work
     attempt: int
+    crashed: bool = False
+    """The attempt before made its worker crash."""
 
 
 @dataclass(slots=True, eq=False)
@@ -252,7 +263,7 @@ class Supervisor:
         for process in list(self._processes):
             if process.assignment and now - process.seen > self._silence:
                 process.worker.signal(signal.SIGKILL)
-                process.stderr += b"silent: stopped?"
+                process.stderr += f"silent for {self._silence:g} s: stopped?".encode()
                 process.seen = now
 
     def _hear(self, process: _Process) -> Iterator[Event]:
@@ -287,6 +298,7 @@ class Supervisor:
             assignment, process.assignment = process.assignment, None
             yield event
             if assignment is not None:
+                assignment.crashed = False
                 yield from self._after_failure(process, assignment, event.error)
         else:
             yield event
@@ -312,21 +324,26 @@ class Supervisor:
             )
             return
         said = process.stderr.decode(errors="replace").strip()
-        ending = f"exit code {code}"
+        ending, crashed = f"exit code {code}", False
         if code is not None and code < 0:
             ending = f"killed by {signal.Signals(-code).name}"
-        error = WorkerLost(
-            f"worker {process.worker.pid} was lost ({ending})" + (f": {said}" if said else "")
-        )
+            crashed = -code in CRASHES
+        message = f"worker {process.worker.pid} was lost ({ending})"
+        message += f": {said}" if said else ""
+        error: PenstockError = WorkerLost(message)
+        if crashed and assignment.crashed:
+            error = PermanentError(f"{message}; as the attempt before was")
         failed = Failed(**ids, error=error.as_json())
         yield failed
+        assignment.crashed = crashed
         yield from self._after_failure(process, assignment, failed.error)
 
     def _after_failure(
         self, process: _Process, assignment: _Assignment, error: Mapping[str, Any]
     ) -> Iterator[Event]:
         work, attempt = assignment.work, assignment.attempt
-        if error["error"] == SnapshotLost.__name__:
+        # Without a snapshot it is this partition alone that cannot be read as planned.
+        if error["error"] == SnapshotLost.__name__ and work.spec.snapshot is not None:
             raise SnapshotLost(str(error["message"]))
         if error["error"] == LoadLost.__name__:
             raise LoadLost(str(error["message"]))
@@ -340,7 +357,7 @@ class Supervisor:
             )
         elif error["transient"] and attempt < work.attempts and self._wanted(assignment):
             delay = backoff(attempt)
-            following = _Assignment(work, attempt + 1)
+            following = _Assignment(work, attempt + 1, assignment.crashed)
             self._delay(following, delay)
             yield Retrying(
                 run_id=work.spec.run_id,

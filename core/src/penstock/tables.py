@@ -20,16 +20,18 @@ from penstock.display import (
     duration,
     error_lines,
     megabytes,
+    not_copied_lines,
     number,
     one_line,
     shorten,
     size,
 )
-from penstock.events import BatchFinished, Finished
+from penstock.events import BatchFinished, BatchTable, Finished
+from penstock.model import named, read_later
 
 if TYPE_CHECKING:
     from penstock.engine import RunStatus
-    from penstock.model import PartitionPlan
+    from penstock.model import NotCopied, PartitionPlan
     from penstock.verification import Check, Verification
 
 STYLES: Mapping[str, str] = {
@@ -45,6 +47,7 @@ _FIRST_ROWS = 20
 _LAST_ROWS = 10
 _SLOWEST = 5
 _MOST_PENDING = 12
+_MOST_FAILURES = 5
 
 
 class _PipeConsole(Console):
@@ -153,6 +156,7 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
         print_line(console, Text(f"  {one_line(reason)}"))
     for warning in plan.warnings:
         print_line(console, Text(f"warning: {one_line(warning)}", style=STYLES["warning"]))
+    print_not_copied(console, plan.load.not_copied)
     _facts(
         console,
         [
@@ -205,7 +209,7 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
     """The end of an execution: what was done, where the time went, and what failed.
 
     Parameters:
-        go_on: the command that goes on with the run.
+        go_on: the command that goes on with the run; empty where none can.
         before: how many partitions earlier executions had committed.
     """
     _print_ending(console, "run", finished.run_id, finished.status)
@@ -226,6 +230,9 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
     if finished.snapshots > 1:
         warning = f"{finished.snapshots}: not all rows were read as of one moment"
         facts.append(("snapshots", Text(warning, style=STYLES["warning"])))
+    for later in finished.later:
+        told = f"{one_line(named(later.partition_ids))}, as of {later.taken_at}"
+        facts.append(("read later", Text(told, style=STYLES["warning"])))
     _facts(console, facts)
     if finished.error is not None:
         _heading(console, "what ended the run")
@@ -241,9 +248,21 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
             _print_failure(
                 console, failure.partition_id, failure.label, failure.attempts, failure.error
             )
-    if finished.committed < finished.partitions or finished.status == "failed":
+    print_not_copied(console, finished.not_copied)
+    if go_on and (finished.committed < finished.partitions or finished.status == "failed"):
         _heading(console, "go on with")
         console.print(Text(f"  {go_on}"), soft_wrap=True)
+
+
+def print_not_copied(console: Console, items: Sequence[NotCopied]) -> None:
+    """What a copy leaves out besides rows, and what makes it in the target."""
+    for line in not_copied_lines(items):
+        if line.startswith(" "):
+            # Whole, for statements are there to be copied and pasted.
+            console.print(Text(line), soft_wrap=True)
+        else:
+            console.print()
+            console.print(Text(line, style=STYLES["warning"]))
 
 
 def _print_ending(console: Console, kind: str, run_id: str, status: str) -> None:
@@ -284,17 +303,37 @@ def print_batch(console: Console, finished: BatchFinished) -> None:
             ),
         ],
     )
+    warned = [table for table in finished.tables if table.warnings]
+    if warned:
+        _heading(console, "warnings")
+    for table in warned:
+        for warning in table.warnings:
+            line = f"  {one_line(table.table)}: {one_line(warning)}"
+            print_line(console, Text(line, style=STYLES["warning"]))
+    of_tables = (item for table in finished.tables for item in table.not_copied)
+    print_not_copied(console, [*of_tables, *finished.not_copied])
     failed = [table for table in finished.tables if table.status != "done"]
-    if not failed:
-        return
-    _heading(console, "tables that are not done")
+    if failed:
+        _heading(console, "tables that are not done")
     for table in failed:
-        what = Text.assemble(
-            "  ", (one_line(table.table), STYLES["error"]), f" {table.status}, run {table.run_id}"
+        _print_failed_table(console, table)
+
+
+def _print_failed_table(console: Console, table: BatchTable) -> None:
+    what = Text.assemble(
+        "  ", (one_line(table.table), STYLES["error"]), f" {table.status}, run {table.run_id}"
+    )
+    print_line(console, what)
+    for line in error_lines(table.error) if table.error else ():
+        print_line(console, Text(f"    {line}"))
+    for failure in table.failures[:_MOST_FAILURES]:
+        _print_failure(
+            console, failure.partition_id, failure.label, failure.attempts, failure.error, "    "
         )
-        print_line(console, what)
-        for line in error_lines(table.error) if table.error else ():
-            print_line(console, Text(f"    {line}"))
+    if len(table.failures) > _MOST_FAILURES:
+        more = len(table.failures) - _MOST_FAILURES
+        line = f"    and {counted(more, 'partition')} more: penstock status {table.run_id} has all"
+        print_line(console, Text(line))
 
 
 def _print_time(console: Console, finished: Finished) -> None:
@@ -354,18 +393,23 @@ def _print_slowest(console: Console, finished: Finished) -> None:
 
 
 def _print_failure(
-    console: Console, partition_id: str, label: str, attempts: int, error: Mapping[str, Any]
+    console: Console,
+    partition_id: str,
+    label: str,
+    attempts: int,
+    error: Mapping[str, Any],
+    indent: str = "  ",
 ) -> None:
     # Data of partition, message and context may be long: it wraps, nothing is cut off.
     what = Text.assemble(
-        "  ",
+        indent,
         (one_line(partition_id), STYLES["error"]),
         f" ({one_line(label)})" if label else "",
         f", {counted(attempts, 'attempt')}",
     )
     print_line(console, what)
     for line in error_lines(error):
-        print_line(console, Text(f"    {line}"))
+        print_line(console, Text(f"{indent}  {line}"))
 
 
 def print_status(console: Console, status: RunStatus) -> None:
@@ -401,6 +445,8 @@ def print_status(console: Console, status: RunStatus) -> None:
     ]
     if len(run.snapshots) > 1:
         facts.append(("snapshots", number(len(run.snapshots))))
+    for moment, partitions in read_later(status.committed).items():
+        facts.append(("read later", f"{one_line(named(partitions))}, as of {moment}"))
     steps = plan.load.after
     if steps:
         left = [step.name for step in steps if step.id not in status.steps_done]
@@ -434,6 +480,7 @@ def print_status(console: Console, status: RunStatus) -> None:
                 ],
             )
         )
+    print_not_copied(console, plan.load.not_copied)
     if run.failures:
         _heading(console, "failures")
         for failure in run.failures:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -27,6 +27,8 @@ from penstock.model import (
     Partition,
     TableRef,
     Whole,
+    named,
+    read_later,
 )
 from penstock.spec import CopySpec
 
@@ -86,6 +88,8 @@ class Verification:
     notes: tuple[str, ...]
     method: str = "counts"
     """``counts`` or ``checksums``."""
+    warnings: tuple[str, ...] = ()
+    """Notes about what was read as of another moment than the rest."""
 
     @property
     def wrong(self) -> tuple[Check, ...]:
@@ -134,17 +138,29 @@ def verify_run(
     *,
     checksums: bool = False,
     show_rows: bool = False,
+    at_the_end: bool = False,
 ) -> Verification:
     """Compare every partition on both sides, and with its commit record.
 
     Parameters:
         checksums: compare the values, not only how many rows there are.
         show_rows: find some of the rows that differ.
+        at_the_end: of an execution: where its rows are of several moments that are over, and the
+            source has other rows by now, that is a warning; commit records and target must agree.
 
     Raises:
         PlanningError: a side cannot be read in this way.
     """
-    return _Verifying(spec, run, source, target, checksums=checksums, show_rows=show_rows).run()
+    verifying = _Verifying(
+        spec,
+        run,
+        source,
+        target,
+        checksums=checksums,
+        show_rows=show_rows,
+        at_the_end=at_the_end,
+    )
+    return verifying.run()
 
 
 class _Verifying:
@@ -157,7 +173,9 @@ class _Verifying:
         *,
         checksums: bool,
         show_rows: bool,
+        at_the_end: bool,
     ) -> None:
+        self._at_the_end = at_the_end
         self._spec = spec
         self._run = run
         self._source = source
@@ -168,6 +186,11 @@ class _Verifying:
         self._given = run.plan.strategy == GIVEN
         self._alone = spec.mode in ALONE and not self._given
         self._records = {r.partition_id: r for r in target.control.committed(run.run_id)}
+        self._later = read_later(self._records.values())
+        self._over: frozenset[str] = frozenset()
+        """Partitions of moments that are over, which the source may have other rows of by now."""
+        self._written: dict[str, str] = {}
+        """Those of them of which it has."""
         self._table = self._loaded_table()
         # In mode replace, rows outside the run's condition are none of its own.
         self._where = spec.where if spec.mode == "replace" else None
@@ -182,7 +205,7 @@ class _Verifying:
     def _loaded_table(self) -> TableRef:
         after = {step.id for step in self._run.plan.load.after}
         if after <= self._target.control.steps_done(self._run.run_id):
-            return self._spec.target_ref
+            return replace(self._spec.target_ref, only=self._run.plan.load.table.only)
         return self._run.plan.load.table
 
     def _canonical(self) -> tuple[ColumnPair, ...]:
@@ -191,8 +214,8 @@ class _Verifying:
         left = [pair.target for pair in pairs if not pair.canonical]
         if left:
             self._notes.append(
-                f"values are not compared in {', '.join(left)}: the two systems write them in "
-                "ways that cannot be told to be the same"
+                f"values of {', '.join(left)} are not compared, since the two systems write them "
+                "differently"
             )
         return tuple(pair for pair in pairs if pair.canonical)
 
@@ -209,8 +232,13 @@ class _Verifying:
         return tuple(as_target(pair) for pair in self._run.plan.pairs)
 
     def run(self) -> Verification:
+        apart = self._apart()
+        # First: where the run's snapshot is still held, the others are read with it.
+        now = self._source_parts(apart)
         adopted = self._adopt()
-        mine = self._source_sums(adopted=adopted)
+        if self._at_the_end and self._later:
+            self._over = apart if adopted else frozenset(self._records)
+        mine = self._source_sums(now, adopted=adopted)
         theirs = self._target_sums(mine)
         same = self._alone and theirs.total == mine.total
         checks = [
@@ -222,15 +250,46 @@ class _Verifying:
             checks = self._locate(checks, theirs.missing)
         elif self._show_rows and not all(check.ok for check in checks):
             checks = self._with_rows(checks, mine, theirs)
+        warnings = tuple(self._warnings())
         return Verification(
             self._run.run_id,
             all(check.ok for check in checks),
             tuple(checks),
-            tuple(self._notes),
+            (*self._notes, *warnings),
             "checksums" if self._checksums else "counts",
+            warnings,
         )
 
+    def _warnings(self) -> Iterator[str]:
+        for moment, names in self._later.items():
+            yield f"read later than the rest, as of {moment}: {named(names)}"
+        if self._written:
+            first = next(iter(self._written))
+            yield (
+                "the source was written to since these were read, so they were compared with what "
+                f"was committed: {named(tuple(self._written))} ({first}: {self._written[first]})"
+            )
+
     # Both sides
+
+    def _apart(self) -> frozenset[str]:
+        """Partitions that were not read with the run's one snapshot."""
+        if self._spec.snapshot != "shared" or len(self._run.snapshots) != 1:
+            return frozenset()
+        moment = self._run.snapshots[0].taken_at
+        return frozenset(
+            name for name, record in self._records.items() if record.read_at not in ("", moment)
+        )
+
+    def _source_parts(self, names: Container[str]) -> dict[str, Checksum]:
+        spec = self._spec
+        return {
+            partition.id: self._source.checksum(
+                spec.relation, spec.where, partition.extent, self._compared
+            )
+            for partition in self._run.plan.partitions
+            if partition.id in names
+        }
 
     def _adopt(self) -> bool:
         """Read the source as the run has read it, where somebody still holds its snapshot."""
@@ -240,12 +299,17 @@ class _Verifying:
                 self._notes.append("the source is read under the run's snapshot")
                 return True
         self._notes.append(
-            "rows are compared as source and target have them now: one that was written since the "
-            "run shows as a difference"
+            "source and target are compared as they are now: a row that changed since the "
+            "run shows "
+            "as a difference"
         )
         return False
 
-    def _source_sums(self, *, adopted: bool) -> _Sums:
+    def _source_sums(self, read: Mapping[str, Checksum], *, adopted: bool) -> _Sums:
+        """
+        Parameters:
+            read: what was read already, by partition.
+        """
         spec, plan = self._spec, self._run.plan
         by_storage = any(isinstance(p.extent, _STORAGE) for p in plan.partitions)
         now, then = self._source.state(spec.relation), self._run.source_state
@@ -259,12 +323,8 @@ class _Verifying:
             return _Sums(
                 total=self._source.checksum(spec.relation, spec.where, Whole(), self._compared)
             )
-        parts = {
-            partition.id: self._source.checksum(
-                spec.relation, spec.where, partition.extent, self._compared
-            )
-            for partition in plan.partitions
-        }
+        left = {partition.id for partition in plan.partitions}.difference(read)
+        parts = {**read, **self._source_parts(left)}
         return _Sums(parts, _total(parts.values()))
 
     def _target_sums(self, mine: _Sums) -> _Sums:
@@ -286,7 +346,7 @@ class _Verifying:
         if total != mine.total and self._same_keys():
             return replace(self._sums_by_condition(), total=total)
         self._notes.append(
-            "the target is compared as a whole: it does not tell which partition a row belongs to"
+            "the target is compared as a whole, since it does not tell which partition a row is of"
         )
         return _Sums(total=total)
 
@@ -336,6 +396,9 @@ class _Verifying:
             theirs = _Sums(total=self._target.checksum(self._table, None, Whole(), self._compared))
         if theirs.total == mine.total:
             return theirs
+        if self._over:
+            self._written.setdefault("the run", "other rows than the target")
+            return _Sums()
         if not self._checksums:
             self._notes.append(
                 "the target is not counted: in mode upsert it may hold rows of other origin too"
@@ -380,13 +443,21 @@ class _Verifying:
         note = ""
         if record is None:
             note = "not committed"
-        elif source is not None and source.rows != record.rows:
-            note = f"the source has {source.rows:,}, committed were {record.rows:,}"
-        elif target is not None and not same:
-            if target.rows != record.rows:
-                note = f"the target has {target.rows:,}, committed were {record.rows:,}"
-            elif source is not None and source.digest != target.digest:
+        else:
+            if source is not None and source.rows != record.rows:
+                note = f"the source has {source.rows:,} rows, {record.rows:,} were committed"
+            elif (
+                target is not None
+                and not same
+                and target.rows == record.rows
+                and source is not None
+                and source.digest != target.digest
+            ):
                 note = "as many rows, but not the same: the checksums differ"
+            if note and partition.id in self._over:
+                self._written[partition.id], note = note, ""
+            if not note and target is not None and not same and target.rows != record.rows:
+                note = f"the target has {target.rows:,} rows, {record.rows:,} were committed"
         return self._check(
             partition.id,
             str(partition.extent),
@@ -402,12 +473,14 @@ class _Verifying:
             f"the {side} has {found.rows:,}"
             for side, found in (("source", mine.total), ("target", theirs.total))
             if found is not None and found.rows != committed
+            if side == "target" or not self._over
         ]
         note = " and ".join(wrong) + f", committed were {committed:,}" if wrong else ""
         source, target = mine.total, theirs.total
-        if not note and source and target and source.digest != target.digest:
+        compared = self._checksums and not self._over
+        if not note and compared and source and target and source.digest != target.digest:
             note = "as many rows, but not the same: the checksums differ"
-        if not note and self._checksums and target is None and theirs.missing is None:
+        if not note and compared and target is None and theirs.missing is None:
             note = "the target cannot be compared"
         return self._check(None, "whole run", committed, source, target, note)
 

@@ -4,6 +4,10 @@ The first line on stdin is a `WorkerSpec`, each further one a partition and its 
 request to quit. stdin stays open as a death watch: at its end the parent is gone, and the worker
 cancels what it does and exits. Every attempt ends with exactly one terminal event.
 
+Progress is reported twice a second as long as the main thread answers. One that has not answered a
+signal for the stall timeout is stuck in native code; the worker then falls silent, and its
+supervisor kills it. Long work is not stuck: whoever waits for a server, a thread or a lock answers.
+
 Exit codes: 0 asked to quit, 130 cancelled, 70 a bug; see `penstock.errors`.
 """
 
@@ -29,6 +33,11 @@ from penstock.spec import WorkerSpec
 from penstock.stream import Meter, Waiter, relay
 
 PROGRESS_INTERVAL = 0.5
+# After so many intervals in which nothing has moved, the main thread is asked whether it goes on.
+QUIET_INTERVALS = 4
+# A main thread that answers no signal for the stall timeout is stuck; for so long where that is
+# shorter, or off. Nothing that libraries do at a stretch takes it, looking up a name for one.
+SHORTEST_STUCK, USUAL_STUCK = 10.0, 600.0
 # A worker whose parent is gone ends within this, whatever it does.
 ORPHAN_SECONDS = 4.0
 
@@ -42,12 +51,15 @@ class Worker:
         self._current: tuple[Partition, int, Meter] | None = None
         self._cancelled = False
         self._shielded = False
+        self._quiet = 0
+        """Intervals since the main thread has last shown that it goes on."""
         self._reader: Reader = load_backend(spec.source_backend).reader(spec)
         self._writer: Writer = load_backend(spec.target_backend).writer(spec)
 
     def run(self, requests: BinaryIO) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
         signal.signal(signal.SIGTERM, self._on_cancel)
+        signal.signal(signal.SIGUSR1, self._on_question)
         threading.Thread(target=self._watch, args=(requests,), daemon=True).start()
         threading.Thread(target=self._report_progress, daemon=True).start()
         try:
@@ -86,6 +98,9 @@ class Worker:
             self._shielded = True
             raise Interrupted("cancelled")
 
+    def _on_question(self, signum: int, frame: FrameType | None) -> None:
+        self._quiet = 0
+
     def _lower_shield(self) -> None:
         self._shielded = False
         if self._cancelled:
@@ -95,19 +110,20 @@ class Worker:
         meter = Meter()
         ids = self._ids(partition, attempt)
         self._emit(Opened(**ids, label=str(partition.extent)))
+        self._quiet = 0
         self._current = (partition, attempt, meter)
         try:
             loaded = self._move(partition, attempt, meter)
         except BaseException as error:
             self._shielded = True
-            self._current = None
+            self._end_attempt()  # from here on it is silent: this takes a moment, or is stuck
             self._abandon()
             said = error.as_json() if isinstance(error, PenstockError) else _bug(error)
             self._emit(Failed(**ids, error=said))
             if not isinstance(error, PenstockError) or isinstance(error, Interrupted):
                 raise
         else:
-            self._current = None
+            self._end_attempt()
             self._emit(
                 Committed(
                     **self._moved(partition, attempt, meter),
@@ -141,14 +157,34 @@ class Worker:
         self._writer.abandon()
         other.join()
 
+    def _end_attempt(self) -> None:
+        """No progress is reported any more."""
+        with self._emitting:
+            self._current = None
+
     def _report_progress(self) -> None:
         # A thread of its own: the stream never looks at the clock, and a worker that waits for a
         # long statement still shows that it lives.
+        main = threading.main_thread().ident
+        assert main is not None
         pause = threading.Event()
+        seen: tuple[object, ...] = ()
         while not pause.wait(PROGRESS_INTERVAL):
             current = self._current
-            if current is not None:
-                self._emit(Progress(**self._moved(*current)))
+            if current is None:
+                continue
+            meter = current[2]
+            before, seen = seen, (meter, meter.rows, meter.bytes, *meter.waited.values())
+            self._quiet = self._quiet + 1 if seen == before else 0
+            if self._quiet > QUIET_INTERVALS:
+                signal.pthread_kill(main, signal.SIGUSR1)
+            stuck = max(SHORTEST_STUCK, self._spec.stall_timeout or USUAL_STUCK)
+            if self._quiet * PROGRESS_INTERVAL < stuck:
+                self._emit(Progress(**self._moved(*current)), of=current)
+            elif (self._quiet - 1) * PROGRESS_INTERVAL < stuck:
+                frame = sys._current_frames()[main]
+                where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                print(f"stuck for {stuck:g} s at {where}", file=sys.stderr, flush=True)
 
     def _ids(self, partition: Partition, attempt: int) -> dict[str, Any]:
         return {
@@ -168,9 +204,15 @@ class Worker:
             "wait_target": round(meter.waited["target"], 3),
         }
 
-    def _emit(self, event: Event) -> None:
+    def _emit(self, event: Event, of: tuple[Partition, int, Meter] | None = None) -> None:
+        """
+        Parameters:
+            of: nothing is said unless this is still the attempt.
+        """
         line = event.to_line().encode() + b"\n"
         with self._emitting, contextlib.suppress(BrokenPipeError):
+            if of is not None and self._current is not of:
+                return
             # Nobody listens any more: stdin has ended too, and that is seen to.
             while line:
                 line = line[os.write(self._out, line) :]

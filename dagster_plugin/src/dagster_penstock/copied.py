@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,7 @@ import dagster as dg
 import penstock
 from dagster_penstock.checks import NAMES
 from dagster_penstock.failing import Trouble
-from dagster_penstock.identity import request_of
+from dagster_penstock.identity import asked_for, request_of
 from dagster_penstock.keyed import keyed
 from dagster_penstock.object_store import with_keys
 from dagster_penstock.told import Told
@@ -24,6 +25,7 @@ from penstock import (
     PenstockError,
     RunStatus,
     Verified,
+    in_names,
     narrate,
     report_text,
     streams,
@@ -95,6 +97,19 @@ class Copy(ABC):
         """
         return with_keys(self._written, self._s3)
 
+    def _create(self, run_id: str, **options: Any) -> RunStatus:
+        """Plan the run. From here on its tables are told with the schemas that they were found in.
+
+        Raises:
+            PenstockError: see `penstock.create`.
+        """
+        status = penstock.create(replace(self._spec, run_id=run_id), **options)
+        stored = status.run.spec
+        named = {name: stored[name] for name in ("table", "target_table") if stored[name]}
+        if not penstock.place_of(self._spec.target).located:
+            self._spec = replace(self._spec, **named)
+        return status
+
     @cached_property
     def _request(self) -> str:
         return request_of(self._context)
@@ -123,17 +138,20 @@ class Copy(ABC):
             target=spec.target,
             control_schema=spec.control_schema,
             degree=self._degree,
+            # Who says that a run starts over has its rows as they are now, too, all of one moment.
+            as_of_now=spec.on_snapshot_lost != "restart" and asked_for(self._context),
             # Where nobody says what came of it, nothing is compared.
             verify=spec.verify if self._checked else "none",
             **{option: getattr(spec, option) for option in _EXECUTION},
         )
-        name = self._asset.to_user_string()
+        name, log = self._asset.to_user_string(), self._context.log
         try:
             with closing(events):
                 for event in narrate(
                     (keyed(event, self.keys) for event in events),
-                    lambda line: self._context.log.info(f"{name}: {line}"),
+                    lambda line: log.info(f"{name}: {in_names(line)}"),
                     commits=commits,
+                    warn=lambda line: log.warning(f"{name}: {in_names(line)}"),
                 ):
                     if isinstance(event, Verified):
                         self._verified = event
@@ -150,7 +168,7 @@ class Copy(ABC):
             if self._finished is not None:
                 differs = self._verified is not None and not self._verified.ok
                 report = report_text(self._finished, REPAIR if differs else GO_ON)
-                self._context.log.info(f"{name}: the run's report\n{report}")
+                log.info(f"{name}: the run's report\n{in_names(report)}")
 
     def _compare(self, run_id: str) -> Verified:
         """Both sides as they are by now."""

@@ -112,8 +112,8 @@ class PartitionedCopy(Copy):
         self, partitions: Mapping[str, Partition], series: str, run_id: str
     ) -> Iterator[Copied]:
         spec = self._spec
-        status = penstock.create(
-            replace(spec, run_id=run_id),
+        status = self._create(
+            run_id,
             given=list(partitions.values()),
             series=series if spec.mode == "append" else None,
         )

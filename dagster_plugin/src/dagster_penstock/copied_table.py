@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import dagster as dg
 
@@ -25,7 +24,7 @@ class WholeCopy(Copy):
         if spec.mode == "append":
             series = series_of(self._asset, str(spec.target_ref))
             self._check_not_loaded(series, run_id)
-        penstock.create(replace(spec, run_id=run_id), series=series)
+        self._create(run_id, series=series)
         try:
             for _ in self._resume(run_id, commits=True):
                 pass
@@ -36,7 +35,9 @@ class WholeCopy(Copy):
             raise
         status = self._status(run_id)
         assert self._finished is not None
-        metadata = table_metadata(spec, run_id, self._request, status.run.plan, status.committed)
+        metadata = table_metadata(
+            self._spec, run_id, self._request, status.run.plan, status.committed
+        )
         yield dg.MaterializeResult(
             asset_key=self._asset,
             metadata={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
@@ -18,17 +18,30 @@ def request_of(context: dg.AssetExecutionContext) -> str:
     A retry of a run, and a re-execution from failure, go on with what the first one has begun. To
     execute all of a run again is a new request.
     """
-    run = context.run
-    while _goes_on(run) and (parent_id := run.tags.get(_PARENT)):
-        parent = context.instance.get_run_by_id(parent_id)
-        if parent is None:  # somebody has deleted it
-            return parent_id
-        run = parent
-    return run.run_id
+    *_, first = _repeated(context)
+    # Somebody may have deleted the one before it.
+    return first.tags[_PARENT] if _goes_on(first) else first.run_id
+
+
+def asked_for(context: dg.AssetExecutionContext) -> bool:
+    """Whether a person has re-executed the request from failure, and not an automatic retry alone.
+
+    Who does that has found out what was wrong, and may have put it right in the source.
+    """
+    return any(_goes_on(run) and _RETRIED not in run.tags for run in _repeated(context))
+
+
+def _repeated(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
+    """This run, the one that it goes on with, and so on."""
+    run: dg.DagsterRun | None = context.run
+    while run is not None:
+        yield run
+        run = context.instance.get_run_by_id(run.tags[_PARENT]) if _goes_on(run) else None
 
 
 def _goes_on(run: dg.DagsterRun) -> bool:
-    return _RETRIED in run.tags or any(run.tags.get(tag) == "true" for tag in _RESUMED)
+    repeats = _RETRIED in run.tags or any(run.tags.get(tag) == "true" for tag in _RESUMED)
+    return repeats and bool(run.tags.get(_PARENT))
 
 
 def run_id_of(asset: dg.AssetKey, request: str, keys: Iterable[str]) -> str:

@@ -24,7 +24,13 @@ def keyed(event: Event, keys: Mapping[str, str]) -> Event:
     if not keys:
         return event
     if isinstance(event, Finished):
-        return replace(event, failures=named(event.failures), timings=named(event.timings))
+        later = tuple(
+            replace(item, partition_ids=tuple(keys.get(id_, id_) for id_ in item.partition_ids))
+            for item in event.later
+        )
+        return replace(
+            event, failures=named(event.failures), timings=named(event.timings), later=later
+        )
     if isinstance(event, Verified):
         return replace(event, differences=named(event.differences))
     if hasattr(event, "partition_id"):

@@ -30,11 +30,12 @@ def located(connection: str) -> bool | None:
 
 
 def key_of(spec: CopySpec) -> list[str]:
-    """Of the target the schema and the table; of files the path of their folder."""
+    """Of the target the schema, where it is named, and the table; of files the path of their
+    folder."""
     target = spec.target_ref
-    if located(spec.target) or not target.schema:
+    if located(spec.target) or (spec.table is None and spec.target_table is None):
         return _path(spec.target)
-    return [target.schema, target.name]
+    return [part for part in (target.schema, target.name) if part]
 
 
 def target_ref(spec: CopySpec) -> TableRef:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock import Finished
+from penstock import Finished, not_copied_lines
 
 
 def markdown(finished: Finished) -> str:
@@ -14,6 +14,9 @@ def markdown(finished: Finished) -> str:
         f"{finished.seconds:,.1f} s by {finished.degree} streams: {finished.rows / seconds:,.0f} "
         f"rows/s, {finished.bytes / 1e6 / seconds:,.1f} MB/s; {finished.attempts:,} attempts",
     ]
+    for later in finished.later:
+        which = ", ".join(map(cell, later.partition_ids))
+        lines += ["", f"Read later than the rest, as of {later.taken_at}: {which}"]
     if finished.timings:
         lines += [
             "",
@@ -27,6 +30,9 @@ def markdown(finished: Finished) -> str:
             f"| {timing.bytes / 1e6:,.1f} | {timing.seconds:,.2f} | {timing.rows / took:,.0f} "
             f"| {timing.wait_source:,.2f} s | {timing.wait_target:,.2f} s |"
         )
+    left = not_copied_lines(finished.not_copied)
+    if left:
+        lines += ["", "```sql", *left, "```"]
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -29,10 +30,18 @@ class PgBouncer:
     Parameters:
         mode: how long a client keeps a session of the server.
         pool_size: how many sessions of the server each database may have.
+        settings: more lines of its configuration, over those that suit tests.
     """
 
-    def __init__(self, server: PostgresServer, mode: PoolMode, pool_size: int = 20) -> None:
+    def __init__(
+        self,
+        server: PostgresServer,
+        mode: PoolMode | Literal["statement"],
+        pool_size: int = 20,
+        settings: Mapping[str, str | int] | None = None,
+    ) -> None:
         self._server = server
+        self._settings = settings or {}
         self._mode = mode
         self._pool_size = pool_size
         self._process: subprocess.Popen[bytes] | None = None
@@ -56,6 +65,7 @@ class PgBouncer:
             "max_client_conn = 200\n"
             # The worst case for who relies on a session: each transaction gets another one.
             "server_round_robin = 1\n"
+            + "".join(f"{name} = {value}\n" for name, value in self._settings.items())
         )
         who = identity()
         who.give(self._home)

@@ -149,22 +149,70 @@ def test_both_names_of_the_type_will_do(kind: str) -> None:
     assert url_of(conn_type=kind, host="h") == "postgresql://h/"
 
 
-@pytest.mark.parametrize("kind", ["mysql", "http", "redshift", ""])
+@pytest.mark.parametrize("kind", ["mysql", "http", "generic", ""])
 def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
-        "connection 'pg': expected one of the types duckdb, file, postgres, postgresql, s3; "
-        f"found {kind or 'none'!r}"
+        "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, postgres, "
+        f"postgresql, s3; found {kind or 'none'!r}; if it leads to a PostgreSQL, set its field "
+        "Connection Type to postgres, and Host, Port, Login, Password and Schema (the database's "
+        "name) to what psql would take"
     )
     assert "pa55" not in repr(raised.value)
+
+
+def test_what_takes_no_streams_is_refused_with_another_way() -> None:
+    with pytest.raises(UsageError, match="'redshift', which takes no COPY streams: copy to or"):
+        url_of(conn_type="redshift", host="h", login="me", password=SECRET)
+
+
+def test_a_type_whose_hook_is_one_of_postgresql_will_do() -> None:
+    theirs = type("PostgresHook", (), {"__module__": "airflow.providers.postgres.hooks.postgres"})
+    hook = type("CrateHook", (theirs,), {})
+    found = connection(conn_type="crate", host="h", password=SECRET, schema="db")
+    kind = type("WithHook", (type(found),), {"get_hook": lambda *_, **__: hook()})
+    made = kind(conn_id="pg", conn_type="crate", host="h", password=SECRET, schema="db")
+    url = import_module("penstock_airflow.connections").url_of(made, "pg")
+    assert parameters(url) == {"host": "h", "password": SECRET, "dbname": "db"}
+
+
+CLOUD_SQL = {"database_type": "postgres", "project_id": "p", "location": "l", "instance": "i"}
+
+
+def test_a_cloud_sql_instance_is_reached_by_its_address() -> None:
+    fields = {"conn_type": "gcpcloudsql", "host": "10.1.1.1", "login": "me", "schema": "db"}
+    assert parameters(url_of(**fields, extra=CLOUD_SQL)) == {
+        "host": "10.1.1.1",
+        "user": "me",
+        "dbname": "db",
+    }
+    ssl = {"use_ssl": "True", "sslcert": "/c", "sslkey": "/k", "sslrootcert": "/r"}
+    found = parameters(url_of(**fields, extra={**CLOUD_SQL, **ssl}))
+    assert (found["sslmode"], found["sslcert"], found["sslrootcert"]) == ("verify-ca", "/c", "/r")
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ({"database_type": "mysql"}, "expected postgres as database_type in its field Extra"),
+        ({"use_proxy": True}, "no use_proxy in its field Extra"),
+        ({"use_iam": "true"}, "no use_iam in its field Extra"),
+    ],
+)
+def test_a_cloud_sql_instance_that_needs_a_program_is_refused(
+    extra: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        url_of(conn_type="gcpcloudsql", host="h", extra={**CLOUD_SQL, **extra})
 
 
 @pytest.mark.parametrize("name", ["iam", "azure_conn_id", "redshift", "redshift-serverless"])
 def test_a_token_that_has_to_be_fetched_is_refused(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(host="h", password=SECRET, extra={name: "yes" if "conn" in name else True})
-    assert f"found the extra {name!r}" in raised.value.message
+    assert "in its field Password" in raised.value.message
+    assert f"found {name!r} in Extra" in raised.value.message
     assert "pa55" not in repr(raised.value)
 
 

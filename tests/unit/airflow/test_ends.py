@@ -175,7 +175,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"source_conn_id": "pg", "table": "a.b", "target": "s3://lake/b/", "target_table": "a.b"},
         "target_table: s3://lake/b/ leads to where the rows go: leave target_table out",
     ),
-    ({**FILES, "mode": "replace"}, "mode replace: expected key"),
+    ({**FILES, "mode": "replace"}, 'mode="replace": expected key'),
     ({"source": "duckdb:////data/w.duckdb", **DATABASE}, "table, query: expected one of them"),
     (
         {"source_conn_id": "pg", "target": "duckdb:////data/w.duckdb", "query": "SELECT 1"},

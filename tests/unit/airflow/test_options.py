@@ -17,25 +17,25 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "table, query: expected one of them, found neither"),
     ({"query": "SELECT 1", "table": "a.b"}, "table, query: expected one of them, found both"),
     ({"query": "SELECT 1"}, "target_table: expected the table to write; found none"),
-    ({"table": "orders"}, "table: expected SCHEMA.NAME"),
-    ({"table": "a.b", "target_table": "c"}, "target_table: expected SCHEMA.NAME"),
+    ({"table": "a.b.c"}, "table: expected NAME or SCHEMA.NAME"),
+    ({"table": "a.b", "target_table": "c."}, "target_table: expected NAME or SCHEMA.NAME"),
     ({"table": "a.b", "mode": "merge"}, "mode: expected one of append, truncate"),
-    ({"table": "a.b", "mode": "replace"}, "mode replace: expected key, the column"),
+    ({"table": "a.b", "mode": "replace"}, 'mode="replace": expected key, the column'),
     (
         {"table": "a.b", "mode": "replace", "strategy": "ctid"},
-        "mode replace deletes by key, and strategy ctid has none",
+        'mode="replace" deletes by key, and strategy="ctid" has none',
     ),
-    ({"table": "a.b", "strategy": "time"}, "strategy time: expected key, found none"),
-    ({"table": "a.b", "strategy": "whole", "key": "k"}, "strategy whole uses no key"),
+    ({"table": "a.b", "strategy": "time"}, 'strategy="time": expected key, found none'),
+    ({"table": "a.b", "strategy": "whole", "key": "k"}, 'strategy="whole" uses no key'),
     ({"table": "a.b", "strategy": "quick"}, "strategy: expected one of auto, ctid"),
     ({"table": "a.b", "interval": "1 day"}, "interval: expected key, found none"),
     (
         {"table": "a.b", "interval": "1 day", "key": "k", "strategy": "hash"},
-        "interval goes with strategy time, not hash",
+        'interval goes with strategy="time", not hash',
     ),
     (
         {"table": "a.b", "values_query": "SELECT 1", "key": "k", "strategy": "hash"},
-        "values_query goes with strategy values, not hash",
+        'values_query goes with strategy="values", not hash',
     ),
     (
         {"table": "a.b", "partitions": 3, "rows_per_partition": 5},
@@ -47,20 +47,23 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"table": "a.b", "stall_timeout": "soon"}, "stall_timeout: expected a duration"),
     ({"table": "a.b", "attempts": 0}, "attempts: expected 1 or more, found 0"),
     ({"table": "a.b", "unlogged": "yes"}, "unlogged: expected true or false, found 'yes'"),
-    ({"table": "a.b", "unlogged": True}, "unlogged: expected mode truncate, recreate, swap"),
+    ({"table": "a.b", "unlogged": True}, 'unlogged: expected mode="truncate", "recreate", "swap"'),
     (
         {"table": "a.b", "unlogged": True, "mode": "truncate"},
-        "unlogged with mode truncate: alters the target's table; expected allow_ddl",
+        'unlogged=True with mode="truncate": alters the target\'s table; expected allow_ddl=True',
     ),
     (
         {"table": "a.b", "indexes": "defer"},
-        "indexes defer with mode append: alters the target's table; expected allow_ddl",
+        'indexes="defer" with mode="append": alters the target\'s table; expected allow_ddl=True',
     ),
     ({"table": "a.b", "indexes": "drop"}, "indexes: expected one of keep, defer"),
-    ({"table": "a.b", "partitioning": True}, "partitioning goes with mode recreate, not append"),
+    (
+        {"table": "a.b", "partitioning": True},
+        'partitioning=True goes with mode="recreate", not append',
+    ),
     (
         {"table": "a.b", "conflict_columns": ["k"]},
-        "conflict_columns goes with mode upsert, not append",
+        'conflict_columns goes with mode="upsert", not append',
     ),
     ({"table": "a.b", "columns": []}, "columns: expected one or more names"),
     ({"table": "a.b", "columns": ["k", "k"]}, "columns: expected each name once, found 'k' twice"),
@@ -68,7 +71,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"table": "a.b", "snapshot": "mine"}, "snapshot: expected one of shared, none"),
     (
         {"table": "a.b", "on_snapshot_lost": "restart"},
-        "on_snapshot_lost restart: expected mode truncate",
+        'on_snapshot_lost="restart": expected mode="truncate"',
     ),
     ({"table": "a.b", "on_error": "cry"}, "on_error: expected one of stop, continue"),
     ({"table": "a.b", "verify": "all"}, "verify: expected one of none, counts, checksums"),
@@ -76,7 +79,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"table": "a.b", "where": " "}, "where: expected a condition, found an empty text"),
     ({"table": "a.b", "where": {"day": 1}}, "where: expected a text, found {'day': 1}"),
     ({"table": "a.b", "control_schema": ""}, "control_schema: expected a name"),
-    ({"query": "SELECT 1", "target_table": "a.b", "strategy": "ctid"}, "strategy ctid reads"),
+    ({"query": "SELECT 1", "target_table": "a.b", "strategy": "ctid"}, 'strategy="ctid" reads'),
 ]
 
 
@@ -128,7 +131,7 @@ def test_what_a_template_will_say_is_not_guessed(options: dict[str, Any]) -> Non
 
 
 def test_what_is_known_beside_a_template_is_checked() -> None:
-    with pytest.raises(UsageError, match="mode replace: expected key"):
+    with pytest.raises(UsageError, match='mode="replace": expected key'):
         penstock_airflow.CopyTableOperator(
             task_id="copy", **ENDS, table="{{ params.table }}", mode="replace"
         )
@@ -198,7 +201,7 @@ def test_partitions_per_task_is_a_whole_number(given: Any) -> None:
     [
         ({"degree": 0}, "degree: expected at least 1"),
         ({"snapshot_holder": "nobody"}, "snapshot_holder: expected one of triggerer, worker"),
-        ({"mode": "replace"}, "mode replace: expected key"),
+        ({"mode": "replace"}, 'mode="replace": expected key'),
         ({"partitions_per_task": 0}, "partitions_per_task: expected a whole number"),
     ],
 )

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from penstock.errors import PermanentError
+from penstock.errors import PermanentError, PlanningError
 from penstock.model import Column
 
 TRAIT = "arrow"
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The type in which a column's values travel."""
+    """The type in which a column's values travel.
+
+    Raises:
+        PlanningError: there is a struct without fields in it.
+    """
     found = column.traits[TRAIT]
     assert isinstance(found, pa.DataType)
+    if has_empty_struct(found):
+        raise PlanningError(
+            f"column {column.name!r} is of type {found}: expected a struct that has fields; leave "
+            "the column out with --columns"
+        )
     return found
+
+
+def has_empty_struct(kind: pa.DataType) -> bool:
+    """Whether there is a struct without fields in a type: no file has values of it."""
+    if pt.is_struct(kind) and not kind.num_fields:
+        return True
+    return any(has_empty_struct(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def schema_of(columns: Iterable[Column]) -> pa.Schema:
@@ -123,7 +139,9 @@ class Caster:
             return exactly(array, field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             row = first_refused(array, field.type)
-            found = shown(array, row) if len(array) else f"type {array.type}"
+            found = f"type {array.type}"
+            if len(array):
+                found = shown(array, row) + too_fine(array, row)
             raise self._error(field.name, row, f"a value of {field.type}", found) from error
 
     def _error(self, column: str, row: int, expected: str, found: str) -> PermanentError:
@@ -198,12 +216,83 @@ def first_failing(array: pa.Array, attempt: Callable[[pa.Array], object]) -> int
     return lower
 
 
+def leaves(array: pa.Array) -> Iterator[pa.Array]:
+    """What an array is made of, and what its values are in. NULLs and what is not shown are left
+    out of lists and structs."""
+    if isinstance(array, pa.ExtensionArray):
+        yield from leaves(array.storage)
+    elif is_list(array.type):
+        yield from leaves(array.flatten())
+    elif pt.is_map(array.type):
+        array = own(array)
+        yield from leaves(array.keys)
+        yield from leaves(array.items)
+    elif pt.is_struct(array.type):
+        for part in array.flatten():
+            yield from leaves(part)
+    else:
+        yield array
+
+
+def too_fine(array: pa.Array, index: int) -> str:
+    """What can be done where a value has parts of a microsecond, and so may not fit."""
+    for leaf in leaves(own(array.slice(index, 1))):
+        if getattr(leaf.type, "unit", "") == "ns" and any(
+            part % 1000 for part in leaf.view(pa.int64()).to_pylist() if part is not None
+        ):
+            return (
+                ", which has nanoseconds; leave them out with --query and a cast to a type of "
+                "whole microseconds"
+            )
+    return ""
+
+
 def shown(array: pa.Array, index: int, most: int = 100) -> str:
     """One of its values, for people."""
-    try:
-        if pt.is_time(array.type):
-            raise ValueError("beyond a day Python makes another of it")
-        text = repr(array[index].as_py())
-    except (ValueError, OverflowError):  # Python does not have it, or it is no UTF-8
-        text = str(array[index : index + 1].to_string(skip_new_lines=True)).strip("[] ")
+    text = _written(array[index])
     return text if len(text) <= most else text[:most] + "..."
+
+
+def _written(value: pa.Scalar) -> str:
+    kind = value.type
+    if not value.is_valid:
+        return "NULL"
+    if isinstance(value, pa.ExtensionScalar) and kind != pa.uuid():
+        return _written(value.value)
+    if pt.is_dictionary(kind):
+        return _written(value.value)
+    if is_list(kind):
+        return f"[{', '.join(map(_written, value))}]"
+    if pt.is_map(kind):
+        pairs = zip(value.values.field(0), value.values.field(1), strict=True)
+        return f"{{{', '.join(f'{_written(key)}: {_written(item)}' for key, item in pairs)}}}"
+    if pt.is_struct(kind):
+        return f"{{{', '.join(f'{name}: {_written(part)}' for name, part in value.items())}}}"
+    if pt.is_temporal(kind):
+        return _moment(value)
+    if is_text(kind):
+        held = value.as_buffer().to_pybytes()
+        try:
+            return repr(held.decode())
+        except UnicodeDecodeError:
+            return f"{held!r}, which is no UTF-8"
+    found = value.as_py()
+    return repr(found) if isinstance(found, bytes) else str(found)
+
+
+def _moment(value: pa.Scalar) -> str:
+    kind = value.type
+    if pt.is_interval(kind):
+        return str(value.as_py())
+    if pt.is_duration(kind):
+        return f"{value.value} {kind.unit}"
+    try:
+        text = str(value.cast(pa.string()))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        text = ""
+    if text and not text.startswith("<"):  # Arrow's words for what has no text
+        return text
+    unit = "days" if pt.is_date32(kind) else "ms" if pt.is_date64(kind) else kind.unit
+    return (
+        f"{value.value} {unit}{' since 1970' if pt.is_date(kind) or pt.is_timestamp(kind) else ''}"
+    )

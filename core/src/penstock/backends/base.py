@@ -10,13 +10,13 @@ own exceptions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from penstock.errors import PermanentError, PlanningError, UsageError
+from penstock.errors import Diagnosis, PermanentError, PlanningError, UsageError
 from penstock.model import (
     Bound,
     Column,
@@ -25,17 +25,19 @@ from penstock.model import (
     Extent,
     Key,
     LoadPlan,
+    NotCopied,
     Partition,
     PartitionPlan,
     Place,
     Relation,
+    SequencePosition,
     Snapshot,
     SourceState,
     Step,
     TableDefinition,
     TableRef,
 )
-from penstock.spec import WorkerSpec
+from penstock.spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -114,6 +116,16 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
+class Siblings:
+    """The tables that are copied in one batch with a table, and itself."""
+
+    targets: Mapping[TableRef, TableRef] = field(default_factory=dict)
+    """Where each table of the source goes."""
+    remade: frozenset[TableRef] = frozenset()
+    """Those of the target that are dropped and made again."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadRequest:
     """What a target has to know to plan how it is loaded."""
 
@@ -136,6 +148,12 @@ class LoadRequest:
     """Of the partitions that are given, with their ids."""
     writing: Mapping[str, Any] = field(default_factory=dict)
     """How files are written, as far as it was said; see `CopySpec`."""
+    heirs: tuple[TableRef, ...] = ()
+    """Of the source's table, those whose rows are read with it; see `SourceCatalog.heirs`."""
+    siblings: Siblings = field(default_factory=Siblings)
+    counted: frozenset[str] | None = None
+    """Columns of the source whose `SourceCatalog.positions` are known: the sequences of the columns
+    that they are loaded into go on from there. None: the target's sequences stay as they are."""
 
     def refuse_writing(self, system: str) -> None:
         """For a target that is no files.
@@ -200,6 +218,23 @@ class RunRow:
     """When it was said that nobody needs the run's snapshot any more."""
 
 
+@contextmanager
+def reading_run(run_id: str) -> Iterator[None]:
+    """Around the reading of what a control store keeps of a run.
+
+    Raises:
+        PermanentError: it is not of the form in which it was written.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise PermanentError(
+            f"target: what is kept of run {run_id} cannot be read: expected it as Penstock has "
+            f"written it, found {type(error).__name__}: {error}; was it edited? Start a new run",
+            Diagnosis(side="target"),
+        ) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """Whether a run's snapshot is still needed, and which one it is."""
@@ -241,7 +276,19 @@ class HeldSnapshot(Protocol):
         ...
 
 
-class SourceCatalog(Protocol):
+class Schemas(Protocol):
+    """How a database finds a table that is named without a schema."""
+
+    def schemas(self) -> tuple[str, ...]:
+        """Its search path: the schemas that it looks into, one after the other."""
+        ...
+
+    def find(self, name: str) -> TableRef | None:
+        """The table, or the like, that the name alone stands for; None: there is none."""
+        ...
+
+
+class SourceCatalog(Schemas, Protocol):
     """Facts about a source, for planning and verification."""
 
     settle_seconds: float
@@ -276,11 +323,27 @@ class SourceCatalog(Protocol):
         """
         ...
 
+    def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
+        """The tables that inherit from it, whose rows are read with its own unless it is read as
+        `only`. Parts of a partitioned table are none of them."""
+        ...
+
+    def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
+        """How far the sequences have come that give columns their values, by column, as of now.
+
+        Those that may not be read are left out.
+        """
+        ...
+
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
         """Tables whose ``schema.name`` one of the patterns matches and none of the others does.
 
         Patterns are those of `fnmatch`. Tables that are a part of a table are left out.
         """
+        ...
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        """What is no table and what the same patterns match: views, for instance."""
         ...
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
@@ -300,6 +363,20 @@ class SourceCatalog(Protocol):
         ...
 
     def state(self, relation: Relation) -> SourceState: ...
+
+    def may_have_moved(
+        self,
+        relation: Relation,
+        where: str | None,
+        extents: Sequence[tuple[Extent, int | None]],
+        since: SourceState,
+    ) -> bool:
+        """Whether rows of these blocks, or in them now, may be of others since then.
+
+        Parameters:
+            extents: by blocks; each with the rows that it had, None where nobody knows.
+        """
+        ...
 
     def key_type(self, relation: Relation, key: Key) -> str:
         """The key's type, tagged as in `Bound`.
@@ -418,6 +495,9 @@ class SourceCatalog(Protocol):
 class ControlStore(Protocol):
     """Runs and commit records, kept in the target."""
 
+    patience: Patience
+    """How long its calls wait for others; may be set at any time."""
+
     def create(self) -> None:
         """Create the control tables where they are missing.
 
@@ -439,10 +519,34 @@ class ControlStore(Protocol):
 
     def load_run(self, run_id: str) -> RunRow | None: ...
 
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        """Say that this process executes the run on the table, until this store's catalog closes.
+
+        Several processes may execute one run. However a process ends, that ends it too.
+
+        Parameters:
+            table: the one that the run is to change in the end, wherever its rows are loaded first.
+            check: called with the ids of the other runs that processes execute on the table at this
+                moment, while no other run can enter it. What it raises leaves this run outside.
+        """
+        ...
+
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
-        """Do the steps before the first partition, once per run.
+        """Do the steps before the first partition, once per run, and note what identifies the table
+        that is loaded.
 
         Idempotent: False where an earlier call has done it. One transaction.
+        """
+        ...
+
+    def check_target(self, run_id: str) -> None:
+        """Look whether the table is still the one that the run was prepared for.
+
+        Attempts and the steps after the last partition look for themselves, in their transactions.
+
+        Raises:
+            TargetChanged: it was emptied, made again or put aside since, by another run or by
+                somebody else.
         """
         ...
 
@@ -571,7 +675,7 @@ class ControlStore(Protocol):
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
 
-class TargetCatalog(Protocol):
+class TargetCatalog(Schemas, Protocol):
     """A target's tables, and the control store beside them."""
 
     @property

@@ -202,16 +202,23 @@ class Run:
         assert task.pid is not None, f"{task} runs without a process"
         return psutil.Process(task.pid)
 
-    def clear(self, *tasks: str | tuple[str, int], only_failed: bool = False) -> None:
+    def clear(
+        self,
+        *tasks: str | tuple[str, int],
+        only_failed: bool = False,
+        downstream: bool = False,
+    ) -> None:
         """Have task instances run again, as the button in the web interface does.
 
         Parameters:
             tasks: task ids, or of one mapped instance the task id and the map index.
+            downstream: also those that come after them.
         """
         body = {
             "dag_run_id": self.run_id,
             "task_ids": [task if isinstance(task, str) else list(task) for task in tasks],
             "only_failed": only_failed,
+            "include_downstream": downstream,
             "dry_run": False,
         }
         self.rest.call("POST", f"/dags/{quote(self.dag_id)}/clearTaskInstances", body)

@@ -81,13 +81,16 @@ class DagsterStack:
     # What runs
 
     def launch(
-        self, asset: str, partitions: str | tuple[str, str] | None = None, *, checks: bool = True
+        self,
+        *assets: str,
+        partitions: str | tuple[str, str] | None = None,
+        checks: bool = True,
     ) -> Run:
-        """Have an asset materialized now.
+        """Have assets materialized now, in one run.
 
         Parameters:
-            asset: its key, like ``dw/orders``.
-            partitions: one partition, or the first and the last one of a range; None: the asset
+            assets: their keys, like ``dw/orders``.
+            partitions: one partition, or the first and the last one of a range; None: they
                 has none.
             checks: run its checks too.
         """
@@ -104,7 +107,7 @@ class DagsterStack:
             "pipelineName": ALL_ASSETS,
             "repositoryName": self._repository,
             "repositoryLocationName": self._location,
-            "assetSelection": [_key(asset)],
+            "assetSelection": [_key(asset) for asset in assets],
             # None stands for all checks of the selected assets.
             "assetCheckSelection": None if checks else [],
         }

@@ -57,15 +57,32 @@ class Call(Generic[T]):
                 with suppress(StallError):
                     wait(side, self._ended, False)
         except BaseException:
+            self.leave(interrupt)
+            raise
+        self._thread.join()
+        self._close()
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+            return self._result.pop()
+        finally:
+            # It holds this frame: they would keep each other, and what the call has open.
+            del error
+
+    def leave(self, interrupt: Callable[[], object]) -> bool:
+        """Give up the call and what it returns; True where it has ended. May be called twice."""
+        if self._thread.is_alive():
             interrupt()
             self._thread.join(INTERRUPTED_SECONDS)
-            raise
-        finally:
+        self._close()
+        self._result.clear()
+        return not self._thread.is_alive()
+
+    def _close(self) -> None:
+        if self._ended >= 0:
             os.close(self._ended)
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._result[0]
+            self._ended = -1
 
 
 def compute(call: Callable[[], T], side: str, wait: Wait, interrupt: Callable[[], object]) -> T:

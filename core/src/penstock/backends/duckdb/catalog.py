@@ -23,7 +23,18 @@ from penstock.backends.duckdb.quoting import bound_text, ident, literal
 from penstock.backends.duckdb.rows import first
 from penstock.backends.duckdb.values import Type, arrow_types, canonical, row_text
 from penstock.errors import PlanningError
-from penstock.model import Bound, Column, ColumnPair, Extent, Key, Relation, Whole
+from penstock.model import (
+    Bound,
+    Column,
+    ColumnPair,
+    Extent,
+    Key,
+    Relation,
+    SequencePosition,
+    SourceState,
+    TableRef,
+    Whole,
+)
 
 # Rows of a stream of digests that are held at once, and the longest text of a key.
 BATCH = 1000
@@ -160,6 +171,15 @@ class DuckCatalog:
 
     # Keys
 
+    def may_have_moved(
+        self,
+        relation: Relation,
+        where: str | None,
+        extents: Sequence[tuple[Extent, int | None]],
+        since: SourceState,
+    ) -> bool:
+        return False  # whatever is written makes another layout
+
     def key_type(self, relation: Relation, key: Key) -> str:
         return keys.tag_of(self._type_of(relation, key))
 
@@ -193,6 +213,12 @@ class DuckCatalog:
         rows, origin = sampled
         bounds, nulls = keys.tiles(self._connection, rows, key, tag, where, keys.MOST_BOUNDS)
         return self._known(relation, key, bounds, nulls, origin)
+
+    def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
+        return ()
+
+    def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
+        return {}
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         tag = self._ranged(relation, key)

@@ -8,28 +8,27 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.base import Outlook, RunningAttempt, RunRow
+from penstock.backends.base import Outlook, RunningAttempt, RunRow, reading_run
 from penstock.backends.duckdb.condition import condition
 from penstock.backends.duckdb.connection import catalog_name, full_name
 from penstock.backends.duckdb.database import Database
 from penstock.backends.duckdb.errors import translated
-from penstock.backends.duckdb.folder import POLL, staged, sweep
+from penstock.backends.duckdb.folder import POLL, folder_of, staged, sweep, tidy
+from penstock.backends.duckdb.loaded_table import STORAGE, LoadedTable
 from penstock.backends.duckdb.quoting import ident, literal
 from penstock.backends.duckdb.rows import first
+from penstock.backends.presence import Presence
 from penstock.errors import Diagnosis, PermanentError, Superseded, TransientError, UsageError
 from penstock.model import (
-    BlockRange,
-    ChildBlocks,
-    Children,
     CommitRecord,
-    Files,
     LoadPlan,
     PartitionPlan,
     Snapshot,
@@ -37,13 +36,10 @@ from penstock.model import (
     Step,
     TableRef,
 )
+from penstock.spec import FRESH_MODES, CopySpec, Patience
 
 SWAP = "swap"
 """The id of the step that renames."""
-# The source alone knows which rows these select.
-_STORAGE = BlockRange | Children | ChildBlocks | Files
-# Modes that begin with an empty table: all rows in it are the run's.
-_ALONE = ("truncate", "recreate", "swap")
 _TABLES = """
     CREATE SCHEMA IF NOT EXISTS {schema};
     CREATE TABLE IF NOT EXISTS {schema}.run (
@@ -53,10 +49,12 @@ _TABLES = """
         status VARCHAR NOT NULL DEFAULT 'created',
         created_at TIMESTAMPTZ NOT NULL DEFAULT now(), prepared_at TIMESTAMPTZ,
         finished_at TIMESTAMPTZ, snapshot_released_at TIMESTAMPTZ,
-        failures VARCHAR NOT NULL DEFAULT '[]');
+        failures VARCHAR NOT NULL DEFAULT '[]', loads VARCHAR, disturbed_by VARCHAR);
+    CREATE TABLE IF NOT EXISTS {schema}.loaded_table (id VARCHAR PRIMARY KEY, rows BIGINT NOT NULL);
     CREATE TABLE IF NOT EXISTS {schema}.commit_record (
         run_id VARCHAR, partition_id VARCHAR, attempt INTEGER NOT NULL, rows BIGINT NOT NULL,
         bytes BIGINT NOT NULL, inserted BIGINT, updated BIGINT, series VARCHAR,
+        read_at VARCHAR NOT NULL DEFAULT '',
         started_at TIMESTAMPTZ NOT NULL, committed_at TIMESTAMPTZ NOT NULL DEFAULT now(),
         PRIMARY KEY (run_id, partition_id), UNIQUE (series, partition_id));
     CREATE TABLE IF NOT EXISTS {schema}.step_record (
@@ -68,14 +66,22 @@ _TABLES = """
 """
 _RECORD = (
     "partition_id, attempt, rows, bytes, CAST(started_at AS VARCHAR),"
-    " CAST(committed_at AS VARCHAR), inserted, updated"
+    " CAST(committed_at AS VARCHAR), inserted, updated, read_at"
 )
 
 
 class ControlTables:
+    patience = Patience()
+
     def __init__(self, database: Database, schema: str) -> None:
         self._database = database
         self._name = schema
+        self._presence = Presence(os.path.join(folder_of(database.path), "entered"))
+
+    def leave(self) -> None:
+        """End what was entered."""
+        self._presence.leave()
+        tidy(self._database.path)
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[DuckDBPyConnection, str] | None]:
@@ -86,11 +92,11 @@ class ControlTables:
                 connection.execute(
                     "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1"
                     " AND schema_name = $2 AND table_name IN"
-                    " ('run', 'commit_record', 'step_record', 'recopy_record')",
+                    " ('run', 'loaded_table', 'commit_record', 'step_record', 'recopy_record')",
                     [catalog, self._name],
                 )
             )
-            yield (connection, _schema(catalog, self._name)) if found == (4,) else None
+            yield (connection, _schema(catalog, self._name)) if found == (5,) else None
 
     @contextmanager
     def _transaction(self) -> Iterator[tuple[DuckDBPyConnection, str]]:
@@ -144,20 +150,44 @@ class ControlTables:
             )
         if row is None:
             return None
-        return RunRow(
-            run_id=row[0],
-            generation=row[1],
-            spec=json.loads(row[2]),
-            plan=PartitionPlan.from_json(json.loads(row[3])),
-            source_state=SourceState.from_json(json.loads(row[4])),
-            snapshots=tuple(Snapshot.from_json(raw) for raw in json.loads(row[5])),
-            status=row[6],
-            created_at=row[7],
-            prepared_at=row[8],
-            finished_at=row[9],
-            failures=tuple(json.loads(row[10])),
-            released_at=row[11],
-        )
+        with reading_run(run_id):
+            return RunRow(
+                run_id=row[0],
+                generation=row[1],
+                spec=json.loads(row[2]),
+                plan=PartitionPlan.from_json(json.loads(row[3])),
+                source_state=SourceState.from_json(json.loads(row[4])),
+                snapshots=tuple(Snapshot.from_json(raw) for raw in json.loads(row[5])),
+                status=row[6],
+                created_at=row[7],
+                prepared_at=row[8],
+                finished_at=row[9],
+                failures=tuple(json.loads(row[10])),
+                released_at=row[11],
+            )
+
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        self._presence.enter(run_id, str(table), check)
+
+    def check_target(self, run_id: str) -> None:
+        with self._reading() as found:
+            if found is None:
+                return
+            connection, schema = found
+            run = first(
+                connection.execute(
+                    f"SELECT plan, spec, status FROM {schema}.run"
+                    " WHERE run_id = $1 AND prepared_at IS NOT NULL"
+                    f" AND NOT EXISTS (SELECT 1 FROM {schema}.step_record AS s"
+                    " WHERE s.run_id = $1 AND step_id = $2)",
+                    [run_id, SWAP],
+                )
+            )
+            # What becomes of the rows of a run that is done is not its matter.
+            if run is not None and run[2] != "done":
+                load = PartitionPlan.from_json(json.loads(run[0])).load
+                table = _loaded(connection, schema, load.table)
+                table.check(run_id, json.loads(run[1])["mode"], thoroughly=True)
 
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         with self._transaction() as (connection, schema):
@@ -176,14 +206,15 @@ class ControlTables:
             run = first(
                 connection.execute(
                     f"SELECT plan, (SELECT count(*) FROM {schema}.commit_record AS c"
-                    f" WHERE c.run_id = r.run_id) FROM {schema}.run AS r WHERE run_id = $1",
+                    f" WHERE c.run_id = r.run_id), spec FROM {schema}.run AS r WHERE run_id = $1",
                     [run_id],
                 )
             )
-            if run is None or len(json.loads(run[0])["partitions"]) != run[1]:
+            plan = None if run is None else PartitionPlan.from_json(json.loads(run[0]))
+            if run is None or plan is None or len(plan.partitions) != run[1]:
                 raise TransientError(
-                    f"target: run {run_id} was started over by somebody else: expected every "
-                    "partition committed, found some that are not",
+                    f"target: another process has started run {run_id} over: some partitions are "
+                    "not committed any more",
                     Diagnosis(side="target"),
                 )
             recorded = connection.execute(
@@ -193,7 +224,15 @@ class ControlTables:
             ).fetchall()
             if not recorded:
                 return False
+            spec = CopySpec.from_stored(json.loads(run[2]), "", "")
+            loaded = _loaded(connection, schema, plan.load.table)
+            loaded.check(run_id, spec.mode)
+            swapped = _loaded(connection, schema, spec.target_ref)
+            swapped.check_loaded_since(run_id)
             connection.execute(step.statement)
+            swapped.emptied(run_id)
+            swapped.end()
+            loaded.end()
         return True
 
     def steps_done(self, run_id: str) -> frozenset[str]:
@@ -214,6 +253,15 @@ class ControlTables:
     ) -> int:
         with self._transaction() as (connection, schema):
             self._check_generation(connection, schema, run_id, generation)
+            found = first(
+                connection.execute(
+                    f"SELECT spec, prepared_at IS NOT NULL FROM {schema}.run WHERE run_id = $1",
+                    [run_id],
+                )
+            )
+            assert found is not None
+            if found[1] and json.loads(found[0])["mode"] in FRESH_MODES:
+                _loaded(connection, schema, load.table).check_loaded_since(run_id)
             # Attempts of the old generation are refused when they come to commit.
             _prepare(connection, schema, run_id, load)
             for records in ("commit_record", "step_record"):
@@ -345,6 +393,16 @@ class ControlTables:
             ).fetchall()
             if not records:
                 return frozenset()
+            run = first(
+                connection.execute(
+                    f"SELECT plan, status FROM {schema}.run WHERE run_id = $1", [run_id]
+                )
+            )
+            assert run is not None
+            load = PartitionPlan.from_json(json.loads(run[0])).load
+            table = _loaded(connection, schema, load.table)
+            if run[1] == "done":
+                table.begin(run_id)  # whatever has become of it since
             if rows_of is not None:
                 _delete_rows(connection, schema, run_id, rows_of, dict(records))
             connection.execute(
@@ -356,6 +414,7 @@ class ControlTables:
                 f"UPDATE {schema}.run SET status = 'running', finished_at = NULL WHERE run_id = $1",
                 [run_id],
             )
+            table.end()
         return frozenset(partition_id for partition_id, _ in records)
 
     def _wait_for_attempts(
@@ -399,13 +458,13 @@ class ControlTables:
             " ORDER BY partition_id",
             run_id,
         )
-        return tuple(CommitRecord(*row) for row in rows)
+        return tuple(_record(row) for row in rows)
 
     def loaded(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
         rows = self._rows(
             f"SELECT run_id, {_RECORD} FROM {{schema}}.commit_record WHERE series = $1", series
         )
-        return {row[1]: (row[0], CommitRecord(*row[1:])) for row in rows}
+        return {row[1]: (row[0], _record(row[1:])) for row in rows}
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._reading() as found:
@@ -420,6 +479,10 @@ class ControlTables:
             for each in staged(self._database.path)
             if each.run_id == run_id and each.is_alive()
         )
+
+
+def _record(row: tuple[Any, ...]) -> CommitRecord:
+    return replace(CommitRecord(*row[:-1]), read_at=row[-1])
 
 
 def _schema(catalog: str, name: str) -> str:
@@ -438,13 +501,26 @@ def _since(file: str) -> str:
     return datetime.fromtimestamp(begun, UTC).isoformat(sep=" ")
 
 
+def _loaded(connection: DuckDBPyConnection, schema: str, table: TableRef) -> LoadedTable:
+    return LoadedTable(connection, schema, catalog_name(connection, "target"), table)
+
+
 def _prepare(connection: DuckDBPyConnection, schema: str, run_id: str, load: LoadPlan) -> None:
+    table = _loaded(connection, schema, load.table)
+    table.begin(run_id)
     for step in load.before:
         connection.execute(step.statement)
-    connection.execute(
-        f"UPDATE {schema}.run SET prepared_at = now(), status = 'running' WHERE run_id = $1",
-        [run_id],
+    found = first(
+        connection.execute(
+            f"UPDATE {schema}.run SET prepared_at = now(), status = 'running', loads = $2,"
+            " disturbed_by = NULL WHERE run_id = $1 RETURNING spec",
+            [run_id, table.id],
+        )
     )
+    assert found is not None
+    if json.loads(found[0])["mode"] in FRESH_MODES:
+        table.emptied(run_id)
+    table.end()
 
 
 def _delete_rows(
@@ -465,8 +541,8 @@ def _delete_rows(
     assert found is not None
     plan, spec = PartitionPlan.from_json(json.loads(found[0])), json.loads(found[1])
     by_name = all(pair.source == pair.target for pair in plan.pairs)
-    by_key = not any(isinstance(plan.partition(p).extent, _STORAGE) for p in records)
-    if spec["mode"] not in _ALONE or not by_key or not by_name:
+    by_key = not any(isinstance(plan.partition(p).extent, STORAGE) for p in records)
+    if spec["mode"] not in FRESH_MODES or not by_key or not by_name:
         raise PermanentError(
             f"target: {table} does not tell which rows a partition has loaded, so they cannot be "
             "taken back; expected --mode replace, or truncate, recreate or swap with a key "
@@ -491,7 +567,8 @@ def _delete_rows(
 
 def _superseded(run_id: str) -> Superseded:
     return Superseded(
-        f"target: the snapshot of run {run_id} was replaced, or the run started over, by somebody "
-        "else at this moment; expected nobody else",
+        f"target: another process has replaced the snapshot of run {run_id}, or started the "
+        "run over, "
+        "at this moment",
         Diagnosis(side="target"),
     )

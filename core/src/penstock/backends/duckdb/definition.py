@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.quoting import ident
-from penstock.backends.duckdb.tables import constraints
+from penstock.backends.duckdb.tables import constraints, matching
 from penstock.errors import PlanningError
-from penstock.model import Column, Relation, TableDefinition, TableRef
+from penstock.model import Column, NotCopied, Relation, TableDefinition, TableRef
 
 DIALECT = "duckdb"
 _KEYS = ("PRIMARY KEY", "UNIQUE")
+_KINDS = {
+    "PRIMARY KEY": "primary keys",
+    "UNIQUE": "unique constraints",
+    "FOREIGN KEY": "foreign keys",
+    "CHECK": "check constraints",
+}
 
 
 def read_definition(
@@ -25,27 +32,32 @@ def read_definition(
     is_table: Callable[[Relation], bool],
 ) -> TableDefinition:
     """Columns, and keys where it is a table; types are written out in full."""
-    keys: list[list[object]] = []
-    left: list[str] = []
+    keys: list[tuple[str, list[str]]] = []
+    left: list[NotCopied] = []
     if isinstance(relation, TableRef) and is_table(relation):
         for constraint in constraints(connection, catalog, relation):
             if constraint.kind in _KEYS:
-                keys.append([constraint.kind, list(constraint.columns)])
+                keys.append((constraint.kind, list(constraint.columns)))
             elif constraint.kind != "NOT NULL":
-                left.append(constraint.text)
+                left.append(NotCopied(_KINDS[constraint.kind], constraint.text))
         indexes = connection.execute(
-            "SELECT index_name FROM duckdb_indexes()"
+            "SELECT index_name, sql FROM duckdb_indexes()"
             " WHERE database_name = $1 AND schema_name = $2 AND table_name = $3 ORDER BY 1",
             [catalog, relation.schema, relation.name],
         ).fetchall()
-        left += [f"index {name}" for (name,) in indexes]
-        left += [f"the default of {column.name}" for column in columns if column.has_default]
+        left += [NotCopied("indexes", name, sql or "") for name, sql in indexes]
+        left += [NotCopied("defaults", column.name) for column in columns if column.has_default]
     content = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
         "keys": keys,
-        "left": left,
+        "left": [item.as_json() for item in left],
     }
-    return TableDefinition(DIALECT, content)
+    besides = [
+        *(NotCopied(_KINDS[kind], f"({', '.join(names)})") for kind, names in keys),
+        # Statements that make them are of this dialect.
+        *(replace(item, remedy="") for item in left),
+    ]
+    return TableDefinition(DIALECT, content, tuple(besides))
 
 
 def keys_of(definition: TableDefinition, columns: Sequence[str]) -> list[str]:
@@ -59,9 +71,37 @@ def keys_of(definition: TableDefinition, columns: Sequence[str]) -> list[str]:
     ]
 
 
-def left_out(definition: TableDefinition) -> list[str]:
+def left_out(
+    definition: TableDefinition, source: Relation, target: TableRef
+) -> tuple[NotCopied, ...]:
     """What of the source's table is not made."""
-    return list(definition.content["left"]) if definition.dialect == DIALECT else []
+    left = definition.besides
+    if definition.dialect == DIALECT:
+        left = tuple(map(NotCopied.from_json, definition.content["left"]))
+    # A statement that the server wrote is for a table of the same name.
+    return tuple(
+        replace(item, table=str(target), remedy=item.remedy if source == target else "")
+        for item in left
+    )
+
+
+def read_others(
+    connection: DuckDBPyConnection, catalog: str, include: Sequence[str], exclude: Sequence[str]
+) -> tuple[NotCopied, ...]:
+    """Views and sequences by patterns."""
+    rows = connection.execute(
+        "SELECT 'sequences', schema_name, sequence_name, sql FROM duckdb_sequences()"
+        " WHERE database_name = $1 UNION ALL"
+        " SELECT 'views', schema_name, view_name, sql FROM duckdb_views()"
+        " WHERE database_name = $1 AND NOT internal ORDER BY 1, 2, 3",
+        [catalog],
+    ).fetchall()
+    wanted = matching([TableRef(schema, name) for _, schema, name, _ in rows], include, exclude)
+    return tuple(
+        NotCopied(kind, f"{schema}.{name}", sql or "")
+        for kind, schema, name, sql in rows
+        if TableRef(schema, name) in wanted
+    )
 
 
 def type_text(column: Column) -> str:

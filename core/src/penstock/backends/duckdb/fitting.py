@@ -11,11 +11,14 @@ from penstock.backends.arrow import arrow_type, is_bytes, is_list, is_text, kind
 from penstock.backends.base import ARROW, Fit
 from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.tables import TYPE
+from penstock.backends.duckdb.values import Type
 from penstock.errors import PlanningError
 from penstock.model import Column
 
 # Types of DuckDB's that travel as texts, but are none: two of them may write one value differently.
-_WRITTEN = ("interval", "time with time zone", "bit", "union", "variant", "geometry", "bignum")
+_WRITTEN = ("interval", "time with time zone", "bit", "geometry", "bignum")
+# Types whose values a text does not tell apart: 5 is a number, or a text, and NULL one of them.
+_UNTOLD = ("union", "variant")
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
 MOST_DIGITS = 38
@@ -87,15 +90,34 @@ def _fit(source: Column, target: Column) -> Fit:
     mine, theirs = arrow_type(source), arrow_type(target)
     if target.generated:
         return Fit(reason="the target computes it")
+    own = target.traits[TYPE].id if TYPE in target.traits else ""
+    if untold := _untold(target):
+        return Fit(
+            reason=f"values come as texts, which do not say what a {untold} holds; expected a "
+            "column of another type, such as VARCHAR (with --mode recreate: --types)"
+        )
     if source.type == target.type and mine.equals(theirs):
         return Fit(formats=(ARROW,), canonical=kind_of(theirs))  # of one system
-    own = target.traits[TYPE].id if TYPE in target.traits else ""
     found = _fit_types(mine, theirs, written=own in _WRITTEN)
     if found.reason:
         return found
     return Fit(
         formats=(ARROW,), warning=found.warning, lossy=found.lossy, canonical=found.canonical
     )
+
+
+def _untold(column: Column) -> str:
+    """The first type that is untold in a column's own, at whatever depth; empty where none is."""
+
+    def found(type_: Type) -> str:
+        if type_.id in _UNTOLD:
+            return str(type_.id).upper()
+        if type_.id not in ("list", "array", "struct", "map"):
+            return ""
+        parts = [part for _, part in type_.children if not isinstance(part, int)]
+        return next(filter(None, map(found, parts)), "")
+
+    return found(column.traits[TYPE]) if TYPE in column.traits else ""
 
 
 def _fit_types(mine: pa.DataType, theirs: pa.DataType, *, written: bool) -> Fit:

@@ -7,7 +7,6 @@ its process, however that ends. The folder is removed when nothing is left in it
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from penstock.backends.presence import is_at, try_lock
 from penstock.errors import Diagnosis, PermanentError, TransientError
 
 LOCK = "lock"
@@ -99,21 +99,18 @@ def create(path: str, name: str) -> int:
             ) from error
 
 
-def try_lock(descriptor: int) -> bool:
+def tidy(path: str) -> None:
+    """Remove the folder unless something else is in it. Somebody who has the lock does that."""
+    name = os.path.join(folder_of(path), LOCK)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def is_at(descriptor: int, name: str) -> bool:
-    """Whether an open file is still the one of that name."""
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        return
     try:
-        found, mine = os.stat(name), os.fstat(descriptor)
-    except FileNotFoundError:
-        return False
-    return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+        if try_lock(descriptor) and is_at(descriptor, name):
+            _tidy(path)
+    finally:
+        os.close(descriptor)
 
 
 def _tidy(path: str) -> None:

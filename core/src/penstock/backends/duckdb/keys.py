@@ -129,7 +129,9 @@ def windows(
     with planning("source", f"--interval {interval!r}"):
         found = first(connection.execute(f"SELECT {width} > INTERVAL 0 DAY"))
     if found is None or not found[0]:
-        raise PlanningError(f"--interval: expected more than nothing, found {interval!r}")
+        raise PlanningError(
+            f"--interval: expected an interval longer than zero, found {interval!r}"
+        )
     value = key_expression(key)
     condition = f"isfinite({value})" + ("" if where is None else f" AND {raw(where)}")
     with planning("source", f"--key {key.text}"):

@@ -20,7 +20,7 @@ from penstock.backends.duckdb.tables import (
     unique_keys,
 )
 from penstock.errors import PlanningError
-from penstock.model import Column, LoadPlan, Step, TableRef
+from penstock.model import Column, LoadPlan, NotCopied, Step, TableRef
 
 # What DuckDB writes before the columns of a table.
 _HEAD = re.compile(r'CREATE TABLE (?:(?:"(?:[^"]|"")*"|[^\s."(]+)\.?)+\s*\(')
@@ -47,16 +47,14 @@ def plan_load(
     there = request.target in relations(connection, catalog)
     by_name = {column.name: column for column in columns}
     written = [by_name[pair.target] for pair in request.pairs]
-    warnings: list[str] = []
+    left: tuple[NotCopied, ...] = ()
     steps: list[Step] = []
     table = request.target
     if request.mode == "swap":
         table = _beside(request.run_id, request.target)
     if request.definition is not None:
         keys = keys_of(request.definition, list(by_name))
-        left = left_out(request.definition)
-        if left:
-            warnings.append(f"not copied: {'; '.join(left)}")
+        left = left_out(request.definition, request.source, request.target)
         steps += _make(table, columns, keys, fresh=request.mode in ("recreate", "swap"))
         if request.mode == "recreate" and there:
             _check_replaceable(connection, catalog, request.target, "--mode recreate")
@@ -69,7 +67,7 @@ def plan_load(
         table,
         tuple(steps),
         conflict_columns=key,
-        warnings=tuple(warnings),
+        not_copied=left,
         schema=schema_to_text(schema_of(written)),
     )
 
@@ -160,7 +158,7 @@ def _check_replaceable(
     if others:
         raise PlanningError(
             f"{needs}: foreign keys of other tables point to {ref}: "
-            f"{', '.join(name for (name,) in others)}; expected none"
+            f"{', '.join(name for (name,) in others)}; drop them first"
         )
 
 

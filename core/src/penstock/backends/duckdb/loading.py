@@ -12,7 +12,9 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.base import Loaded
+from penstock.backends.duckdb.connection import full_name
 from penstock.backends.duckdb.errors import first_lines
+from penstock.backends.duckdb.loaded_table import LoadedTable
 from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PermanentError
@@ -30,7 +32,8 @@ class Stage(Protocol):
 class Loading:
     """
     Parameters:
-        schema, table: full names of the control schema, and of the table that is loaded.
+        schema: full name of the control schema.
+        catalog: name of the database.
     """
 
     def __init__(
@@ -39,13 +42,14 @@ class Loading:
         spec: WorkerSpec,
         partition_id: str,
         schema: str,
-        table: str,
+        catalog: str,
     ) -> None:
         self._connection = connection
         self._spec = spec
         self._partition_id = partition_id
         self._schema = schema
-        self._table = table
+        self._table = full_name(catalog, spec.target_table)
+        self._loaded = LoadedTable(connection, schema, catalog, spec.target_table)
         self._names = [pair.target for pair in spec.pairs]
 
     def is_committed(self) -> bool:
@@ -62,7 +66,7 @@ class Loading:
         )
         if found != (self._spec.generation,):
             raise PermanentError(
-                f"target: run {run_id} was started over by somebody else: expected generation "
+                f"target: another process has started run {run_id} over: expected generation "
                 f"{self._spec.generation}, found {found[0] if found else 'no such run'}",
                 Diagnosis(side="target"),
             )
@@ -93,8 +97,40 @@ class Loading:
                 Diagnosis(side="target"),
             )
 
-    def delete(self, condition: str) -> None:
-        self._connection.execute(f"DELETE FROM {self._table} WHERE {condition}")
+    def check_table(self) -> None:
+        """
+        Raises:
+            TargetChanged: see `ControlStore.check_target`.
+        """
+        self._loaded.check(self._spec.run_id, self._spec.mode)
+
+    def begin(self) -> None:
+        """Before the first change of the table."""
+        self.check_table()
+        self._loaded.begin(self._spec.run_id)
+
+    def replace(self, stage: Stage, tested: str) -> Loaded:
+        """
+        Parameters:
+            tested: the partition's condition.
+
+        Raises:
+            PermanentError: rows that were loaded do not meet it, or others do.
+        """
+        self._loaded.replace(self._spec.run_id, tested)
+        loaded = self.insert(stage)
+        found = first(
+            self._connection.execute(f"SELECT count(*) FROM {self._table} WHERE {tested}")
+        )
+        if found != (loaded.rows,):
+            raise PermanentError(
+                f"target: partition {self._partition_id}: expected that its condition selects the "
+                f"{loaded.rows:,} rows that were loaded, found that it selects "
+                f"{found[0] if found else 0:,}: source and target evaluate it otherwise, so "
+                f"replacing them again would double rows: {tested}",
+                Diagnosis(side="target"),
+            )
+        return loaded
 
     def insert(self, stage: Stage) -> Loaded:
         listed = ", ".join(map(ident, self._names))
@@ -217,9 +253,11 @@ class Loading:
 
     def record(self, attempt: int, started: datetime, loaded: Loaded, size: int) -> None:
         spec = self._spec
+        self._loaded.end()
         self._connection.execute(
             f"INSERT INTO {self._schema}.commit_record (run_id, partition_id, attempt, rows, bytes,"
-            " inserted, updated, series, started_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            " inserted, updated, series, started_at, read_at)"
+            " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             [
                 spec.run_id,
                 self._partition_id,
@@ -230,5 +268,6 @@ class Loading:
                 loaded.updated,
                 spec.series or None,
                 started,
+                spec.read_at,
             ],
         )

@@ -6,7 +6,7 @@ As SQLAlchemy has it: ``duckdb:///relative``, ``duckdb:////absolute``, ``duckdb:
 from __future__ import annotations
 
 import os
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from penstock.errors import UsageError
 from penstock.model import Place
@@ -22,16 +22,25 @@ def resolve(url: str, flag: str) -> str:
     Raises:
         UsageError: it is none of DuckDB's.
     """
-    parts = urlsplit(url)
+    parts = _split(url, flag)
     if parts.netloc or parts.query or parts.fragment:
         what = "a host" if parts.netloc else "parameters"
         raise UsageError(f"{flag}: expected {_FORM}; found {what}")
     path = unquote(parts.path.removeprefix("/"))
+    if "\0" in path:
+        raise UsageError(f"{flag}: expected {_FORM}; found a NUL in the path")
     if not path:
         raise UsageError(f"{flag}: expected {_FORM}; found no path")
     if path == MEMORY:
         return f"{SCHEME}:///{MEMORY}"
     return f"{SCHEME}:///{quote(os.path.abspath(path))}"
+
+
+def _split(url: str, flag: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:  # its words would show a part of the URL
+        raise UsageError(f"{flag}: expected {_FORM}; found a host that is none") from None
 
 
 def path_of(url: str) -> str | None:
@@ -41,5 +50,5 @@ def path_of(url: str) -> str | None:
 
 
 def place_of(url: str) -> Place:
-    path = unquote(urlsplit(url).path.removeprefix("/"))
+    path = unquote(_split(url, "connection").path.removeprefix("/"))
     return Place(SCHEME, "", None, path if path == MEMORY else os.path.abspath(path))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.arrow import first_failing, is_list, own
+from penstock.backends.arrow import first_failing, own
 from penstock.backends.base import Block, Wait
-from penstock.backends.duckdb.background import Call, interrupting
+from penstock.backends.duckdb.background import Call, compute, interrupting
 from penstock.backends.duckdb.condition import condition
 from penstock.backends.duckdb.connection import catalog_name, connect_to_read, full_name
 from penstock.backends.duckdb.errors import translated
+from penstock.backends.duckdb.infinite import Infinite, check_finite
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.queries import subselect
 from penstock.backends.duckdb.quoting import ident
@@ -26,8 +26,6 @@ from penstock.spec import WorkerSpec
 # One of DuckDB's vectors at a time: rows may be long, and larger batches gain nothing (measured).
 BATCH_ROWS = 2048
 BATCH_BYTES = 16 << 20
-# What infinite dates and timestamps are in Arrow, where they would be read as finite ones.
-_INFINITE = {"date": (1 << 31) - 1, "timestamp": (1 << 63) - 1}
 
 
 class DuckReader:
@@ -35,6 +33,7 @@ class DuckReader:
         self._spec = spec
         self._path = path_of(spec.source)
         self._connection: DuckDBPyConnection | None = None
+        self._stream: _Stream | None = None
         self.rows = 0
         pa.set_cpu_count(1)
 
@@ -52,18 +51,18 @@ class DuckReader:
         self.rows = 0
         with translated("source", f"partition {partition.id}"):
             query, types = self._query(connection, partition)
-            rest = Call(lambda: _begin(connection, query)).result("source", wait, interrupt)
-            stream = _Stream(rest, self._spec.pairs, types, f"source: partition {partition.id}")
-            ahead = Call(stream.next)
+            batches = compute(lambda: _begin(connection, query), "source", wait, interrupt)
+            stream = _Stream(batches, self._spec.pairs, types, f"source: partition {partition.id}")
+            self._stream = stream
             empty = True
-            while (batch := ahead.result("source", wait, interrupt)) is not None:
-                ahead = Call(stream.next)
+            while (batch := stream.take(wait, interrupt)) is not None:
                 empty = False
                 self.rows += batch.num_rows
                 for piece in pieces(batch):
                     yield piece, piece.num_rows, piece.nbytes
             if empty:
                 yield stream.nothing(), 0, 0
+            stream.close(interrupt)
         if self._spec.snapshot is None:
             self.abandon()  # others may write to the file now
 
@@ -87,9 +86,15 @@ class DuckReader:
         return select(connection, rows, condition(self._spec.where, partition.extent), self._spec)
 
     def abandon(self) -> None:
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
-            interrupting(connection)()
+        """Leaves nothing open: whoever opens a database again, in the same process, while anything
+        of a closed session of it is left, waits within DuckDB for that to go (measured)."""
+        stream, self._stream = self._stream, None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            interrupt = interrupting(connection)
+            interrupt()
+            if stream is not None:
+                stream.close(interrupt)
             connection.close()
 
 
@@ -112,7 +117,8 @@ def _begin(connection: DuckDBPyConnection, query: str) -> pa.RecordBatchReader:
 
 
 class _Stream:
-    """Batches as they are handed on: a UUID as Arrow's own, and no infinite dates.
+    """Batches as they are handed on: a UUID as Arrow's own, and no infinite dates. A thread is one
+    batch ahead.
 
     Parameters:
         subject: for errors.
@@ -130,9 +136,21 @@ class _Stream:
         self._types = types
         self._subject = subject
         self._passed = 0
+        self._ahead = Call(self._next)
 
-    def next(self) -> pa.RecordBatch | None:
+    def take(self, wait: Wait, interrupt: Callable[[], object]) -> pa.RecordBatch | None:
         """Another batch with rows; None at the end."""
+        batch = self._ahead.result("source", wait, interrupt)
+        if batch is not None:
+            self._ahead = Call(self._next)
+        return batch
+
+    def close(self, interrupt: Callable[[], object]) -> None:
+        """End it. May be called twice."""
+        if self._ahead.leave(interrupt):
+            self._batches.close()
+
+    def _next(self) -> pa.RecordBatch | None:
         while True:
             try:
                 batch = self._batches.read_next_batch()
@@ -161,17 +179,17 @@ class _Stream:
             stored = array.cast(pa.binary(16))
             return pa.ExtensionArray.from_storage(pa.uuid(), stored)
         try:
-            _check_finite(array)
-        except _Infinite:
+            check_finite(array)
+        except Infinite:
             raise self._infinite(array, pair.source) from None
         return array
 
     def _infinite(self, array: pa.Array, column: str) -> PermanentError:
-        row = first_failing(array, _check_finite)
+        row = first_failing(array, check_finite)
         try:
-            _check_finite(own(array.slice(row, 1)))
+            check_finite(own(array.slice(row, 1)))
             raise AssertionError("that row is finite")
-        except _Infinite as found:
+        except Infinite as found:
             return PermanentError(
                 f"{self._subject}: column {column!r}, row {self._passed + row + 1:,}: expected a "
                 f"finite {found.kind}, found {found}, which record batches cannot carry; leave it "
@@ -179,44 +197,6 @@ class _Stream:
                 f"THEN {column} END",
                 Diagnosis(side="source"),
             )
-
-
-class _Infinite(ValueError):
-    """
-    Parameters:
-        kind: `date` or `timestamp`.
-    """
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
-
-
-def _check_finite(array: pa.Array) -> None:
-    """
-    Raises:
-        _Infinite: a date or a timestamp in it, at whatever depth, is.
-    """
-    type_ = array.type
-    if is_list(type_):
-        _check_finite(array.flatten())
-    elif pa.types.is_struct(type_):
-        for part in array.flatten():
-            _check_finite(part)
-    elif pa.types.is_map(type_):
-        _check_finite(own(array).items)
-    elif pa.types.is_date32(type_):
-        _check_ends(array.view(pa.int32()), "date")
-    elif pa.types.is_timestamp(type_):
-        _check_ends(array.view(pa.int64()), "timestamp")
-
-
-def _check_ends(numbers: pa.Array, kind: str) -> None:
-    ends = pc.min_max(numbers).as_py()
-    if ends["max"] == _INFINITE[kind]:
-        raise _Infinite(kind, "infinity")
-    if ends["min"] == -_INFINITE[kind]:
-        raise _Infinite(kind, "-infinity")
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from penstock.backends.duckdb.background import interrupting
 from penstock.backends.duckdb.catalog import DuckCatalog
 from penstock.backends.duckdb.condition import GROUP_ROWS, condition
 from penstock.backends.duckdb.connection import catalog_name, connect_to_read, full_name
-from penstock.backends.duckdb.definition import read_definition
+from penstock.backends.duckdb.definition import read_definition, read_others
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.keys import RANGED, tag_of
 from penstock.backends.duckdb.location import path_of
@@ -18,15 +18,18 @@ from penstock.backends.duckdb.rows import first
 from penstock.backends.duckdb.snapshot import check, identity, now, version
 from penstock.backends.duckdb.tables import (
     TYPE,
+    find_by_name,
     matching,
     read_columns,
     relations,
+    search_path,
     unique_keys,
 )
 from penstock.errors import PlanningError
 from penstock.model import (
     Column,
     Key,
+    NotCopied,
     Query,
     Relation,
     Snapshot,
@@ -98,6 +101,15 @@ class DuckSource(DuckCatalog):
         known = relations(self._connection, self._catalog)
         base = [table for table, is_view in known.items() if not is_view]
         return matching(base, include, exclude)
+
+    def schemas(self) -> tuple[str, ...]:
+        return search_path(self._connection)
+
+    def find(self, name: str) -> TableRef | None:
+        return find_by_name(self._connection, self._catalog, name)
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        return read_others(self._connection, self._catalog, include, exclude)
 
     def adopt(self, snapshot: Snapshot) -> None:
         check(self._path, snapshot.token)

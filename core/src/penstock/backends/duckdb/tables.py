@@ -40,6 +40,18 @@ def relations(connection: DuckDBPyConnection, catalog: str) -> dict[TableRef, bo
     return {TableRef(schema, name): is_view for schema, name, is_view in rows}
 
 
+def search_path(connection: DuckDBPyConnection) -> tuple[str, ...]:
+    """``main``, where nobody has said otherwise."""
+    found = first(connection.execute("SELECT current_schemas(true)"))
+    return tuple(name for name in dict.fromkeys(found[0] if found else ()) if name != "pg_catalog")
+
+
+def find_by_name(connection: DuckDBPyConnection, catalog: str, name: str) -> TableRef | None:
+    known = relations(connection, catalog)
+    refs = (TableRef(schema, name) for schema in search_path(connection))
+    return next((ref for ref in refs if ref in known), None)
+
+
 def matching(
     known: Sequence[TableRef], include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[TableRef, ...]:

@@ -22,7 +22,14 @@ from penstock.backends.duckdb.fitting import column_type, fit_columns
 from penstock.backends.duckdb.load_plan import plan_load
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.snapshot import identity
-from penstock.backends.duckdb.tables import TYPE, read_columns, relations, unique_keys
+from penstock.backends.duckdb.tables import (
+    TYPE,
+    find_by_name,
+    read_columns,
+    relations,
+    search_path,
+    unique_keys,
+)
 from penstock.backends.duckdb.values import arrow_types
 from penstock.errors import PlanningError
 from penstock.model import (
@@ -51,11 +58,20 @@ class DuckTarget:
 
     def close(self) -> None:
         self._database.interrupt()
+        self.control.leave()
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[DuckDBPyConnection, str]]:
         with self._database.reading() as connection:
             yield connection, catalog_name(connection, "target")
+
+    def schemas(self) -> tuple[str, ...]:
+        with self._reading() as (connection, _):
+            return search_path(connection)
+
+    def find(self, name: str) -> TableRef | None:
+        with self._reading() as (connection, catalog):
+            return find_by_name(connection, catalog, name)
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         with self._reading() as (connection, catalog):

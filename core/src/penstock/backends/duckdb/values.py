@@ -85,10 +85,11 @@ def arrow_types(
         f"{travelling(ident(name), type_)} AS {ident(f'c{place}')}"
         for place, (name, type_) in enumerate(zip(names, types, strict=True))
     )
-    reader = connection.sql(f"SELECT {listed} FROM {rows} LIMIT 0").to_arrow_reader(1)
+    with connection.sql(f"SELECT {listed} FROM {rows} LIMIT 0").to_arrow_reader(1) as reader:
+        schema = reader.schema
     return [
         pa.uuid() if type_.id == "uuid" else field.type
-        for field, type_ in zip(reader.schema, types, strict=True)
+        for field, type_ in zip(schema, types, strict=True)
     ]
 
 

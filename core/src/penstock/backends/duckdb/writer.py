@@ -17,11 +17,11 @@ import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.arrow import Caster, schema_from_text
+from penstock.backends.arrow import Caster, first_failing, schema_from_text, shown
 from penstock.backends.base import Block, Loaded, Wait
 from penstock.backends.duckdb.background import compute, interrupting
 from penstock.backends.duckdb.condition import condition
-from penstock.backends.duckdb.connection import catalog_name, full_name
+from penstock.backends.duckdb.connection import catalog_name
 from penstock.backends.duckdb.database import Database
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.fitting import staged_type
@@ -29,15 +29,15 @@ from penstock.backends.duckdb.folder import (
     POLL,
     create,
     folder_of,
-    is_at,
     stage_name,
     staged,
     sweep,
-    try_lock,
 )
+from penstock.backends.duckdb.infinite import Infinite, check_finite
 from penstock.backends.duckdb.loading import Loading
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.quoting import ident
+from penstock.backends.presence import is_at, try_lock
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model import Partition
 from penstock.spec import WorkerSpec
@@ -99,11 +99,15 @@ class DuckWriter:
     def _is_committed(self) -> bool:
         """
         Raises:
-            PermanentError: the run was started over, or another run of the series has committed
-                the partition.
+            PermanentError: the run was started over, another run of the series has committed the
+                partition, or the table was changed by somebody else.
         """
         with translated("target"), self._database.reading() as connection:
-            return self._loading(connection).is_committed()
+            loading = self._loading(connection)
+            if loading.is_committed():
+                return True
+            loading.check_table()
+            return False
 
     def _loading(self, connection: DuckDBPyConnection) -> Loading:
         assert self._partition is not None
@@ -113,7 +117,7 @@ class DuckWriter:
             self._spec,
             self._partition.id,
             f"{ident(catalog)}.{ident(self._spec.control_schema)}",
-            full_name(catalog, self._spec.target_table),
+            catalog,
         )
 
     def fileno(self) -> int:
@@ -146,9 +150,13 @@ class DuckWriter:
                     Diagnosis(side="target"),
                 )
             stage.check()
+            loading.begin()
             if self._spec.mode == "replace":
-                loading.delete(condition(self._spec.where, partition.extent))
-            loaded = loading.upsert(stage) if self._spec.mode == "upsert" else loading.insert(stage)
+                loaded = loading.replace(stage, condition(self._spec.where, partition.extent))
+            elif self._spec.mode == "upsert":
+                loaded = loading.upsert(stage)
+            else:
+                loaded = loading.insert(stage)
             self._open = stack.pop_all()
             self._connection = connection
         return loaded
@@ -218,14 +226,32 @@ class _Stage:
             self._sink = os.fdopen(os.dup(self._descriptor), "wb")
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             self._writer = pa.ipc.new_stream(self._sink, schema, options=options)
+        cast = self._caster.cast(batch)
+        self._check(cast)
         try:
-            self._writer.write_batch(self._caster.cast(batch))
+            self._writer.write_batch(cast)
         except OSError as error:
             raise PermanentError(
                 f"{self._subject}: cannot be staged in {self.file}: {error}",
                 Diagnosis(side="target"),
             ) from error
         self.rows += batch.num_rows
+
+    def _check(self, batch: pa.RecordBatch) -> None:
+        """
+        Raises:
+            PermanentError: DuckDB would take a finite value for an infinite one.
+        """
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                check_finite(array)
+            except Infinite as found:
+                row = first_failing(array, check_finite)
+                raise PermanentError(
+                    f"{self._subject}: column {name!r}, row {self.rows + row + 1:,}: expected a "
+                    f"{found.kind} that DuckDB holds, found {shown(array, row)}",
+                    Diagnosis(side="target"),
+                ) from found
 
     def close(self) -> None:
         """End the file."""

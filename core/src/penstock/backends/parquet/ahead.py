@@ -1,4 +1,4 @@
-"""An iterator that runs in a thread of its own, one item ahead, and can be waited for."""
+"""An iterator that runs in a thread of its own, an item ahead, and can be waited for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
-
-from penstock.backends.base import Wait
 
 T = TypeVar("T")
 
@@ -23,12 +21,13 @@ class Ahead(Generic[T]):
     """
     Parameters:
         items: made and run in the thread; takes what tells whether it is to end.
+        count: so many items at most wait to be taken.
     """
 
-    def __init__(self, items: Callable[[Callable[[], bool]], Iterator[T]]) -> None:
+    def __init__(self, items: Callable[[Callable[[], bool]], Iterator[T]], count: int = 1) -> None:
         self._items = items
         self._queue: queue.SimpleQueue[T | _End] = queue.SimpleQueue()
-        self._room = threading.Semaphore(1)
+        self._room = threading.Semaphore(count)
         self._stopped = False
         # Tells how many items are there, to who waits as for a socket.
         self._bell, rope = os.pipe()
@@ -55,8 +54,11 @@ class Ahead(Generic[T]):
         os.write(rope, b".")
         return True
 
-    def take(self, wait: Wait) -> Iterator[T]:
+    def take(self, wait: Callable[[str, int, bool], None]) -> Iterator[T]:
         """All items.
+
+        Parameters:
+            wait: see `Wait`.
 
         Raises:
             BaseException: what the iterator has raised.
@@ -68,9 +70,13 @@ class Ahead(Generic[T]):
                 os.read(self._bell, 1)
                 item = self._queue.get()
                 if isinstance(item, _End):
-                    if item.error is not None:
+                    if item.error is None:
+                        return
+                    try:
                         raise item.error
-                    return
+                    finally:
+                        # It holds this frame: they would keep each other, and what it has open.
+                        del item
                 self._room.release()
                 yield item
                 del item

@@ -75,8 +75,6 @@ def stored_as(kind: pa.DataType) -> pa.DataType:
     if is_list(kind):
         return pa.list_(_field(kind.value_field, "element"))
     if pa.types.is_struct(kind):
-        if not kind.num_fields:
-            raise ValueError("a struct without fields cannot be written to Parquet")
         return pa.struct([_field(field, field.name) for field in kind])
     if pa.types.is_interval(kind) or pa.types.is_union(kind):
         raise ValueError(f"{kind} cannot be written to Parquet: expected a query that casts it")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
 from penstock.backends.base import Outlook, RunningAttempt, RunRow
 from penstock.backends.parquet import manifest
 from penstock.backends.parquet import series as claims
+from penstock.backends.parquet.fence import MANIFEST, Fence
 from penstock.backends.parquet.records import Record, Records, now
 from penstock.backends.parquet.runs import Runs, State
 from penstock.backends.parquet.steps import Steps, disturbed
 from penstock.backends.parquet.storage import Storage
+from penstock.backends.presence import Presence
 from penstock.errors import (
     Diagnosis,
     PermanentError,
@@ -29,12 +32,19 @@ from penstock.model import (
     Step,
     TableRef,
 )
+from penstock.spec import Patience
 
 
 class ControlDocuments:
+    patience = Patience()
+
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.runs = Runs(storage)
+        self._fence = Fence(storage, self.runs)
+        self._presence = (
+            Presence(os.path.join(storage.hidden, "entered")) if storage.hidden else None
+        )
         self._records: dict[str, Records] = {}
 
     def records(self, run_id: str) -> Records:
@@ -70,6 +80,19 @@ class ControlDocuments:
     def load_run(self, run_id: str) -> RunRow | None:
         return self.runs.row(run_id)
 
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        # Nothing in a bucket ends with a process: there the runs' own checks have to do.
+        if self._presence is not None:
+            self._presence.enter(run_id, "", check)
+
+    def leave(self) -> None:
+        """End what was entered."""
+        if self._presence is not None:
+            self._presence.leave()
+
+    def check_target(self, run_id: str) -> None:
+        self._fence.check(run_id)
+
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         state = self.runs.state(run_id)
         if state is None:
@@ -79,13 +102,15 @@ class ControlDocuments:
 
     def _prepare(self, run_id: str, state: State, load: LoadPlan) -> bool:
         steps = Steps(self._storage, self.runs, self.records(run_id), run_id, state)
+        self._fence.begin(run_id)
         for step in load.before:
             steps.do(step, load)
+        owner = self._fence.owner(run_id, state)
 
         def prepared(now_is: State) -> State | None:
             if now_is["prepared_at"] is not None or now_is["generation"] != state["generation"]:
                 return None
-            return {**now_is, "prepared_at": now(), "status": "running"}
+            return {**now_is, "prepared_at": now(), "status": "running", "owner": owner}
 
         return self.runs.change(run_id, prepared) is not None
 
@@ -122,7 +147,10 @@ class ControlDocuments:
                 return None
             return {**now_is, "steps": [*now_is["steps"], step.id]}
 
-        return self.runs.change(run_id, done) is not None
+        recorded = self.runs.change(run_id, done) is not None
+        if step.id == MANIFEST:
+            self._fence.end(run_id)
+        return recorded
 
     def steps_done(self, run_id: str) -> frozenset[str]:
         state = self.runs.state(run_id)
@@ -142,12 +170,14 @@ class ControlDocuments:
         def started(now_is: State) -> State | None:
             if now_is["generation"] != generation:
                 return None
+            self._fence.check_loaded_since(run_id, now_is)
             return {
                 **now_is,
                 "generation": generation + 1,
                 "prepared_at": None,
                 "steps": [],
                 "recopies": {},
+                "disturbed_by": "",
                 "source_state": state.as_json(),
                 "snapshots": [snapshot.as_json()] if snapshot else [],
             }
@@ -281,8 +311,12 @@ class ControlDocuments:
                 return None
             recopies = {**now_is["recopies"], request: unseen}
             undone: State = {"status": "running", "finished_at": None, "steps": []}
+            if MANIFEST in now_is["steps"]:
+                # Whatever has become of the rest since it was done.
+                undone["owner"] = manifest.read(self._storage.documents).owner
             return {**now_is, **undone, "recopies": recopies}
 
+        self._fence.begin(run_id)
         # First: killed after it, the next one to come takes the records back, and the steps are
         # done once more; who is in the middle of one finds that it is not done.
         if self.runs.change(run_id, asked) is None:
@@ -355,7 +389,8 @@ class ControlDocuments:
 
 def _superseded(run_id: str) -> Superseded:
     return Superseded(
-        f"target: the snapshot of run {run_id} was replaced, or the run started over, by somebody "
-        "else at this moment; expected nobody else",
+        f"target: another process has replaced the snapshot of run {run_id}, or started the "
+        "run over, "
+        "at this moment",
         Diagnosis(side="target"),
     )

@@ -18,6 +18,11 @@ from botocore import exceptions as boto
 
 from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientError
 
+
+class Broken(pa.ArrowInvalid):  # type: ignore[misc]
+    """What is found wrong with a file, in whole words."""
+
+
 # Codes without underscores, in small letters: both notations are one then.
 TRANSIENT_CODES = {
     "slowdown", "throttling", "throttlingexception", "throttled", "requestlimitexceeded",
@@ -105,6 +110,8 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
         return _made(True, f"{side}: {subject}: {words}", side)
     if isinstance(error, OSError) and error.errno is not None:
         return _made(error.errno in TRANSIENT_ERRNO, f"{side}: {subject}: {words}", side)
+    if isinstance(error, Broken):
+        return _made(False, f"{side}: {subject}: {words}", side)
     # Without a number or a code it is pyarrow that cannot read what the file holds.
     return _made(False, f"{side}: {subject}: cannot be read as Parquet: {words}", side)
 

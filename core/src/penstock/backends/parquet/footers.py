@@ -11,7 +11,13 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from penstock.backends.base import SourceFile
-from penstock.backends.parquet.errors import translated
+from penstock.backends.parquet.broken import (
+    ENCRYPTED,
+    check_footer,
+    footer_length,
+    is_encrypted,
+)
+from penstock.backends.parquet.errors import Broken, translated
 from penstock.backends.parquet.listing import ListedFile
 from penstock.backends.parquet.types import key_type, travelling
 from penstock.errors import PlanningError
@@ -19,6 +25,8 @@ from penstock.errors import PlanningError
 # Reading a footer is waiting.
 THREADS = 16
 MOST_LINES = 40
+# What is read of a file's end at first: few footers are longer.
+TAIL = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +58,29 @@ def read_footers(
 
 
 def _read_footer(filesystem: fs.FileSystem, file: ListedFile, side: str) -> Footer:
-    with translated(side, file.path), open_file(filesystem, file.path) as parquet:
+    with translated(side, file.path):
+        with filesystem.open_input_file(file.path) as handle:
+            tail = _tail(handle)
+        parquet = open_file(filesystem, file.path, handle=pa.BufferReader(tail))
         metadata = parquet.metadata
+        check_footer(metadata, tail)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         # Footers tell it by column, which takes long; the sizes before compression tell the shares.
         share = file.size / (sum(group.total_byte_size for group in groups) or 1)
         sizes = tuple((group.num_rows, round(group.total_byte_size * share)) for group in groups)
         return Footer(file, plain_schema(parquet.schema_arrow), sizes)
+
+
+def _tail(handle: pa.NativeFile) -> bytes:
+    """The footer and what follows it, for whoever reads no more of the file."""
+    size = handle.size()
+    tail = bytes(handle.read_at(min(size, TAIL), max(0, size - TAIL)))
+    if is_encrypted(tail):
+        raise Broken(ENCRYPTED)
+    length = footer_length(tail) + 8
+    if len(tail) < length <= size:
+        tail = bytes(handle.read_at(length, size - length))
+    return tail
 
 
 def open_file(
@@ -67,6 +91,7 @@ def open_file(
     metadata: pq.FileMetaData | None = None,
     buffer_size: int = 0,
     pre_buffer: bool = False,
+    int96: str = "us",
 ) -> pq.ParquetFile:
     """
     Parameters:
@@ -74,6 +99,8 @@ def open_file(
         metadata: its footer, where it was read before.
         buffer_size: bytes that are read at once of a column; 0: all of a row group.
         pre_buffer: read a row group's columns at once, side by side.
+        int96: the unit in which `INT96` timestamps are read. In nanoseconds, years before 1677 and
+            after 2262 become others without a word; see `int96.py` for the others.
     """
     return pq.ParquetFile(
         path if handle is None else handle,
@@ -81,8 +108,8 @@ def open_file(
         metadata=metadata,
         buffer_size=buffer_size,
         pre_buffer=pre_buffer,
-        # In nanoseconds, years before 1677 and after 2262 would become others without a word.
-        coerce_int96_timestamp_unit="us",
+        coerce_int96_timestamp_unit=int96,
+        page_checksum_verification=True,  # of pages that have one
     )
 
 

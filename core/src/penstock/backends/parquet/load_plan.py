@@ -11,11 +11,12 @@ from penstock.backends.arrow import TRAIT, arrow_type, schema_from_text, schema_
 from penstock.backends.base import LoadRequest
 from penstock.backends.parquet import manifest
 from penstock.backends.parquet.column_types import NOTATION, parse_type, shown, stored_as
+from penstock.backends.parquet.fence import EMPTYING, REPLACING
 from penstock.backends.parquet.location import FILE
 from penstock.backends.parquet.manifest import EVERYTHING, Manifest
 from penstock.backends.parquet.names import run_of
 from penstock.backends.parquet.runs import Runs
-from penstock.backends.parquet.steps import EMPTYING, REPLACING, plan_steps
+from penstock.backends.parquet.steps import plan_steps
 from penstock.backends.parquet.storage import Storage
 from penstock.errors import PlanningError
 from penstock.model import Column, LoadPlan
@@ -199,8 +200,8 @@ def _check_content(
     if foreign:
         raise PlanningError(
             f"--mode {request.mode}: {storage} holds {_files(len(foreign))} that no run of "
-            f"Penstock has written, such as {foreign[0]}: expected none, since nobody can tell "
-            "which rows they hold; use another folder, or --mode truncate, recreate or replace "
+            f"Penstock has written, such as {foreign[0]}, and it cannot tell which rows they "
+            "hold; use another folder, or --mode truncate, recreate or replace "
             "without a condition, which remove them"
         )
     if request.mode not in REPLACING:

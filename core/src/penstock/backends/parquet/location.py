@@ -17,6 +17,7 @@ from penstock.model import Place
 
 FILE, S3 = "file", "s3"
 _NEXT = re.compile(r",(?=[A-Za-z][A-Za-z0-9+.-]*://)")
+_NAME = re.compile(r"[a-z]+(_[a-z]+)*")
 _WILD = re.compile(r"[*\[]")
 _SECRET = ("secret_access_key", "session_token")
 # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
@@ -122,7 +123,7 @@ def parse(url: str, flag: str) -> Location:
     allowed = _PARAMETERS if scheme == S3 else ()
     if unknown := sorted(given.keys() - set(allowed)):
         raise UsageError(
-            f"{flag}: {scheme}:// has no URL parameter {', '.join(map(repr, unknown))}; expected "
+            f"{flag}: {scheme}:// has no URL parameter {', '.join(map(_shown, unknown))}; expected "
             + (
                 f"some of {', '.join(allowed)}"
                 if allowed
@@ -131,14 +132,20 @@ def parse(url: str, flag: str) -> Location:
         )
     style = given.pop("path_style", "").lower()
     if style not in {"", "true", "false"}:
-        raise UsageError(f"{flag}: path_style: expected true or false, found {style!r}")
+        raise UsageError(f"{flag}: path_style: expected true or false, found something else")
     path_style = style == "true" if style else bool(given.get("endpoint"))
     _check_endpoint(given.get("endpoint", ""), flag)
     return Location(scheme, tuple(patterns), path_style=path_style, **given)
 
 
+def _shown(name: str) -> str:
+    """The name of a parameter, unless it could be a part of a secret that a & has cut off."""
+    return repr(name) if _NAME.fullmatch(name) else "that is no name (write %26 for & in a value)"
+
+
 def _pattern(scheme: str, path: str, flag: str) -> str:
-    if "@" in path.partition("/")[0]:
+    # A secret may hold a /, and end early what stands before the path.
+    if set("@:") & set(path.partition("/")[0]):
         raise UsageError(
             f"{flag}: a {scheme}:// URL has no user and password; expected {scheme}://"
             + ("bucket/path?access_key_id=...&secret_access_key=..." if scheme == S3 else "/path")
@@ -147,7 +154,7 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
         if not path.partition("/")[0]:
             raise UsageError(f"{flag}: expected s3://bucket/path, found no bucket")
         if _WILD.search(path.partition("/")[0]):
-            raise UsageError(f"{flag}: expected the name of a bucket, found a pattern: s3://{path}")
+            raise UsageError(f"{flag}: expected the name of a bucket, found a pattern")
         return path
     if path.lower().endswith(".duckdb"):
         raise UsageError(
@@ -158,7 +165,7 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
         path = path.removeprefix("localhost")
     if not path.startswith("/"):
         raise UsageError(
-            f"{flag}: expected file:///absolute/path, found file://{path}; a relative path is "
+            f"{flag}: expected file:///absolute/path, found no / after file://; a relative path is "
             "written without file://, as ./path"
         )
     return path

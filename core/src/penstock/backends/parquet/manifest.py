@@ -57,6 +57,8 @@ class Manifest:
 
     serial: int = 0
     """How often it was changed: none is ever the same again, with files removed in between."""
+    owner: str = ""
+    """The run that has emptied the dataset last, or replaced files of it."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -65,6 +67,7 @@ class Manifest:
             "schema": self.schema,
             "partition_by": list(self.partition_by),
             "leaving": list(self.leaving),
+            "owner": self.owner,
         }
 
 
@@ -103,6 +106,7 @@ def _read(documents: Documents) -> tuple[Manifest, str]:
             tuple(raw["partition_by"]),
             tuple(raw["leaving"]),
             raw["serial"],
+            raw["owner"],
         ),
         found[1],
     )

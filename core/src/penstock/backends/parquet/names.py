@@ -34,6 +34,12 @@ def empty_name(run_id: str) -> str:
     return data_name(run_id, "empty", 0, _mark(run_id) + "000000", 0)
 
 
+def is_empty(path: str) -> bool:
+    """Whether a file is one of those that only tell the columns."""
+    run_id = run_of(path)
+    return bool(run_id) and path.endswith(empty_name(run_id))
+
+
 def run_of(path: str) -> str:
     """The run that has written a data file; empty where none has."""
     found = _DATA.fullmatch(path.rpartition("/")[2])

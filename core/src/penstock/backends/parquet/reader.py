@@ -66,7 +66,10 @@ class ParquetReader:
         scan = FileScan(filesystem, self._fields(filesystem, parts), stopped=stopped)
         names = [pair.target for pair in spec.pairs]
         batches: Iterator[pa.RecordBatch]
-        if isinstance(partition.extent, Files) and spec.where is None:
+        whole_rows = isinstance(partition.extent, Files) or (
+            isinstance(partition.extent, Whole) and isinstance(spec.relation, Located)
+        )
+        if whole_rows and spec.where is None:
             types = [scan.schema.field(pair.source).type for pair in spec.pairs]
             found = scan.batches(parts, [pair.source for pair in spec.pairs])
             schema = pa.schema(list(zip(names, types, strict=True)))
@@ -83,7 +86,7 @@ class ParquetReader:
     def _parts(self, partition: Partition) -> Sequence[FilePart]:
         if isinstance(partition.extent, Files):
             return partition.extent.parts
-        if self._listed is None:
+        if self._listed is None or self._spec.snapshot is None:
             self._listed = reading.listed_as(self._location, self._spec.snapshot)
         return [whole_file(file) for file in self._listed]
 
@@ -131,7 +134,7 @@ class ParquetReader:
         )
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with reading.translated(files, str(spec.relation)):
+            with reading.translated(files, str(spec.relation), begun=True):
                 for batch in reader:
                     arrays = [
                         converted(array, type_)

@@ -64,9 +64,14 @@ def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def translated(files: ScannedFiles, subject: str) -> Iterator[None]:
-    """Turn errors of DuckDB, and of what it reads, into ours: what a file says goes first."""
-    files.failures.clear()
+def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Iterator[None]:
+    """Turn errors of DuckDB, and of what it reads, into ours: what a file says goes first.
+
+    Parameters:
+        begun: the files are being read already, and may have failed.
+    """
+    if not begun:
+        files.failures.clear()
     try:
         yield
     except (duckdb.Error, *DRIVER_ERRORS) as error:

@@ -65,6 +65,8 @@ class Record:
     """Files of an earlier commit that go when these are published."""
     requests: tuple[str, ...] = ()
     """Names of the requests to copy the partition again that were seen."""
+    read_at: str = ""
+    """See `CommitRecord`."""
     closed: bool = False
     """Void for good: the generation has ended."""
 
@@ -81,6 +83,7 @@ class Record:
             "published": self.published,
             "remove": [file.as_json() for file in self.remove],
             "requests": list(self.requests),
+            "read_at": self.read_at,
             "closed": self.closed,
         }
 
@@ -105,6 +108,7 @@ class Record:
             self.committed_at,
             transaction=run_id,
             files=tuple(file.path for file in self.files),
+            read_at=self.read_at,
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import Any
 
-from penstock.backends.base import RunRow
+from penstock.backends.base import RunRow, reading_run
 from penstock.backends.parquet.manifest import EVERYTHING
 from penstock.backends.parquet.records import encode, now
 from penstock.backends.parquet.storage import Storage
@@ -67,6 +67,9 @@ class Runs:
                     "steps": [],
                     # Requests to copy partitions again; see `ControlDocuments.forget`.
                     "recopies": {},
+                    # Of the dataset, as the run goes by it; and who has shut the run out.
+                    "owner": "",
+                    "disturbed_by": "",
                 }
             ),
         )
@@ -118,21 +121,22 @@ class Runs:
         state = self.state(run_id)
         if state is None:
             return None
-        spec, plan = self.planned(state)
-        return RunRow(
-            run_id=run_id,
-            generation=state["generation"],
-            spec=spec,
-            plan=plan,
-            source_state=SourceState.from_json(state["source_state"]),
-            snapshots=tuple(Snapshot.from_json(raw) for raw in state["snapshots"]),
-            status=state["status"],
-            created_at=state["created_at"],
-            prepared_at=state["prepared_at"],
-            finished_at=state["finished_at"],
-            failures=tuple(state["failures"]),
-            released_at=state["released_at"],
-        )
+        with reading_run(run_id):
+            spec, plan = self.planned(state)
+            return RunRow(
+                run_id=run_id,
+                generation=state["generation"],
+                spec=spec,
+                plan=plan,
+                source_state=SourceState.from_json(state["source_state"]),
+                snapshots=tuple(Snapshot.from_json(raw) for raw in state["snapshots"]),
+                status=state["status"],
+                created_at=state["created_at"],
+                prepared_at=state["prepared_at"],
+                finished_at=state["finished_at"],
+                failures=tuple(state["failures"]),
+                released_at=state["released_at"],
+            )
 
     def selections(self, state: State) -> dict[str, Mapping[str, Any]]:
         """What each partition of a run selects, as the manifest has it."""

@@ -29,6 +29,7 @@ from penstock.model import (
     Files,
     Key,
     Located,
+    NotCopied,
     Relation,
     Snapshot,
     SourceState,
@@ -98,6 +99,15 @@ class ParquetSource(DuckCatalog):
             f"source: {self._location} leads to the rows of one table: expected a database, whose "
             "tables patterns can name; copy folders one by one"
         )
+
+    def schemas(self) -> tuple[str, ...]:
+        return ()
+
+    def find(self, name: str) -> TableRef | None:
+        return None
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        return ()
 
     # Moments
 

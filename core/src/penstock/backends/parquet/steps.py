@@ -13,18 +13,14 @@ import pyarrow.parquet as pq
 
 from penstock.backends.arrow import schema_from_text
 from penstock.backends.parquet import manifest
+from penstock.backends.parquet.fence import EMPTYING, MANIFEST, REPLACING, Fence
 from penstock.backends.parquet.manifest import EVERYTHING, Entry, Manifest
-from penstock.backends.parquet.names import empty_name, folder_of, partition_of, run_of
+from penstock.backends.parquet.names import empty_name, folder_of, is_empty, partition_of, run_of
 from penstock.backends.parquet.records import Record, Records
 from penstock.backends.parquet.runs import Runs, State
 from penstock.backends.parquet.storage import Storage
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model import LoadPlan, Step
-
-REPLACING = ("replace", "swap")
-EMPTYING = ("truncate", "recreate")
-MANIFEST = "manifest"
-"""The step from which on the files are the dataset's."""
 
 
 def plan_steps(mode: str, place: str, leaving: str) -> tuple[Step, ...]:
@@ -56,6 +52,7 @@ class Steps:
         self._records = records
         self._run_id = run_id
         self._state = state
+        self._fence = Fence(storage, runs)
         self._spec, self._plan = runs.planned(state)
         self._partition_by = tuple(self._spec["partition_by"] or ())
 
@@ -130,9 +127,10 @@ class Steps:
             others.extend(path for path in visible if run_of(path) != self._run_id)
             kept = tuple(entry for entry in found.files if entry.run == self._run_id)
             leaving = _leaving(found, others, visible)
-            return Manifest(kept, load.schema, self._partition_by, leaving)
+            return Manifest(kept, load.schema, self._partition_by, leaving, owner=self._run_id)
 
         manifest.change(self._storage.documents, emptied)
+        self._fence.bury(self._run_id)
         self._storage.uploads.remove(others)
         manifest.removed(self._storage.documents, others)
 
@@ -140,6 +138,7 @@ class Steps:
 
     def _switch(self, load: LoadPlan) -> None:
         empty = self._empty_entry()
+        put: list[str] = []
 
         def switched(found: Manifest) -> Manifest:
             state = self._runs.state(self._run_id)
@@ -148,9 +147,11 @@ class Steps:
             # Looked at after the manifest was read: where somebody copies a partition again, or
             # removes files, from now on, the manifest is another one before anything is lost.
             mine = self._entries()
-            visible = self._storage.uploads.visible()
-            self._check_there(mine, visible.keys() - set(found.leaving))
+            self._fence.check_owner(self._run_id)
+            sizes = {entry.path: entry.bytes for entry in mine}
+            visible = self._fence.check_there(self._run_id, sizes)
             others = [entry for entry in found.files if entry.run != self._run_id]
+            self._check_apart(others)
             left = self._replaced(others, visible)
             kept = [entry for entry in others if entry.path not in left]
             files = [*kept, *mine]
@@ -161,6 +162,7 @@ class Steps:
                 files = [entry for entry in files if entry.partition]
             elif not files:
                 if empty.path not in visible:
+                    put.append(empty.path)
                     self._storage.uploads.put(empty.path, self._empty_file(load))
                 files = [empty]
             if kept:
@@ -170,16 +172,28 @@ class Steps:
             files.sort(key=lambda entry: entry.path)
             listed = {entry.path for entry in files}
             leaving = [path for path in _leaving(found, left, visible) if path not in listed]
-            return replace(found, files=tuple(files), leaving=tuple(leaving))
+            owner = self._run_id if self._spec["mode"] in REPLACING else found.owner
+            return replace(found, files=tuple(files), leaving=tuple(leaving), owner=owner)
 
         manifest.change(self._storage.documents, switched)
+        if put:  # and stopped then, maybe, while somebody else has ended the run
+            self._remove_unlisted(put)
+
+    def _remove_unlisted(self, paths: Collection[str]) -> None:
+        """Files without rows that tell the columns, where the manifest lists others meanwhile."""
+        visible = self._storage.uploads.visible()
+        listed = {entry.path for entry in manifest.read(self._storage.documents).files}
+        self._storage.uploads.remove([p for p in paths if p in visible and p not in listed])
 
     def committed(self) -> dict[str, Record]:
         """
         Raises:
             TransientError: not every partition is committed any more.
+            TargetChanged: see `ControlStore.check_target`.
         """
         state = self._runs.state(self._run_id)
+        if state is not None:
+            self._fence.check_open(self._run_id, state)
         found = self._records.publish_all(self._state["generation"])
         same = state is not None and state["generation"] == self._state["generation"]
         if not same or len(found) < len(self._plan.partitions):
@@ -195,19 +209,18 @@ class Steps:
             for file in record.files
         ]
 
-    def _check_there(self, mine: Sequence[Entry], there: Collection[str]) -> None:
+    def _check_apart(self, others: Sequence[Entry]) -> None:
         """
         Raises:
-            PermanentError: files of the run were removed, or are about to be.
+            TargetChanged: a run that has selected everything has ended since this one was planned,
+                which replaces a part.
         """
-        gone = [entry for entry in mine if entry.path not in there]
-        if gone:
-            raise PermanentError(
-                f"target: {len(gone):,} files of run {self._run_id} are gone, such as "
-                f"{gone[0].path}: expected the {len(mine):,} that were committed (has another run "
-                "emptied or replaced the dataset since?); start a new run",
-                Diagnosis(side="target"),
-            )
+        if self._spec["mode"] not in REPLACING or self._replaces_all:
+            return
+        for entry in others:
+            if entry.selection == EVERYTHING and entry.partition:
+                what = "files of a run that has selected everything were added"
+                raise self._fence.lost(self._run_id, what, entry.run)
 
     def _replaced(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
         """The files that this run's take the place of."""
@@ -241,10 +254,18 @@ class Steps:
         return written.getvalue()
 
     def _clean(self) -> None:
+        self._fence.bury(self._run_id)
         # Whoever has put them there: nobody lists them again.
         leaving = manifest.read(self._storage.documents).leaving
         self._storage.uploads.remove(leaving)
         manifest.removed(self._storage.documents, leaving)
+        self._remove_unlisted(
+            [
+                path
+                for path in self._storage.uploads.visible()
+                if is_empty(path) and not self._fence.is_loading(run_of(path))
+            ]
+        )
         self._abandon()
 
     def _abandon(self) -> None:

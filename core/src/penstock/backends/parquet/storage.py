@@ -16,6 +16,8 @@ class Storage:
     location: Location
     documents: Documents
     uploads: Uploads
+    hidden: str = ""
+    """The folder of the documents, where that is local."""
 
     def __str__(self) -> str:
         return str(self.location)
@@ -43,5 +45,8 @@ def open_storage(url: str, control_schema: str) -> Storage:
         )
     root = location.path
     return Storage(
-        location, LocalDocuments(f"{root}/{hidden}"), LocalUploads(root, f"{root}/{hidden}")
+        location,
+        LocalDocuments(f"{root}/{hidden}"),
+        LocalUploads(root, f"{root}/{hidden}"),
+        f"{root}/{hidden}",
     )

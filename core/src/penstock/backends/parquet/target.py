@@ -9,10 +9,10 @@ from penstock.backends.base import Checksum, Fit, LoadRequest
 from penstock.backends.parquet import load_plan, manifest
 from penstock.backends.parquet.comparing import Comparing
 from penstock.backends.parquet.control import ControlDocuments
+from penstock.backends.parquet.fence import EMPTYING, MANIFEST, REPLACING
 from penstock.backends.parquet.fitting import fit_columns
 from penstock.backends.parquet.location import identity
 from penstock.backends.parquet.manifest import EVERYTHING, Manifest
-from penstock.backends.parquet.steps import EMPTYING, MANIFEST, REPLACING
 from penstock.backends.parquet.storage import open_storage
 from penstock.errors import PlanningError
 from penstock.model import (
@@ -40,7 +40,7 @@ class ParquetTarget:
         self.control = ControlDocuments(self._storage)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        self.control.leave()
 
     def _manifest(self) -> Manifest:
         """
@@ -51,6 +51,12 @@ class ParquetTarget:
         if not found.schema:
             raise PlanningError(f"target: {self._storage}: expected a dataset, found none")
         return found
+
+    def schemas(self) -> tuple[str, ...]:
+        return ()
+
+    def find(self, name: str) -> TableRef | None:
+        return None
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         return load_plan.columns_of(schema_from_text(self._manifest().schema))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.backends.arrow import Caster, schema_from_text
 from penstock.backends.base import Block, Loaded, Wait
 from penstock.backends.parquet import series
+from penstock.backends.parquet.fence import Fence
 from penstock.backends.parquet.names import new_nonce
 from penstock.backends.parquet.output import Naming, Output
 from penstock.backends.parquet.records import Record, Records, now
@@ -70,13 +71,17 @@ class ParquetWriter:
         """
         Raises:
             PermanentError: the run has begun another generation.
+            TargetChanged: see `ControlStore.check_target`.
         """
         assert self._storage is not None
-        state = Runs(self._storage).state(self._spec.run_id)
+        runs = Runs(self._storage)
+        state = runs.state(self._spec.run_id)
+        if state is not None:
+            Fence(self._storage, runs).check_open(self._spec.run_id, state)
         generation = state["generation"] if state else "no such run"
         if generation != self._spec.generation or (found is not None and found.closed):
             raise PermanentError(
-                f"target: run {self._spec.run_id} was started over by somebody else: expected "
+                f"target: another process has started run {self._spec.run_id} over: expected "
                 f"generation {self._spec.generation}, found {generation}",
                 Diagnosis(side="target"),
             )
@@ -128,6 +133,7 @@ class ParquetWriter:
             files=output.files(),
             remove=self._before.remove,
             requests=self._before.requests,
+            read_at=self._spec.read_at,
         )
         # From here on the record may be there, whatever is heard of it: nothing is discarded.
         self._output = None

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pgpq.encoders import StringEncoderBuilder
 from pgpq.schema import Jsonb
 
-from penstock.backends.arrow import exactly, first_failing, shown
+from penstock.backends.arrow import exactly, first_failing, shown, too_fine
 from penstock.backends.postgresql.arrow_families import family, family_of, is_list, plain
 from penstock.backends.postgresql.arrow_texts import simplified, texts
 from penstock.backends.postgresql.columns import data_type
@@ -199,7 +199,8 @@ class Encoder:
             column = self._columns[place]
             raise PermanentError(
                 f"{self._subject}: column {column.name!r}, row {self._passed + index + 1:,}: "
-                f"expected a value that fits into {column.type}, found {shown(array, index)}",
+                f"expected a value that fits into {column.type}, found {shown(array, index)}"
+                f"{too_fine(array, index)}",
                 Diagnosis(side="target"),
             ) from error
 

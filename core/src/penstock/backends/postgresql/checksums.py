@@ -18,7 +18,7 @@ from penstock.backends.postgresql.canonical import canonical_text, framed
 from penstock.backends.postgresql.columns import data_type
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import quoted, raw, statement
+from penstock.backends.postgresql.statements import quoted, raw, rows_of, statement
 from penstock.errors import PlanningError
 from penstock.model import Column, ColumnPair, CommitRecord, TableRef
 
@@ -167,7 +167,7 @@ def read_loaded(
             transactions=_array(partitions),
             others=sql.SQL("true" if others else "false"),
             digest=values.digest(),
-            table=quoted(table),
+            table=rows_of(table),
             condition=sql.SQL("true") if where is None else raw(where),
         )
         rows = connection.execute(query).fetchall()

@@ -41,8 +41,7 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
         if found is None or found[0] is None:
             raise PlanningError(
                 f"{side}: table {ref} does not exist in database "
-                f"{connection.info.dbname!r} (or its schema may not be used by "
-                f"{connection.info.user!r})"
+                f"{connection.info.dbname!r} (or {connection.info.user!r} may not use its schema)"
                 + ("; create it, or use --mode recreate, which does" if side == "target" else "")
             )
         query = statement("columns").format(table=sql.Literal(name))

@@ -6,15 +6,25 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 import psycopg
-from psycopg import conninfo, sql
+from psycopg import conninfo, pq, sql
 from psycopg.pq import TransactionStatus
 
-from penstock.backends.postgresql.errors import from_connecting
+from penstock.backends.postgresql.errors import from_connecting, from_driver
 from penstock.errors import UsageError
 
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.older import Guard
+
+_FORM = "postgresql://user:password@host:port/database"
+_ESCAPES = "write %2F, %40, %3A, %23, %3F, %25, %26, %5B or %5D for / @ : # ? % & [ ] in a password"
+MAX_PORT = 65535
+_PARAMETER = re.compile(r"[a-z_]+")
+_SECRET_NAME = re.compile(r"pass|secret|token|key", re.I)
+_HIDDEN = ("password", "sslpassword", "oauth_client_secret")
 CONNECT_TIMEOUT = 30
 CANCEL_TIMEOUT = 1.5
 
@@ -35,6 +45,11 @@ SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
+    # When our machine is gone without a word, the server lets go of locks, of the snapshot and of
+    # the sign that a run is executed, in two minutes instead of two hours.
+    "tcp_keepalives_idle": "60",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "6",
 }
 SETTINGS_14 = {
     "idle_session_timeout": "0",
@@ -57,27 +72,60 @@ KEEPALIVES = {
 }
 
 
+def parts_of(url: str, flag: str) -> dict[str, Any]:
+    """What libpq makes of a URL.
+
+    Raises:
+        UsageError: it cannot read the URL, or could not connect with it anywhere. Nothing of the
+            URL is shown, nor what libpq says of it: any part may be one of a password.
+    """
+    if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
+        raise UsageError(
+            f"{flag}: malformed URL: expected {_FORM}, found an unescaped '/' or '@' before the "
+            f"host; {_ESCAPES}"
+        )
+    try:
+        parts = conninfo.conninfo_to_dict(url)
+        conninfo.make_conninfo("", **parts)
+    except (psycopg.Error, ValueError):
+        unknown = _unknown_parameters(url)
+        found = (
+            f"{', '.join(map(repr, unknown))}, which libpq does not know as a parameter"
+            if unknown
+            else f"one that libpq cannot read: a %, [ or & that stands for itself, for instance; "
+            f"{_ESCAPES}"
+        )
+        raise UsageError(f"{flag}: malformed URL: expected {_FORM}, found {found}") from None
+    for port in str(parts.get("port", "") or "").split(","):
+        if port and not (re.fullmatch(r"[0-9]+", port) and 0 < int(port[:6]) <= MAX_PORT):
+            raise UsageError(
+                f"{flag}: malformed URL: expected a number from 1 to {MAX_PORT} as port"
+            )
+    return parts
+
+
+def _unknown_parameters(url: str) -> list[str]:
+    """Names that libpq does not know, but none that may be the rest of a password with a &."""
+    head, _, query = url.partition("?")
+    _, at, _ = head.partition("//")[2].partition("/")[0].rpartition("@")
+    if "@" in query or (":" in head.partition("//")[2] and not at):
+        return []  # a password may end where this query begins
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
+    names: list[str] = []
+    for name, _ in parse_qsl(query, keep_blank_values=True):
+        if not _PARAMETER.fullmatch(name) or _SECRET_NAME.search(name):
+            break
+        names.append(name)
+    return [name for name in names if name not in known]
+
+
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     """Check a URL and fold PGPASSWORD into it, so that no child needs it in its environment.
 
     Raises:
-        UsageError: libpq cannot read the URL. Its own words are shown only where they cannot
-            hold a part of the password.
+        UsageError: see `parts_of`.
     """
-    if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
-        raise UsageError(
-            f"{flag}: malformed URL: expected postgresql://user:password@host:port/database, "
-            "found an unescaped '/' or '@' before the host; "
-            "write %2F, %40, %3A, %23 or %3F for / @ : # ? in a password"
-        )
-    try:
-        parts = conninfo.conninfo_to_dict(url)
-    except psycopg.Error as error:
-        words = "" if "@" in url else f": {str(error).strip()}"
-        raise UsageError(f"{flag}: malformed URL: expected one that libpq accepts{words}") from None
-    port = str(parts.get("port", "") or "")
-    if not all(re.fullmatch(r"\d*", part) for part in port.split(",")):
-        raise UsageError(f"{flag}: malformed URL: expected a number as port")
+    parts = parts_of(url, flag)
     if "password" not in parts and environ.get("PGPASSWORD"):
         parts["password"] = environ["PGPASSWORD"]
     return conninfo.make_conninfo("", **parts)
@@ -86,8 +134,7 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
 def secrets(url: str) -> tuple[str, ...]:
     """The parts of a connection string that libpq itself hides from display."""
     given = conninfo.conninfo_to_dict(url)
-    hidden = ("password", "sslpassword", "oauth_client_secret")
-    return tuple(str(given[name]) for name in hidden if given.get(name))
+    return tuple(str(given[name]) for name in _HIDDEN if given.get(name))
 
 
 def connect(url: str, side: str, application_name: str) -> Connection:
@@ -106,7 +153,11 @@ def connect(url: str, side: str, application_name: str) -> Connection:
         added["connect_timeout"] = CONNECT_TIMEOUT
     try:
         connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
-        connection.set_up(_settings(connection.info.server_version, side))
+        try:
+            connection.set_up(_settings(connection.info.server_version, side))
+        except BaseException:
+            connection.close()
+            raise
     except psycopg.Error as error:
         raise from_connecting(error, side) from error
     return connection
@@ -130,10 +181,26 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     transaction sets them anew, for itself alone.
     """
 
+    side = ""
+    """Where it is said, a lost connection is a `TransientError` whatever is asked of it."""
+    guard: Guard | None = None
+    """Watches the statements that are executed from now on."""
+    _set: Mapping[str, str]
     _each_time = ""
+    _pid = 0
+
+    @property
+    def server_pid(self) -> int:
+        """Of the server's session: a pooler's is that of the transaction."""
+        return self._pid or self.info.backend_pid
+
+    def rename(self, application_name: str) -> None:
+        """Show the server's monitoring another name."""
+        self.set_up({**self._set, "application_name": application_name})
 
     def set_up(self, settings: Mapping[str, str]) -> None:
         """Set them for the session, where it is one: a pooler shows process ids of its own."""
+        self._set = settings
         own = self.execute(
             "SELECT pg_catalog.set_config(name, value, false)"
             " FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
@@ -148,25 +215,57 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 if name not in SET_OUTSIDE
             )
 
+    @property
+    def pooled(self) -> bool:
+        """Whether a pooler lends its server's sessions: then locks must end with a transaction."""
+        return bool(self._each_time)
+
     def begin(self, how: str = "") -> None:
         """Begin a transaction by hand, in one round trip."""
         super().execute(f"BEGIN {how}{self._each_time}".encode())
+        self._note_pid()
 
     def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._each_time and self.info.transaction_status == TransactionStatus.IDLE:
             with self.transaction():
+                return self._execute(*args, **options)
+        return self._execute(*args, **options)
+
+    def _execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+        with self._translated_loss():
+            if self.guard is None:
                 return super().execute(*args, **options)
-        return super().execute(*args, **options)
+            with self.guard.watching(self):
+                return super().execute(*args, **options)
+
+    @contextmanager
+    def _translated_loss(self) -> Iterator[None]:
+        """What a lost connection means does not depend on what was asked when it was lost."""
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            if not (self.side and self.closed):
+                raise
+            raise from_driver(error, self.side) from error
 
     @contextmanager
     def transaction(
         self, savepoint_name: str | None = None, force_rollback: bool = False
     ) -> Iterator[psycopg.Transaction]:
         outermost = self.info.transaction_status == TransactionStatus.IDLE
-        with super().transaction(savepoint_name, force_rollback) as transaction:
+        with (
+            self._translated_loss(),
+            super().transaction(savepoint_name, force_rollback) as transaction,
+        ):
             if outermost and self._each_time:
                 super().execute(self._each_time.removeprefix("; ").encode())
+                self._note_pid()
             yield transaction
+
+    def _note_pid(self) -> None:
+        """Only where it is needed: nothing may be asked before a snapshot is imported."""
+        if self._each_time and self.guard is not None:
+            ((self._pid,),) = super().execute("SELECT pg_catalog.pg_backend_pid()").fetchall()
 
 
 def abandon(connection: Connection) -> None:

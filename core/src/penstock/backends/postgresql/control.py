@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from penstock.backends.base import Outlook, RunningAttempt, RunRow
+from penstock.backends.base import Outlook, RunningAttempt, RunRow, reading_run
+from penstock.backends.postgresql.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.continuance import (
+    check_loaded_since,
+    check_not_replaced,
+    check_target,
+    find_change,
+    note_rewritten,
+    note_target,
+    set_target,
+    target_changed,
+)
 from penstock.backends.postgresql.errors import load_lost, planning, translated
 from penstock.backends.postgresql.indexes import SET_LOGGED
+from penstock.backends.postgresql.older import Guard, control_name, progress_of_copy
+from penstock.backends.postgresql.presence import enter
 from penstock.backends.postgresql.recopying import check_in_place, forget
-from penstock.backends.postgresql.statements import statement
-from penstock.errors import Diagnosis, PlanningError, Superseded, TransientError
+from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.swap import SWAP
+from penstock.errors import Diagnosis, PermanentError, PlanningError, Superseded, TransientError
 from penstock.model import (
     CommitRecord,
     LoadPlan,
@@ -25,13 +41,14 @@ from penstock.model import (
     Step,
     TableRef,
 )
+from penstock.spec import FRESH_MODES, Patience
 
 # Any number that nobody else is likely to use: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
+# Modes whose partitions delete and update nothing: what another run has loaded stays beside theirs.
+ADDING = ("append", "truncate", "recreate")
 # A swap that cannot have its lock within this lets readers and writers go on, and tries again.
 URGENT_LOCK_MS = 2000
-# How long an attempt that is about to commit is waited for when its run starts over.
-SHUT_OUT_MS = 1000
 
 
 def ddl(control_schema: str) -> str:
@@ -39,7 +56,16 @@ def ddl(control_schema: str) -> str:
 
 
 class ControlTables:
-    def __init__(self, connection: Connection, schema: str) -> None:
+    """
+    Parameters:
+        connect: opens another session, to look at what the first one waits for.
+    """
+
+    def __init__(
+        self, connection: Connection, schema: str, connect: Callable[[], Connection]
+    ) -> None:
+        self.patience = Patience()
+        self._connect = connect
         self._connection = connection
         self._schema = schema
         self._run = sql.Identifier(schema, "run")
@@ -47,33 +73,48 @@ class ControlTables:
         self._step_record = sql.Identifier(schema, "step_record")
         self._recopy_record = sql.Identifier(schema, "recopy_record")
         self._volatile_run = sql.Identifier(schema, "volatile_run")
+        self._tables = (
+            self._run,
+            self._commit_record,
+            self._step_record,
+            self._recopy_record,
+            self._volatile_run,
+        )
 
     def _statement(self, name: str) -> sql.Composed:
         return statement(name).format(schema=sql.Identifier(self._schema))
 
-    def _exist(self) -> bool:
+    def _attend(self, run_id: str) -> None:
+        """Be known as a session of this run, and end older ones that are in the way."""
+        guard = self._connection.guard
+        if guard is None or guard.run_id != run_id:
+            self._connection.rename(control_name(run_id))
+        self._connection.guard = Guard(run_id, self.patience, self._connect)
+
+    @contextmanager
+    def _changing(self, run_id: str) -> Iterator[None]:
+        with translated("target"):
+            self._attend(run_id)
+            with self._connection.transaction():
+                yield
+
+    def _missing(self) -> list[str]:
+        """Those of the control tables that are not there."""
         found = self._connection.execute(
-            "SELECT bool_and(to_regclass(name) IS NOT NULL) FROM unnest(%s::text[]) AS u (name)",
-            [
-                [
-                    table.as_string(self._connection)
-                    for table in (
-                        self._run,
-                        self._commit_record,
-                        self._step_record,
-                        self._recopy_record,
-                        self._volatile_run,
-                    )
-                ]
-            ],
-        ).fetchone()
-        return bool(found and found[0])
+            "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NULL",
+            [[table.as_string(self._connection) for table in self._tables]],
+        ).fetchall()
+        return [name for (name,) in found]
+
+    def _exist(self) -> bool:
+        return not self._missing()
 
     def create(self) -> None:
         # Looked for first: CREATE ... IF NOT EXISTS asks for the privilege even if they do.
         with planning("target", f"control schema {self._schema!r}"):
             if self._exist():
                 return
+            self._connection.guard = Guard("", self.patience, self._connect)
             try:
                 with self._connection.transaction():
                     self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [CREATE_LOCK])
@@ -112,28 +153,44 @@ class ControlTables:
 
     def load_run(self, run_id: str) -> RunRow | None:
         with translated("target"):
-            if not self._exist():
+            self._attend(run_id)
+            missing = self._missing()
+            if len(missing) == len(self._tables):
                 return None
+            if missing:
+                raise PermanentError(
+                    f"target: control schema {self._schema!r} lacks {', '.join(missing)}, without "
+                    "which no run can be read or go on; restore what was there, or choose another "
+                    "--control-schema for new runs",
+                    Diagnosis(side="target"),
+                )
             row = self._connection.execute(self._statement("load_run"), [run_id]).fetchone()
         if row is None:
             return None
-        return RunRow(
-            run_id=row[0],
-            generation=row[1],
-            spec=row[2],
-            plan=PartitionPlan.from_json(row[3]),
-            source_state=SourceState.from_json(row[4]),
-            snapshots=tuple(Snapshot.from_json(raw) for raw in row[5]),
-            status=row[6],
-            created_at=row[7],
-            prepared_at=row[8],
-            finished_at=row[9],
-            failures=tuple(row[10]),
-            released_at=row[11],
-        )
+        with reading_run(run_id):
+            return RunRow(
+                run_id=row[0],
+                generation=row[1],
+                spec=dict(row[2]),
+                plan=PartitionPlan.from_json(row[3]),
+                source_state=SourceState.from_json(row[4]),
+                snapshots=tuple(Snapshot.from_json(raw) for raw in row[5]),
+                status=row[6],
+                created_at=row[7],
+                prepared_at=row[8],
+                finished_at=row[9],
+                failures=tuple(dict(failure) for failure in row[10]),
+                released_at=row[11],
+            )
+
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        with translated("target"):
+            self._attend(run_id)
+            enter(self._connection, self._schema, run_id, table, check)
 
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         with translated("target"):
+            self._attend(run_id)
             query = sql.SQL("SELECT prepared_at FROM {} WHERE run_id = %s").format(self._run)
             # Looked at without a lock first: the attempts that are open hold one.
             found = self._connection.execute(query, [run_id]).fetchone()
@@ -153,6 +210,7 @@ class ControlTables:
             self._connection.execute(step.statement.encode())
         if load.volatile:
             self._connection.execute(self._statement("mark_volatile"), [run_id])
+        note_target(self._connection, self._schema, run_id, load.table)
         self._connection.execute(
             sql.SQL(
                 "UPDATE {} SET prepared_at = clock_timestamp(), status = 'running'"
@@ -161,8 +219,47 @@ class ControlTables:
             [run_id],
         )
 
+    def check_target(self, run_id: str) -> None:
+        run = self.load_run(run_id)
+        assert run is not None
+        with translated("target"):
+            found = find_change(self._connection, self._schema, run_id)
+            if run.spec["mode"] in ADDING:
+                check_not_replaced(self._connection, self._schema, run_id)
+        if found is None:
+            return
+        what, same_table = found
+        if not same_table or not self._holds_rows(run):
+            raise target_changed(self._connection, self._schema, run_id, what)
+        with translated("target"):  # VACUUM FULL and its like move rows, and lose none
+            note_target(self._connection, self._schema, run_id, run.plan.load.table)
+
+    def _holds_rows(self, run: RunRow) -> bool:
+        """Whether all rows that the run has committed are there, and no others where it has emptied
+        the table and committed none yet; False where nobody can tell."""
+        table, records = run.plan.load.table, self.committed(run.run_id)
+        if not any(record.rows for record in records):
+            return run.spec["mode"] not in FRESH_MODES or self._is_empty(table)
+        try:
+            counts = read_loaded(
+                self._connection, table, None, records, target_values((), tuple), others=False
+            )
+        except PlanningError:  # they may be written, but not read
+            return False
+        return counts is not None and all(
+            record.inserted is None and counts[record.partition_id].rows == record.rows
+            for record in records
+        )
+
+    def _is_empty(self, table: TableRef) -> bool:
+        try:
+            query = sql.SQL("SELECT FROM {} LIMIT 1").format(quoted(table))
+            return self._connection.execute(query).rowcount == 0
+        except psycopg.errors.InsufficientPrivilege:
+            return False
+
     def finish(self, run_id: str, step: Step) -> bool:
-        with translated("target"), self._connection.transaction():
+        with self._changing(run_id):
             # Before the record: that of a table set logged would vouch for itself.
             self._check_finishing(run_id)
             # A second call waits for the first one's record, and then finds it.
@@ -173,7 +270,14 @@ class ControlTables:
                 return False
             if step.urgent:
                 self._connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}")
-            self._connection.execute(step.statement.encode())
+            check_target(self._connection, self._schema, run_id)
+            if step.id == SWAP:
+                check_loaded_since(self._connection, self._schema, run_id)
+            self._connection.execute(step.statement.encode(), _parameters(step))
+            if step.id == SWAP:  # what was loaded has the name of the old table from here on
+                set_target(self._connection, self._schema, run_id, None)
+            elif step.id.startswith(SET_LOGGED):
+                note_rewritten(self._connection, self._schema, run_id)
         return True
 
     def _check_finishing(self, run_id: str) -> None:
@@ -188,8 +292,8 @@ class ControlTables:
         found = self._connection.execute(self._statement("may_finish"), [run_id]).fetchone()
         if found is None or not found[0]:
             raise TransientError(
-                f"target: run {run_id} was started over by somebody else: expected every partition "
-                "committed, found some that are not",
+                f"target: another process has started run {run_id} over: some partitions are not "
+                "committed any more",
                 Diagnosis(side="target"),
             )
         if found[1] and not self.intact(run_id):
@@ -218,12 +322,14 @@ class ControlTables:
         state: SourceState,
         snapshot: Snapshot | None,
     ) -> int:
-        with translated("target"), self._connection.transaction():
+        with self._changing(run_id):
             self._shut_out_attempts(run_id)
             query = sql.SQL("SELECT generation FROM {} WHERE run_id = %s").format(self._run)
             if self._connection.execute(query, [run_id]).fetchone() != (generation,):
                 raise _superseded(run_id)
             # From here on no attempt of an older generation is open, and none can begin.
+            if load.before and not load.volatile:
+                check_loaded_since(self._connection, self._schema, run_id)
             self._prepare(run_id, load)
             for records in (self._commit_record, self._step_record):
                 self._connection.execute(
@@ -245,21 +351,19 @@ class ControlTables:
 
     def _shut_out_attempts(self, run_id: str) -> None:
         """Lock the run's row against its attempts; what they do is void, so they are ended."""
+
+        def end_attempts(session: Connection) -> None:
+            records = self._commit_record.as_string(session)
+            for (pid,) in session.execute(
+                statement("open_attempts"),
+                {"records": records, "prefix": f"penstock:{run_id}:"},
+            ).fetchall():
+                session.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
+
+        self._connection.guard = Guard(run_id, self.patience, self._connect, end_attempts)
         query = sql.SQL("SELECT FROM {} WHERE run_id = %s FOR UPDATE").format(self._run)
-        while True:
-            try:
-                with self._connection.transaction():
-                    self._connection.execute(f"SET LOCAL lock_timeout = {SHUT_OUT_MS}")
-                    self._connection.execute(query, [run_id])
-                    self._connection.execute("SET LOCAL lock_timeout = 0")
-                    return
-            except psycopg.errors.LockNotAvailable:
-                records = self._commit_record.as_string(self._connection)
-                for (pid,) in self._connection.execute(
-                    statement("open_attempts"),
-                    {"records": records, "prefix": f"penstock:{run_id}:"},
-                ).fetchall():
-                    self._connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
+        self._connection.execute(query, [run_id])
+        self._attend(run_id)
 
     def set_view(
         self,
@@ -272,7 +376,7 @@ class ControlTables:
         nothing_committed: bool,
     ) -> int:
         following = generation + nothing_committed
-        with translated("target"), self._connection.transaction():
+        with self._changing(run_id):
             if nothing_committed:
                 self._shut_out_attempts(run_id)
                 self._check_nothing_committed(run_id)
@@ -309,6 +413,7 @@ class ControlTables:
 
     def release(self, run_id: str) -> bool:
         with translated("target"):
+            self._attend(run_id)
             if not self._exist():
                 return False
             query = (
@@ -319,6 +424,7 @@ class ControlTables:
 
     def take_up(self, run_id: str) -> bool:
         with translated("target"):
+            self._attend(run_id)
             if not self._exist():
                 return False
             query = "UPDATE {} SET snapshot_released_at = NULL WHERE run_id = %s"
@@ -356,7 +462,7 @@ class ControlTables:
         rows_of: TableRef | None,
         patience: float,
     ) -> frozenset[str]:
-        with translated("target"), self._connection.transaction():
+        with self._changing(run_id):
             return forget(
                 self._connection,
                 self._schema,
@@ -370,6 +476,7 @@ class ControlTables:
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         ended = status not in ("running", "created")
         with translated("target"):
+            self._attend(run_id)
             self._connection.execute(
                 sql.SQL(
                     "UPDATE {} SET status = %s, failures = %s,"
@@ -389,26 +496,22 @@ class ControlTables:
 
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
         with translated("target"):
+            self._attend(run_id)
             rows = self._connection.execute(self._statement("committed"), [run_id]).fetchall()
-        return tuple(CommitRecord(*row) for row in rows)
+        return tuple(_record(row) for row in rows)
 
     def loaded(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
         with translated("target"):
             if not self._exist():
                 return {}
             rows = self._connection.execute(self._statement("loaded"), [series]).fetchall()
-        return {row[1]: (row[0], CommitRecord(*row[1:])) for row in rows}
+        return {row[1]: (row[0], _record(row[1:])) for row in rows}
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        progress = (
-            "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p"
-            " WHERE p.pid = a.pid)"
-            if self._connection.info.server_version >= 140000
-            else "NULL::bigint"
-        )
+        progress = progress_of_copy(self._connection.info.server_version)
         with translated("target"):
             rows = self._connection.execute(
-                statement("running").format(progress=sql.SQL(progress)),
+                statement("running").format(progress=progress),
                 {"prefix": f"penstock:{run_id}:"},
             ).fetchall()
         attempts = []
@@ -418,9 +521,21 @@ class ControlTables:
         return tuple(attempts)
 
 
+def _record(row: tuple[Any, ...]) -> CommitRecord:
+    return replace(CommitRecord(*row[:-1]), read_at=row[-1])
+
+
+def _parameters(step: Step) -> dict[str, Any] | None:
+    if not step.sequence_of:
+        return None
+    found = step.position
+    return {"last": found and found.last, "called": found and found.called}
+
+
 def _superseded(run_id: str) -> Superseded:
     return Superseded(
-        f"target: the snapshot of run {run_id} was replaced, or the run started over, by somebody "
-        "else at this moment; expected nobody else",
+        f"target: another process has replaced the snapshot of run {run_id}, or started the "
+        "run over, "
+        "at this moment",
         Diagnosis(side="target"),
     )

@@ -21,8 +21,8 @@ _REFUSING = {
     "gbtreekey2_in", "gbtreekey4_in", "gbtreekey8_in", "gbtreekey16_in", "gbtreekey32_in",
     "gbtreekey_var_in", "ghstore_in", "ltree_gist_in", "_intbig_in",
 }  # fmt: skip
-# Their binary input refuses what their binary output makes of an empty vector.
-_ONE_WAY = {"pg_catalog.int2vector", "pg_catalog.oidvector"}
+# Their binary input refuses what their binary output makes of an empty vector, or query.
+_ONE_WAY = {"pg_catalog.int2vector", "pg_catalog.oidvector", "pg_catalog.tsquery"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,7 +62,7 @@ class Names:
     indexes: Mapping[int, str] = field(default_factory=dict)
     """By oid; in the schema of their table."""
     sequences: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
-    """Those that are made; others are used as they are."""
+    """Those that are made, or called otherwise; others are used as they are."""
     statistics: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
 
     def table(self, table: Json) -> TableRef:
@@ -82,22 +83,16 @@ def create_table(
         tablespace: make it where the definition says.
     """
     ref = names.table(table)
-    sequences = {s["column"]: s for s in table["sequences"]}
     not_null = {c["column"]: c for c in table["constraints"] if c["kind"] == "n"}
-    parts = [
-        _column(column, table, names, sequences.get(column["name"]), not_null, version)
-        for column in table["columns"]
-    ]
-    parts += [
-        f"CONSTRAINT {ident(c['name'])} {c['definition']}"
+    parts = [_column(column, table, names, not_null, version) for column in table["columns"]]
+    checks = [
+        f"CONSTRAINT {ident(c['name'])} {of_itself(c['definition'], table, ref)}"
         for c in table["constraints"]
-        if c["kind"] == "c" and c["validated"]
-    ] + [
-        # Not valid, but not enforced either: it can be said at once.
-        f"CONSTRAINT {ident(c['name'])} {c['definition']}"
-        for c in table["constraints"]
-        if c["kind"] == "c" and not c["validated"] and "NOT ENFORCED" in c["definition"]
+        # One that is not enforced can be said at once, though it is not valid.
+        if c["kind"] == "c" and (c["validated"] or "NOT ENFORCED" in c["definition"])
     ]
+    late = [check for check in checks if literal(name(ref)) in check]
+    parts += [check for check in checks if check not in late]
     unlogged = "UNLOGGED " if persistence == "u" and table["partition_key"] is None else ""
     create = f"CREATE {unlogged}TABLE {name(ref)} (" + ",".join(f"\n    {p}" for p in parts) + ")"
     if table["partition_key"] is not None:
@@ -109,11 +104,21 @@ def create_table(
         create += f" WITH ({', '.join(_option(o) for o in options)})"
     if tablespace and table["tablespace"]:
         create += f" TABLESPACE {ident(table['tablespace'])}"
-    statements = [_create_sequence(s, names, version) for s in _made(table, names)]
+    used = [s for s in table["used_sequences"] if (s["schema"], s["name"]) in names.sequences]
+    made = [*_made(table, names), *used]
+    statements = [_create_sequence(s, names, version) for s in made]
     statements.append(create)
+    # What names the table needs it to be there.
+    statements += [f"ALTER TABLE ONLY {name(ref)} ADD {check}" for check in late]
+    for column in table["columns"]:
+        if _names_itself(column, table):
+            expression = of_itself(_default(column["default"], table, names), table, ref)
+            alter = f"ALTER TABLE ONLY {name(ref)} ALTER COLUMN {ident(column['name'])}"
+            statements.append(f"{alter} SET DEFAULT {expression}")
     for sequence in _made(table, names):
-        made = name(names.sequences[sequence["schema"], sequence["name"]])
-        statements.append(f"ALTER SEQUENCE {made} OWNED BY {name(ref)}.{ident(sequence['column'])}")
+        owned = name(names.sequences[sequence["schema"], sequence["name"]])
+        of = f"{name(ref)}.{ident(sequence['column'])}"
+        statements.append(f"ALTER SEQUENCE {owned} OWNED BY {of}")
     for column in table["columns"]:
         statements += _column_settings(column, ref, version)
     if table["parent"] is not None:
@@ -140,7 +145,6 @@ def _column(
     column: Json,
     table: Json,
     names: Names,
-    sequence: Json | None,
     not_null: Mapping[str, Json],
     version: int,
 ) -> str:
@@ -152,12 +156,14 @@ def _column(
         words.append(f"GENERATED ALWAYS AS ({column['default']}) {kind}")
     elif column["identity"] and table["parent"] is None:
         kind = "ALWAYS" if column["identity"] == "a" else "BY DEFAULT"
-        assert sequence is not None
+        (sequence,) = [
+            s for s in table["sequences"] if s["identity"] and s["column"] == column["name"]
+        ]
         made = names.sequences[sequence["schema"], sequence["name"]]
         options = f"SEQUENCE NAME {name(made)} {_sequence_options(sequence)}"
         words.append(f"GENERATED {kind} AS IDENTITY ({options})")
-    elif column["default"] is not None:
-        words.append(f"DEFAULT {_default(column['default'], sequence, names)}")
+    elif column["default"] is not None and not _names_itself(column, table):
+        words.append(f"DEFAULT {_default(column['default'], table, names)}")
     constraint = not_null.get(column["name"])
     if constraint is not None:
         if constraint["validated"]:
@@ -168,18 +174,53 @@ def _column(
     return " ".join(words)
 
 
-def _default(expression: str, sequence: Json | None, names: Names) -> str:
-    """The expression; the next value of a sequence that is made, of the one that is."""
-    if sequence is None or (sequence["schema"], sequence["name"]) not in names.sequences:
+def _names_itself(column: Json, table: Json) -> bool:
+    default = column["default"] if not column["generated"] else None
+    return default is not None and bool(table["regclass"]) and table["regclass"] in default
+
+
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[^\W\d][\w$]*|.""", re.DOTALL)
+
+
+def of_itself(text: str, table: Json, ref: TableRef) -> str:
+    """An expression of a table's, for the table under another name: it may speak of its whole row,
+    ``name.*``, or of itself, ``'schema.name'::regclass``."""
+    found = []
+    tokens = _TOKEN.findall(text)
+    for place, token in enumerate(tokens):
+        after = tokens[place + 1 : place + 4]
+        before = tokens[place - 1] if place else ""
+        if token == table["written"] and after[:2] == [".", "*"] and before != ".":
+            found.append(ident(ref.name))
+        elif token == table["regclass"] and after == [":", ":", "regclass"]:
+            found.append(literal(name(ref)))
+        else:
+            found.append(token)
+    return "".join(found)
+
+
+def _default(expression: str, table: Json, names: Names) -> str:
+    """The expression, with sequences that are made under the names that they get."""
+    called: dict[str, str] = {}
+    for sequence in (*table["sequences"], *table["used_sequences"]):
+        ref = names.sequences.get((sequence["schema"], sequence["name"]))
+        if ref is not None:
+            called[sequence["written"]] = f"{literal(name(ref))}::regclass"
+    if not called:
         return expression
-    made = name(names.sequences[sequence["schema"], sequence["name"]])
-    return expression.replace(sequence["nextval"], f"nextval({literal(made)})")
+    # In one go: what one of them is called may be what another one was called.
+    either = "|".join(re.escape(before) for before in called)
+    return re.sub(either, lambda found: called[found[0]], expression)
 
 
 def _create_sequence(sequence: Json, names: Names, version: int) -> str:
     made = name(names.sequences[sequence["schema"], sequence["name"]])
     unlogged = "UNLOGGED " if sequence["persistence"] == "u" and version >= 150000 else ""
-    return f"CREATE {unlogged}SEQUENCE {made} AS {sequence['type']} {_sequence_options(sequence)}"
+    # One that other tables use too may be there already.
+    return (
+        f"CREATE {unlogged}SEQUENCE IF NOT EXISTS {made} AS {sequence['type']} "
+        f"{_sequence_options(sequence)}"
+    )
 
 
 def _sequence_options(sequence: Json) -> str:
@@ -191,14 +232,15 @@ def _sequence_options(sequence: Json) -> str:
     )
 
 
-def set_sequences(table: Json, names: Names) -> list[str]:
-    """Every sequence of the table to the value that it had when the definition was read."""
+def set_sequences(table: Json, names: Names, *, keep: bool) -> list[str]:
+    """Every sequence of the table to the value that it had when the definition was read, unless its
+    values are to be kept apart."""
     statements = []
     for sequence in table["sequences"]:
         ref = names.sequences.get((sequence["schema"], sequence["name"]))
         if ref is None:
             continue
-        if sequence["value"]:
+        if sequence["value"] and not keep:
             value, called = sequence["value"]
             statements.append(
                 f"SELECT pg_catalog.setval({literal(name(ref))}, {value}, "
@@ -261,7 +303,8 @@ def unchecked(table: Json, names: Names) -> list[str]:
         if c["validated"] or c["kind"] == "f" or "NOT ENFORCED" in c["definition"]:
             continue
         statements.append(
-            f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(c['name'])} {c['definition']}"
+            f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(c['name'])} "
+            f"{of_itself(c['definition'], table, ref)}"
         )
         statements += constraint_comment(ref, c["name"], c["comment"])
     return statements
@@ -281,7 +324,8 @@ def create_statistics(table: Json, names: Names) -> list[str]:
     for item in table["statistics"]:
         ref = names.statistics[item["schema"], item["name"]]
         statements.append(
-            f"CREATE STATISTICS {name(ref)}{item['body']} FROM {name(names.table(table))}"
+            f"CREATE STATISTICS {name(ref)}{of_itself(item['body'], table, names.table(table))}"
+            f" FROM {name(names.table(table))}"
         )
         if item["target"] is not None:
             statements.append(f"ALTER STATISTICS {name(ref)} SET STATISTICS {item['target']}")
@@ -349,34 +393,45 @@ def grants(table: Json, ref: TableRef, others: Sequence[str]) -> list[str]:
     attached = table["attached"]
     if attached["default_grants"] and not attached["grants"]:
         return []
-    statements = []
+    # GRANT changes the table's row in the catalog without a lock, and fails where somebody else
+    # changes it: a foreign key of the table or to it, in another step or in another process.
+    statements = [f"LOCK TABLE ONLY {name(ref)} IN SHARE ROW EXCLUSIVE MODE"]
     if not attached["default_grants"]:
         everybody = dict.fromkeys(["PUBLIC", *others, ident(table["owner"])])
         statements.append(f"REVOKE ALL ON TABLE {name(ref)} FROM {', '.join(everybody)}")
-    for grant in attached["grants"]:
-        column = f" ({ident(grant['column'])})" if grant["column"] is not None else ""
-        option = " WITH GRANT OPTION" if grant["option"] and not grant["own"] else ""
-        statements.append(
-            f"GRANT {grant['privilege']}{column} ON TABLE {name(ref)} TO {grant['grantee']}{option}"
-        )
-    return statements
+    return statements + [grant(item, ref) for item in attached["grants"]]
+
+
+def grant(item: Json, ref: TableRef) -> str:
+    column = f" ({ident(item['column'])})" if item["column"] is not None else ""
+    option = " WITH GRANT OPTION" if item["option"] and not item["own"] else ""
+    return f"GRANT {item['privilege']}{column} ON TABLE {name(ref)} TO {item['grantee']}{option}"
 
 
 def policies(table: Json, ref: TableRef) -> list[str]:
     statements = []
-    for policy in table["attached"]["policies"]:
-        words = [
-            f"CREATE POLICY {ident(policy['name'])} ON {name(ref)}",
-            f"AS {'PERMISSIVE' if policy['permissive'] else 'RESTRICTIVE'}",
-            f"FOR {COMMANDS[policy['command']]} TO {', '.join(policy['roles'])}",
-        ]
-        if policy["using"] is not None:
-            words.append(f"USING ({policy['using']})")
-        if policy["check"] is not None:
-            words.append(f"WITH CHECK ({policy['check']})")
-        statements.append(" ".join(words))
-        of = f"{ident(policy['name'])} ON {name(ref)}"
-        statements += comment("POLICY", of, policy["comment"])
+    for item in table["attached"]["policies"]:
+        statements.append(policy(item, table, ref))
+        of = f"{ident(item['name'])} ON {name(ref)}"
+        statements += comment("POLICY", of, item["comment"])
+    return statements + row_security(table, ref)
+
+
+def policy(item: Json, table: Json, ref: TableRef) -> str:
+    words = [
+        f"CREATE POLICY {ident(item['name'])} ON {name(ref)}",
+        f"AS {'PERMISSIVE' if item['permissive'] else 'RESTRICTIVE'}",
+        f"FOR {COMMANDS[item['command']]} TO {', '.join(item['roles'])}",
+    ]
+    if item["using"] is not None:
+        words.append(f"USING ({of_itself(item['using'], table, ref)})")
+    if item["check"] is not None:
+        words.append(f"WITH CHECK ({of_itself(item['check'], table, ref)})")
+    return " ".join(words)
+
+
+def row_security(table: Json, ref: TableRef) -> list[str]:
+    statements = []
     if table["row_security"]:
         statements.append(f"ALTER TABLE {name(ref)} ENABLE ROW LEVEL SECURITY")
     if table["force_row_security"]:
@@ -400,16 +455,14 @@ def triggers(table: Json) -> list[str]:
 def publications(table: Json) -> list[str]:
     """As `triggers`."""
     ref = TableRef(table["schema"], table["name"])
-    statements = []
-    for publication in table["attached"]["publications"]:
-        columns = publication["columns"]
-        listed = f" ({', '.join(map(ident, columns))})" if columns else ""
-        condition = f" WHERE ({publication['condition']})" if publication["condition"] else ""
-        statements.append(
-            f"ALTER PUBLICATION {ident(publication['name'])} ADD TABLE {name(ref)}"
-            f"{listed}{condition}"
-        )
-    return statements
+    return [publication(item, ref) for item in table["attached"]["publications"]]
+
+
+def publication(item: Json, ref: TableRef) -> str:
+    columns = item["columns"]
+    listed = f" ({', '.join(map(ident, columns))})" if columns else ""
+    condition = f" WHERE ({item['condition']})" if item["condition"] else ""
+    return f"ALTER PUBLICATION {ident(item['name'])} ADD TABLE {name(ref)}{listed}{condition}"
 
 
 def foreign_keys(table: Json, ref: TableRef) -> list[tuple[str, str | None]]:
@@ -418,24 +471,33 @@ def foreign_keys(table: Json, ref: TableRef) -> list[tuple[str, str | None]]:
     for constraint in table["constraints"]:
         if constraint["kind"] != "f":
             continue
-        definition = constraint["definition"]
-        if constraint["references_itself"]:
-            start = definition.index(" REFERENCES ", definition.index("(")) + len(" REFERENCES ")
-            head = f"FOREIGN KEY ({constraint['columns']}) REFERENCES "
-            if definition.startswith(head):
-                start = len(head)
-            rest = definition[start:]
-            definition = definition[:start] + name(ref) + rest[_name_end(rest) :]
-        valid = constraint["validated"] and "NOT ENFORCED" not in definition
-        if valid:
-            definition += " NOT VALID"
+        add = foreign_key(constraint, ref)
+        valid = constraint["validated"] and "NOT ENFORCED" not in constraint["definition"]
         statements = [
-            f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(constraint['name'])} {definition}",
+            f"{add} NOT VALID" if valid else add,
             *constraint_comment(ref, constraint["name"], constraint["comment"]),
         ]
         validate = f"ALTER TABLE {name(ref)} VALIDATE CONSTRAINT {ident(constraint['name'])}"
         found.append((script(statements), validate if valid else None))
     return found
+
+
+def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) -> str:
+    """The statement that adds it to a table of another name, to which it may refer itself.
+
+    Parameters:
+        other: the table that it refers to, where that has another name too.
+    """
+    definition = constraint["definition"]
+    other = ref if constraint["references_itself"] else other
+    if other is not None:
+        start = definition.index(" REFERENCES ", definition.index("(")) + len(" REFERENCES ")
+        head = f"FOREIGN KEY ({constraint['columns']}) REFERENCES "
+        if definition.startswith(head):
+            start = len(head)
+        rest = definition[start:]
+        definition = definition[:start] + name(other) + rest[_name_end(rest) :]
+    return f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(constraint['name'])} {definition}"
 
 
 def _name_end(text: str) -> int:

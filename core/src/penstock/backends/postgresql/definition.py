@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from psycopg import sql
 
+from penstock.backends.postgresql.apart import apart
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, relation, statement
 from penstock.errors import PlanningError
-from penstock.model import Query, Relation, TableDefinition, TableRef
+from penstock.model import NotCopied, Query, Relation, TableDefinition, TableRef
 
 DIALECT = "postgresql"
 # They have no input: COPY could not load them.
@@ -68,6 +70,9 @@ def read_definition(
             root["partition_key"] = None
         root["bound"] = root["parent"] = None
         types = _types(connection, tables)
+        for table in tables:
+            made_of = [type_["oid"] for type_ in types]
+            table["needs"] = _needs(connection, table, made_of)
         warnings = _readable(root)
     return TableDefinition(
         DIALECT,
@@ -77,7 +82,29 @@ def read_definition(
             "types": types,
             "warnings": warnings,
         },
+        _besides(root),
     )
+
+
+def _besides(table: Json) -> tuple[NotCopied, ...]:
+    """What the table has besides columns; without statements, which another system cannot read."""
+    keys = {"p": "primary keys", "u": "unique constraints", "x": "exclusion constraints"}
+    found = [
+        NotCopied(keys[i["constraint"]["kind"]] if i["constraint"] else "indexes", i["name"])
+        for i in table["indexes"]
+    ]
+    found += [
+        NotCopied("check constraints", constraint["name"])
+        for constraint in table["constraints"]
+        if constraint["kind"] == "c"
+    ]
+    found += [
+        NotCopied("defaults", column["name"])
+        for column in table["columns"]
+        if column["identity"] or (column["default"] is not None and not column["generated"])
+    ]
+    left = apart([table], lambda item: TableRef(item["schema"], item["name"]))
+    return (*found, *(replace(item, table="", remedy="") for item in left))
 
 
 def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
@@ -109,8 +136,9 @@ def read_table(connection: Connection, oid: int) -> Json:
     found: Json | None = _read(connection, "table", oid)
     if found is None:
         raise PlanningError(
-            f"the table with object id {oid} was dropped while it was looked at; expected nobody "
-            "to change tables during planning"
+            f"the table with object id {oid} was dropped while the copy was planned; try "
+            "again when "
+            "no tables are being changed"
         )
     table = found
     table["columns"] = _read(
@@ -126,7 +154,7 @@ def read_table(connection: Connection, oid: int) -> Json:
         for column in table["columns"]:
             column |= {"not_null": False, "default": None, "generated": "", "identity": ""}
             column |= {"storage": None, "compression": None, "statistics": None, "options": []}
-    for part in ("constraints", "indexes", "sequences"):
+    for part in ("constraints", "indexes", "sequences", "used_sequences"):
         table[part] = _read(connection, part, oid) if whole else []
     table["statistics"] = (
         _read(
@@ -152,9 +180,18 @@ def read_table(connection: Connection, oid: int) -> Json:
             "pg_catalog.pg_get_expr(m.prqual, m.prrelid)" if version >= 150000 else "NULL"
         ),
     )
-    for sequence in table["sequences"]:
+    for sequence in (*table["sequences"], *table["used_sequences"]):
         sequence["value"] = _value(connection, sequence) if sequence["readable"] else None
     return table
+
+
+def _needs(connection: Connection, table: Json, types: list[int]) -> Any:
+    if table["kind"] not in _WHOLE:
+        return []
+    query = statement("definition_needs").format(
+        table=sql.Literal(table["oid"]), types=sql.Literal(types)
+    )
+    return one(connection, query)
 
 
 def _value(connection: Connection, sequence: Json) -> list[Any]:
@@ -203,11 +240,14 @@ def _query(connection: Connection, described: list[tuple[str, int, int]]) -> Jso
             }
         )  # fmt: skip
     return {
-        "oid": 0, "schema": "", "name": "query", "kind": "q", "persistence": "p", "owner": "",
+        "oid": 0, "schema": "", "name": "query", "written": "query",
+        "regclass": "", "kind": "q", "persistence": "p", "owner": "",
         "options": [], "toast_options": [], "method": None, "tablespace": None, "comment": None,
         "replica_identity": "d", "typed": False, "row_security": False,
         "force_row_security": False, "partition_key": None, "bound": None, "parent": None,
-        "columns": columns, "constraints": [], "indexes": [], "sequences": [], "statistics": [],
+        "inherits": [],
+        "columns": columns, "constraints": [], "indexes": [], "sequences": [], "used_sequences": [],
+        "statistics": [],
         "attached": {
             "triggers": [], "rules": [], "policies": [], "grants": [], "default_grants": True,
             "publications": [],

@@ -39,9 +39,48 @@ TRANSIENT_STATES = {
 # A disk does not get emptier by trying again; 58P01 and 58P02 name files that are not there.
 PERMANENT_STATES = {"53100", "58P01", "58P02"}
 
-# A refused connection carries no SQLSTATE through libpq, only the server's text.
-_TOO_MANY = re.compile(r"too many (clients|connections)|connection slots are reserved", re.I)
-_LATER = re.compile(r"starting up|shutting down|in recovery|not yet accepting|terminat", re.I)
+# Two sessions changed one row of the catalog at once, or one has dropped what the other was about
+# to look at. These words are never translated.
+_CATALOG_RACE = re.compile(
+    r"tuple concurrently (updated|deleted)|cache lookup failed"
+    r"|could not open relation with OID"
+)
+INTERNAL = "XX000"
+UNIQUE_VIOLATION = "23505"
+
+# A pooler tells all of its troubles under one SQLSTATE, which is that of lost connections too.
+_POOLER_NEVER = re.compile(r"statement pooling|long transactions not allowed", re.I)
+
+# A refused connection carries no SQLSTATE through libpq, only the server's text, or a pooler's.
+_TOO_MANY = re.compile(
+    r"too many (clients|connections)|connection slots are reserved"
+    r"|no more connections allowed|query_wait_timeout",
+    re.I,
+)
+# What a pooler repeats of its server's words is told by those.
+_REFUSED = re.compile(
+    r"authentication failed|no pg_hba|no such (user|database)"
+    r"|(role|user|database) \S+ does not exist",
+    re.I,
+)
+_LATER = re.compile(
+    r"starting up|shutting down|in recovery|terminat|cannot connect now"
+    r"|database system is not (yet )?accepting"
+    r"|could not fork|out of memory|cannot allocate memory|temporarily unavailable"
+    # The connection broke, or the server could not even begin to speak of encryption.
+    r"|SSL SYSCALL|unexpected(ly)?\b|EOF detected|reset by peer|error response during SSL exchange"
+    r"|timed out|timeout expired|due to timeout"
+    # A pooler that cannot reach its server.
+    r"|server login has been failing|server login failed|cannot connect to server"
+    r"|client_login_timeout|server_login_retry|connect_timeout \(",
+    re.I,
+)
+# libpq has refused what it was given before it has spoken to anybody.
+_GIVEN = re.compile(
+    r"^connection is bad: (?!connection to server|could not|out of memory)"
+    r"|invalid \w+ value|invalid (integer )?value|bad value for|invalid port number"
+    r"|channel binding required"
+)
 _NEVER = re.compile(r"FATAL|no password supplied|certificate|SSL|authentication", re.I)
 
 
@@ -63,16 +102,28 @@ def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockE
         constraint=diag.constraint_name or "",
     )
     message = f"{side}: {subject}: {message}" if subject else f"{side}: {message}"
-    if state == TOO_MANY_CONNECTIONS:
+    if state == TOO_MANY_CONNECTIONS or (state[:2] == "08" and _TOO_MANY.search(message)):
         return TooManyConnections(message, diagnosis)
+    if state[:2] == "08" and _POOLER_NEVER.search(message):
+        message += "; expected a pooler that keeps a session for a transaction at least"
+        return PermanentError(message, diagnosis)
     if state:
-        transient = state in TRANSIENT_STATES or (
-            state[:2] in TRANSIENT_CLASSES and state not in PERMANENT_STATES
+        transient = (
+            state in TRANSIENT_STATES
+            or (state[:2] in TRANSIENT_CLASSES and state not in PERMANENT_STATES)
+            or _is_catalog_race(state, diag)
         )
     else:
         # No SQLSTATE: the driver's own. Lost connections are OperationalErrors.
         transient = isinstance(error, psycopg.OperationalError)
     return (TransientError if transient else PermanentError)(message, diagnosis)
+
+
+def _is_catalog_race(state: str, diag: psycopg.errors.Diagnostic) -> bool:
+    if state == INTERNAL:
+        return _CATALOG_RACE.match(diag.message_primary or "") is not None
+    # Two sessions that make what neither of them has found.
+    return state == UNIQUE_VIOLATION and diag.schema_name == "pg_catalog"
 
 
 def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
@@ -85,7 +136,8 @@ def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
         return TooManyConnections(
             f"{side}: {text}", Diagnosis(side=side, sqlstate=TOO_MANY_CONNECTIONS)
         )
-    if _NEVER.search(text) and not _LATER.search(text):
+    later = _LATER.search(text) and not _REFUSED.search(text)
+    if _GIVEN.search(text) or (_NEVER.search(text) and not later):
         return PermanentError(f"{side}: {text}", diagnosis)
     return TransientError(f"{side}: {text}", diagnosis)
 

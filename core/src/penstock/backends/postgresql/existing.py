@@ -10,6 +10,7 @@ from psycopg import sql
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import ident
 from penstock.backends.postgresql.definition import find_oid
+from penstock.backends.postgresql.relations import KINDS
 from penstock.backends.postgresql.statements import statement
 from penstock.errors import PlanningError
 from penstock.model import TableRef
@@ -30,6 +31,11 @@ class Relation:
     inherits: bool
 
 
+def found_kind(relation: Relation) -> str:
+    """What it is, for people."""
+    return KINDS.get(relation.kind, f"kind {relation.kind!r}")
+
+
 def tree(connection: Connection, ref: TableRef) -> list[Relation]:
     """The table and its partitions, from the top down; empty where there is none."""
     oid = find_oid(connection, ref)
@@ -39,17 +45,65 @@ def tree(connection: Connection, ref: TableRef) -> list[Relation]:
     return [Relation(row[0], TableRef(row[1], row[2]), *row[3:]) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Another table, and what links it to those that are looked at."""
+
+    kind: str
+    """``foreign key``, ``inheritance``; ``sequence``: a default of its names one of theirs."""
+    ref: TableRef
+    oid: int
+    object: int
+    """The object id of what depends on them."""
+    name: str
+    definition: str | None
+    sequence: str | None
+    """Quoted, as the next one."""
+    of: str | None
+    """What it inherits from."""
+    root: TableRef
+    """The table that it is a partition of, or itself."""
+
+
+def linked(connection: Connection, relations: Sequence[Relation]) -> list[Linked]:
+    oids = sql.Literal([relation.oid for relation in relations])
+    rows = connection.execute(statement("linked").format(tables=oids)).fetchall()
+    found = []
+    for kind, schema, table, *about, root_schema, root in rows:
+        oid, object_, label, text, sequence, of = about
+        found.append(
+            Linked(
+                kind=kind,
+                ref=TableRef(schema, table),
+                oid=oid,
+                object=object_,
+                name=label,
+                definition=text,
+                sequence=sequence,
+                of=of,
+                root=TableRef(root_schema, root),
+            )
+        )
+    return found
+
+
 def dependents(
-    connection: Connection, relations: Sequence[Relation], *, sequences: str = "ai"
+    connection: Connection,
+    relations: Sequence[Relation],
+    *,
+    sequences: str = "ai",
+    undone: Sequence[Linked] = (),
 ) -> list[str]:
     """Objects that are no part of the tables and cannot be without them, for people.
 
     Parameters:
         sequences: which count as parts: those of serial columns (a), of identity columns (i).
+        undone: links that do not count.
     """
     query = statement("dependents").format(
         tables=sql.Literal([relation.oid for relation in relations]),
         sequences=sql.Literal(list(sequences)),
+        undone=sql.Literal([link.object for link in undone]),
     )
     return [described for (described,) in connection.execute(query).fetchall()]
 

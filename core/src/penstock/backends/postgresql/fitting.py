@@ -15,6 +15,9 @@ from penstock.model import Column
 # Object ids below are assigned by hand in the server's sources and are the same everywhere.
 # https://www.postgresql.org/docs/current/system-catalog-initial-data.html
 FIRST_UNPINNED = 10000
+# Its output leaves a document's XML declaration out, in COPY too; its cast to text does not.
+# https://www.postgresql.org/docs/current/datatype-xml.html
+XML = "pg_catalog.xml"
 # https://www.postgresql.org/docs/current/catalog-pg-type.html#CATALOG-TYPCATEGORY-TABLE
 _WITHOUT_TEXT = "BDGINTV"
 _NO_ENCODING = (
@@ -45,6 +48,8 @@ def _fit(mine: Column, theirs: Column) -> Fit:
         return Fit(reason=f"no value of type {theirs.type} can be loaded: its input refuses all")
     losses = list(dict.fromkeys(_losses(source, target)))
     warning = "; ".join([*losses, *dict.fromkeys(_risks(source, target))])
+    if source.bare.identity == target.bare.identity == XML:
+        return Fit(cast="text", formats=(TEXT,), warning=warning)
     possible = target.binary and theirs.traits["all_send"]
     if alike(source, target):
         known = UNKNOWN not in target.embedded
@@ -127,6 +132,8 @@ def _risks(source: DataType, target: DataType) -> Iterator[str]:
                 "travels by name: expected to be there in the target; a name without a schema is "
                 "looked for on the target's search path"
             )
+        elif mine.identity == XML and source.bare.kind != "base":
+            yield "XML declarations (<?xml ...?>) within a value are left out"
         elif theirs.identity == "pg_catalog.aclitem":
             yield "travels by name: the roles are expected to be there in the target"
 

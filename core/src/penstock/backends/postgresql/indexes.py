@@ -9,7 +9,8 @@ from penstock.backends.postgresql.ddl import Json, Names, ident, name, script
 from penstock.model import Step, TableRef
 
 # Ranks of steps: indexes of one table are built side by side, then constraints are put on them.
-LOGGED, BUILD, CONSTRAIN, ATTACH, DRESS, CHECK, LAST = range(7)
+# What changes the table's own row in the catalog has a rank apart from what else does.
+LOGGED, BUILD, CONSTRAIN, ATTACH, DRESS, REFER, CHECK, LAST = range(8)
 
 
 # What the ids of steps begin with after which a crash no longer empties the table.
@@ -83,7 +84,8 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
     steps = []
     if constraint is None or constraint["by_index"]:
         unique = "UNIQUE " if index["unique"] else ""
-        create = f"CREATE {unique}INDEX {ident(made.name)} ON {name(of)} {index['tail']}"
+        tail = ddl.of_itself(index["tail"], table, of)
+        create = f"CREATE {unique}INDEX {ident(made.name)} ON {name(of)} {tail}"
         dressed = _own(table, index, names) if constraint is None else []
         steps.append(
             Step(
@@ -112,7 +114,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
             kind = "PRIMARY KEY" if constraint["kind"] == "p" else "UNIQUE"
             alter += f"{kind} USING INDEX {ident(made.name)}{_deferrable(constraint)}"
         else:
-            alter += constraint["definition"]
+            alter += ddl.of_itself(constraint["definition"], table, of)
         steps.append(
             Step(
                 f"constrain {index['oid']}",
@@ -133,7 +135,8 @@ def _on_parent(table: Json, index: Json, names: Names) -> list[str]:
         add = f"ADD CONSTRAINT {ident(made.name)} {definition}"
         return [f"ALTER TABLE ONLY {name(of)} {add}"]
     unique = "UNIQUE " if index["unique"] else ""
-    return [f"CREATE {unique}INDEX {ident(made.name)} ON ONLY {name(of)} {index['tail']}"]
+    tail = ddl.of_itself(index["tail"], table, of)
+    return [f"CREATE {unique}INDEX {ident(made.name)} ON ONLY {name(of)} {tail}"]
 
 
 def _deferrable(constraint: Json) -> str:

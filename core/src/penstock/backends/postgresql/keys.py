@@ -211,6 +211,7 @@ def _histogram(
             type=type_name(type_),
             schema=sql.Literal(read.schema),
             table=sql.Literal(read.name),
+            only=sql.Literal(read.only),
             column=sql.Literal(key.text),
             column_name=sql.Identifier(key.text),
             key=key_expression(key),
@@ -278,7 +279,9 @@ def windows(
     with planning("source", f"--interval {interval!r}"):
         positive = connection.execute("SELECT %s::interval > interval '0'", [interval]).fetchone()
     if positive is None or not positive[0]:
-        raise PlanningError(f"--interval: expected more than nothing, found {interval!r}")
+        raise PlanningError(
+            f"--interval: expected an interval longer than zero, found {interval!r}"
+        )
     low, high, origin = _first_and_last(connection, read, key, type_)
     if low is None or high is None:
         return (), origin

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.backends.base import LoadRequest
-from penstock.backends.postgresql import definition, existing, indexes
+from penstock.backends.postgresql import definition, existing, indexes, sequences
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import Json, Names, ident, name, script
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.loadable import check_loadable
 from penstock.backends.postgresql.recreate import plan_recreate
+from penstock.backends.postgresql.relations import list_heirs
 from penstock.backends.postgresql.swap import plan_swap
 from penstock.backends.postgresql.upsert import conflict_columns
 from penstock.errors import PlanningError
@@ -36,12 +38,16 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
     found = check_loadable(connection, ref, request.mode)
     with planning("target", f"table {ref}"):
         tree = existing.tree(connection, ref)
+        # What inherits from it is a table of its own, and left alone.
+        only = tree[0].kind == "r" and tree[0].inherits
+        _check_heirs(connection, request)
         before: list[Step] = []
         after: list[Step] = []
         warnings: list[str] = []
         if request.mode == "truncate":
             _check_referenced(connection, tree)
-            before.append(Step("truncate", f"truncate {ref}", script([f"TRUNCATE {name(ref)}"])))
+            rows = f"ONLY {name(ref)}" if only else name(ref)
+            before.append(Step("truncate", f"truncate {ref}", script([f"TRUNCATE {rows}"])))
         if request.unlogged:
             _unlogged(connection, tree, before, after)
         if request.indexes == "defer":
@@ -54,13 +60,30 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
             "and others are not: a crash would empty some; expected all or none"
         )
     key, remarks = conflict_columns(connection, request)
+    with planning("target", f"sequences of {ref}"):
+        advanced, refused = sequences.advance_existing(connection, request)
     return LoadPlan(
-        ref,
-        (*before, *after),
+        replace(ref, only=only),
+        (*before, *after, *advanced),
         conflict_columns=key,
         volatile=request.unlogged or bool(unlogged),
-        warnings=(*found, *warnings, *remarks),
+        warnings=(*found, *warnings, *remarks, *refused),
     )
+
+
+def _check_heirs(connection: Connection, request: LoadRequest) -> None:
+    """
+    Raises:
+        PlanningError: rows of several tables would go into one of several.
+    """
+    theirs = list_heirs(connection, request.target) if request.heirs else ()
+    if theirs:
+        raise PlanningError(
+            f"source: {', '.join(map(str, request.heirs))} inherit from {request.source}, and its "
+            f"rows come with theirs; found {', '.join(map(str, theirs))} in the target, which "
+            f"inherit from {request.target} too; expected --descendants exclude, and each table "
+            "copied by itself, as copy-all does"
+        )
 
 
 def _check_referenced(connection: Connection, tree: Sequence[existing.Relation]) -> None:
@@ -100,7 +123,8 @@ def _unlogged(
     for relation, table in zip(tree, tables, strict=True):
         if relation.kind not in ("r", "p"):
             raise PlanningError(
-                f"--unlogged: expected {relation.ref} to be a table, found kind {relation.kind!r}"
+                f"--unlogged: expected {relation.ref} to be a table, found "
+                f"{existing.found_kind(relation)}"
             )
         published = [p["name"] for p in table["attached"]["publications"]]
         if published:
@@ -142,7 +166,8 @@ def _deferred(
         )
     if tree[0].kind not in ("r", "p"):
         raise PlanningError(
-            f"--indexes defer: expected {tree[0].ref} to be a table, found kind {tree[0].kind!r}"
+            f"--indexes defer: expected {tree[0].ref} to be a table, found "
+            f"{existing.found_kind(tree[0])}"
         )
     if tree[0].partition:
         raise PlanningError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from penstock.backends.arrow import arrow_type
 from penstock.backends.base import LoadRequest
@@ -12,7 +13,14 @@ from penstock.backends.postgresql.columns import data_type, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import ident, name, script
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.recreate import NEEDS, check_droppable, told_of_dropped
+from penstock.backends.postgresql.links import restore, undo
+from penstock.backends.postgresql.recreate import (
+    NEEDS,
+    check_droppable,
+    check_place,
+    dropped_with,
+    told_of_owner,
+)
 from penstock.errors import PlanningError
 from penstock.model import Column, LoadPlan, Step, TableRef
 
@@ -29,7 +37,7 @@ def made_columns(
     Raises:
         PlanningError: it cannot be made, or the server does not know a type.
     """
-    check_droppable(connection, ref)
+    check_place(connection, ref)
     rehearsed = TableRef(ref.schema, ddl.beside("rehearsal", ref.name))
     for column, wanted in types.items():
         _check_type(connection, column, wanted)
@@ -50,12 +58,18 @@ def plan_made(connection: Connection, request: LoadRequest) -> LoadPlan:
         PlanningError: something depends on the target's table, or a privilege is missing.
     """
     ref = request.target
-    old = check_droppable(connection, ref)
+    old, linked = check_droppable(connection, ref, request.siblings.remade)
     with planning("target", f"{NEEDS}: {ref}"):
-        warnings = told_of_dropped(connection, old)
+        warnings = told_of_owner(connection, old)
+        lost = dropped_with(connection, old)
         missing = not existing.check_creatable(connection, ref.schema, NEEDS)
     definitions = [_definition(c.name, _written(c), nullable=c.nullable) for c in request.made]
-    steps = [Step("drop", f"drop {ref}", script([f"DROP TABLE IF EXISTS {name(ref)}"]))]
+    assert request.definition is not None
+    left = [replace(item, table=str(ref)) for item in request.definition.besides]
+    steps = [
+        *undo(linked),
+        Step("drop", f"drop {ref}", script([f"DROP TABLE IF EXISTS {name(ref)}"])),
+    ]
     if missing:
         create = f"CREATE SCHEMA IF NOT EXISTS {ident(ref.schema)}"
         steps.append(Step("schema", f"create schema {ref.schema}", script([create])))
@@ -63,7 +77,14 @@ def plan_made(connection: Connection, request: LoadRequest) -> LoadPlan:
     steps.append(Step("create", f"create {ref}", script([made])))
     if request.unlogged:
         steps.append(indexes.set_logged(ref, 0))
-    return LoadPlan(ref, tuple(steps), volatile=request.unlogged, warnings=tuple(warnings))
+    return LoadPlan(
+        ref,
+        tuple(steps),
+        volatile=request.unlogged,
+        warnings=tuple(warnings),
+        not_copied=(*left, *lost),
+        links=tuple(restore(linked)),
+    )
 
 
 def _check_type(connection: Connection, column: str, wanted: str) -> None:

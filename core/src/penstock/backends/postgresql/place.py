@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from urllib.parse import parse_qsl, unquote, urlsplit
-
+from penstock.backends.postgresql.connection import parts_of
 from penstock.model import Place
 
 # What assets and lineage call it, and the port where a URL names none.
 SCHEME = "postgres"
 DEFAULT_PORT = 5432
-_HOST = re.compile(r"\[(?P<bracketed>[^]]*)\](:(?P<after>\d*))?|(?P<host>[^:]*)(:(?P<port>\d*))?")
 
 
 def place_of(url: str) -> Place:
@@ -19,22 +16,22 @@ def place_of(url: str) -> Place:
 
     Parameters:
         url: with its secrets; none of them is in what is returned.
+
+    Raises:
+        UsageError: malformed.
     """
-    parts = urlsplit(url)
-    query = dict(parse_qsl(parts.query))
-    user, _, place = parts.netloc.rpartition("@")
-    found = _HOST.match(place.split(",")[0])
-    assert found is not None
-    host = unquote(found["bracketed"] or found["host"] or "")
-    host = host or query.get("host", "").split(",")[0] or query.get("hostaddr", "").split(",")[0]
+    parts = parts_of(url, "connection")
+
+    def first(name: str) -> str:
+        return str(parts.get(name) or "").split(",")[0]
+
+    service = parts.get("service")
+    host = first("host") or first("hostaddr")
     if not host or host.startswith(("/", "@")):
-        host = query.get("service", "localhost") if not host else "localhost"
-    port = found["after"] or found["port"] or query.get("port", "").split(",")[0]
-    name = unquote(user.partition(":")[0]) or query.get("user", "")
-    database = unquote(parts.path.removeprefix("/")) or query.get("dbname", "")
+        host = "localhost" if host else service or "localhost"
     return Place(
         SCHEME,
         host.lower(),
-        int(port) if port else DEFAULT_PORT,
-        database or name or query.get("service", "postgres"),
+        int(first("port") or DEFAULT_PORT),
+        parts.get("dbname") or parts.get("user") or service or "postgres",
     )

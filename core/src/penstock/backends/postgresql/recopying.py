@@ -9,7 +9,8 @@ from psycopg import sql
 from penstock.backends.postgresql.checksums import OLDEST
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.indexes import SET_LOGGED
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.sequences import ADVANCE
+from penstock.backends.postgresql.statements import quoted, rows_of, statement
 from penstock.backends.postgresql.swap import SWAP
 from penstock.errors import Diagnosis, PermanentError, UsageError
 from penstock.model import TableRef
@@ -61,6 +62,13 @@ def forget(
             **control
         ),
         [run_id, forgotten],
+    )
+    # Rows that are read later may have newer values.
+    connection.execute(
+        sql.SQL(
+            "DELETE FROM {step_record} WHERE run_id = %s AND pg_catalog.starts_with(step_id, %s)"
+        ).format(**control),
+        [run_id, ADVANCE],
     )
     connection.execute(
         sql.SQL("UPDATE {run} SET status = 'running', finished_at = NULL WHERE run_id = %s").format(
@@ -126,7 +134,7 @@ def _delete_rows(
         )
     by_loader = {str(number % (1 << 32)): name for name, (_, number) in records.items()}
     delete = statement("delete_loaded").format(
-        table=quoted(table), transactions=sql.Literal("{" + ",".join(by_loader) + "}")
+        table=rows_of(table), transactions=sql.Literal("{" + ",".join(by_loader) + "}")
     )
     deleted = {by_loader[loader]: count for loader, count in connection.execute(delete).fetchall()}
     wrong = [

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from penstock.backends.base import LoadRequest
 from penstock.backends.postgresql import ddl, definition, existing, indexes
+from penstock.backends.postgresql.apart import apart
 from penstock.backends.postgresql.columns import data_type, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.datatypes import UNKNOWN, DataType
 from penstock.backends.postgresql.ddl import Json, Names, ident, name, script
 from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.links import FOREIGN_KEYS, links_of, restore, undo
+from penstock.backends.postgresql.needs import lacking
+from penstock.backends.postgresql.relations import KINDS
+from penstock.backends.postgresql.sequences import WHOLE_NUMBERS, ColumnSequence, advance
 from penstock.errors import PlanningError
-from penstock.model import Column, LoadPlan, Step, TableDefinition, TableRef
+from penstock.model import Column, LoadPlan, NotCopied, Step, TableDefinition, TableRef
 
 NEEDS = "--mode recreate"
 
@@ -28,7 +33,7 @@ def defined_columns(
         PlanningError: it cannot be made.
     """
     content = definition.content(defined)
-    check_droppable(connection, ref)
+    check_place(connection, ref)
     with planning("target", f"{NEEDS}: {ref}"):
         rehearsal = _Rehearsal(connection, ref, content)
         with connection.transaction(force_rollback=True):
@@ -65,24 +70,31 @@ def plan_recreate(connection: Connection, request: LoadRequest) -> LoadPlan:
     assert request.definition is not None
     content = definition.content(request.definition)
     ref = request.target
-    old = check_droppable(connection, ref)
+    old, linked = check_droppable(connection, ref, request.siblings.remade)
     with planning("target", f"{NEEDS}: {ref}"):
         rehearsal = _Rehearsal(connection, ref, content)
         with connection.transaction(force_rollback=True):
             rehearsal.make_types()
             rehearsal.make_all()
-        warnings = [
-            *content["warnings"],
-            *(f"not copied: {line}" for line in _apart(content["tables"])),
-        ]
-        warnings += told_of_dropped(connection, old)
+        warnings = [*content["warnings"], *told_of_owner(connection, old)]
         names = _names(connection, ref, content, old, warnings)
+        links = links_of(content["tables"], names, request.siblings)
+        left = (*links.left, *apart(content["tables"], names.table, but=FOREIGN_KEYS))
+        steps = (*links.own, *links.others)
+        told = (*left, *(step.instead for step in steps if step.instead))
+        made_again = {(item.kind, item.name, item.table) for item in told}
+        lost = [
+            item
+            for item in dropped_with(connection, old)
+            if (item.kind, item.name, item.table) not in made_again
+        ]
     tables = content["tables"]
     unlogged = request.unlogged or any(
         t["persistence"] == "u" and t["partition_key"] is None for t in tables
     )
     version = connection.info.server_version
     before = [
+        *undo(linked),
         Step("drop", f"drop {ref}", script([f"DROP TABLE IF EXISTS {name(ref)}"])),
         *_schemas(connection, names, rehearsal.missing),
         *(
@@ -95,13 +107,13 @@ def plan_recreate(connection: Connection, request: LoadRequest) -> LoadPlan:
         persistence = "u" if request.unlogged else table["persistence"]
         statements = [
             *ddl.create_table(table, names, persistence=persistence, version=version),
-            *ddl.set_sequences(table, names),
+            *ddl.set_sequences(table, names, keep=request.counted is None),
             *ddl.comments(table, names),
         ]
         if version >= 180000:
             statements += ddl.not_null_comments(table, names)
         before.append(Step(f"create {table['oid']}", f"create {made}", script(statements)))
-    after = []
+    after = [*_advanced(request, tables[0], names), *links.own]
     for table in tables:
         if request.unlogged and table["persistence"] == "p" and table["partition_key"] is None:
             after.append(indexes.set_logged(names.table(table), table["oid"]))
@@ -109,58 +121,92 @@ def plan_recreate(connection: Connection, request: LoadRequest) -> LoadPlan:
     for table in tables:
         late = [*ddl.unchecked(table, names), *ddl.create_statistics(table, names)]
         if late:
-            made = names.table(table)
+            of = names.table(table)
             after.append(
                 Step(
                     f"dress {table['oid']}",
-                    f"statistics and constraints of {made}",
+                    f"statistics and constraints of {of}",
                     script(late),
                     True,
                     indexes.DRESS,
                 )
             )
-    return LoadPlan(ref, (*before, *after), volatile=unlogged, warnings=tuple(warnings))
+    alone = isinstance(request.source, TableRef) and request.source.only
+    return LoadPlan(
+        replace(ref, only=alone),
+        (*before, *after),
+        volatile=unlogged,
+        warnings=tuple(warnings),
+        not_copied=(*left, *lost),
+        links=(*links.others, *restore(linked)),
+    )
 
 
-def check_droppable(connection: Connection, ref: TableRef) -> list[existing.Relation]:
-    """What the table that is there consists of.
-
+def check_place(connection: Connection, ref: TableRef) -> None:
+    """
     Raises:
-        PlanningError: it cannot be dropped, or nothing can be made in its place.
+        PlanningError: nothing can be made there, whatever its name.
     """
     with planning("target", f"{NEEDS}: {ref}"):
         existing.check_writable_server(connection)
         existing.check_creatable(connection, ref.schema, NEEDS)
+
+
+def check_droppable(
+    connection: Connection, ref: TableRef, remade: Collection[TableRef] = ()
+) -> tuple[list[existing.Relation], list[existing.Linked]]:
+    """What the table that is there consists of, and what is to be undone before it is dropped.
+
+    Parameters:
+        remade: tables that are made again together with it, so that what they have to do with it
+            can be undone.
+
+    Raises:
+        PlanningError: it cannot be dropped, or nothing can be made in its place.
+    """
+    check_place(connection, ref)
+    with planning("target", f"{NEEDS}: {ref}"):
         old = existing.tree(connection, ref)
         if not old:
-            return []
+            return [], []
         if old[0].kind not in ("r", "p"):
             raise PlanningError(
-                f"{NEEDS}: expected {ref} to be a table, or nothing; found kind {old[0].kind!r}"
+                f"{NEEDS}: expected {ref} to be a table, or nothing; found "
+                f"{existing.found_kind(old[0])}"
             )
         if old[0].partition:
             raise PlanningError(
                 f"{NEEDS}: {ref} is a partition of another table, which would lose it; detach it"
             )
         existing.check_owned(connection, old[:1], NEEDS)
-        found = existing.dependents(connection, old)
+        with definition.full_names(connection):
+            linked = [
+                link
+                for link in existing.linked(connection, old)
+                if link.kind == "sequence" or link.root in remade
+            ]
+        found = existing.dependents(connection, old, undone=linked)
     if found:
         raise PlanningError(
             f"{NEEDS}: {ref} cannot be dropped, since other objects depend on it: "
-            f"{'; '.join(found)}; expected none: drop them, and create them again after the copy"
+            f"{'; '.join(found)}; drop them first, and create them again after the copy"
         )
-    return old
+    return old, linked
 
 
-def told_of_dropped(connection: Connection, old: Sequence[existing.Relation]) -> list[str]:
-    """Warnings of what goes with the table that is there."""
+def dropped_with(connection: Connection, old: Sequence[existing.Relation]) -> tuple[NotCopied, ...]:
+    """What hangs on the table that is there, and goes with it."""
     with definition.full_names(connection):
-        dropped = [definition.read_table(connection, relation.oid) for relation in old]
-    warnings = [f"dropped with the target: {line}" for line in _apart(dropped)]
-    if old and old[0].owner != connection.info.user:
-        user = connection.info.user
-        warnings.append(f"the target's owner was {old[0].owner}, and will be {user}")
-    return warnings
+        tables = [definition.read_table(connection, relation.oid) for relation in old]
+    return apart(tables, lambda table: TableRef(table["schema"], table["name"]), dropped=True)
+
+
+def told_of_owner(connection: Connection, old: Sequence[existing.Relation]) -> list[str]:
+    """A warning where the table that is there belongs to somebody else."""
+    user = connection.info.user
+    if not old or old[0].owner == user:
+        return []
+    return [f"the target's owner was {old[0].owner}, and will be {user}"]
 
 
 class _Rehearsal:
@@ -175,7 +221,14 @@ class _Rehearsal:
         self._all_types: Sequence[Json] = content["types"]
         self.ref = TableRef(ref.schema, ddl.beside("rehearsal", ref.name))
         self._names = _names_beside("rehearsal", self.ref, self._tables)
-        self.missing = _missing_types(connection, self._all_types)
+        self.missing, lines = _missing_types(connection, self._all_types)
+        with connection.transaction():
+            lines += lacking(connection, self._tables)
+        if lines:
+            raise PlanningError(
+                f"{NEEDS}: the target lacks what {ref} needs, or has a different one; make it "
+                "there first:\n  " + "\n  ".join(lines)
+            )
 
     def _run(self, statements: Sequence[str]) -> None:
         for one in statements:
@@ -219,12 +272,8 @@ class _Rehearsal:
             self._run(ddl.create_statistics(table, self._names))
 
 
-def _missing_types(connection: Connection, types: Sequence[Json]) -> list[Json]:
-    """Those that are to be made.
-
-    Raises:
-        PlanningError: one is there and differs, or cannot be made.
-    """
+def _missing_types(connection: Connection, types: Sequence[Json]) -> tuple[list[Json], list[str]]:
+    """Those that are to be made; a line for each that is there and differs, or cannot be made."""
     missing = []
     lines = []
     for type_ in types:
@@ -243,20 +292,16 @@ def _missing_types(connection: Connection, types: Sequence[Json]) -> list[Json]:
                 )
         elif type_["extension"]:
             lines.append(
-                f"type {made} comes with extension {type_['extension']}; expected CREATE EXTENSION "
-                f"{ident(type_['extension'])}"
+                f"type {made} comes with an extension: run CREATE EXTENSION "
+                f"{ident(type_['extension'])} in the target first"
             )
         elif type_["relation"]:
-            lines.append(f"type {made} is the row of a table, {type_['relation']}: expected it")
+            lines.append(f"type {made} is a row of {type_['relation']}: make that table first")
         elif type_["kind"] not in "edcr" or (type_["range"] or {}).get("canonical"):
-            lines.append(f"type {made} is made of functions in C: expected it to be there")
+            lines.append(f"type {made} is written in C: install it in the target first")
         else:
             missing.append(type_)
-    if lines:
-        raise PlanningError(
-            f"{NEEDS}: the target lacks what the table needs:\n  " + "\n  ".join(lines)
-        )
-    return missing
+    return missing, lines
 
 
 def _essence(type_: Json) -> tuple[Any, ...]:
@@ -299,6 +344,10 @@ def _names_beside(run_id: str, ref: TableRef, tables: Sequence[Json]) -> Names:
         )
         for sequence in table["sequences"]:
             made = TableRef(ref.schema, ddl.beside(run_id, sequence["name"]))
+            sequences[sequence["schema"], sequence["name"]] = made
+        for sequence in table["used_sequences"]:
+            whole = f"{sequence['schema']}.{sequence['name']}"
+            made = TableRef(ref.schema, ddl.beside(run_id, whole))
             sequences[sequence["schema"], sequence["name"]] = made
         for item in table["statistics"]:
             made = TableRef(ref.schema, ddl.beside(run_id, item["name"]))
@@ -359,12 +408,54 @@ def _names(
             sequences[sequence["schema"], sequence["name"]] = TableRef(
                 made, free(made, sequence["name"], "sequence")
             )
+        for sequence in table["used_sequences"]:
+            # Others may use it too: it is the one of that name, whatever the table is called.
+            used = TableRef(schema_of(sequence), sequence["name"])
+            _check_sequence(connection, used)
+            sequences[sequence["schema"], sequence["name"]] = used
         for item in table["statistics"]:
             made = schema_of(item)
             statistics[item["schema"], item["name"]] = TableRef(made, item["name"])
     if broken:
         warnings.append(f"indexes that are not valid are not made: {', '.join(broken)}")
     return Names(refs, index_names, sequences, statistics)
+
+
+def _check_sequence(connection: Connection, ref: TableRef) -> None:
+    """
+    Raises:
+        PlanningError: something else has the name, or the user may not use the sequence.
+    """
+    found = connection.execute(
+        "SELECT c.relkind::text, CASE WHEN c.relkind = 'S' THEN"
+        " pg_catalog.has_sequence_privilege(c.oid, 'SELECT')"
+        " AND pg_catalog.has_sequence_privilege(c.oid, 'UPDATE') END"
+        " FROM pg_catalog.pg_class AS c WHERE c.oid = pg_catalog.to_regclass(%s)",
+        [name(ref)],
+    ).fetchone()
+    if found is not None and found[0] != "S":
+        raise PlanningError(
+            f"{NEEDS}: a default of the source's table names a sequence, {ref}; expected one in "
+            f"the target, or nothing of that name; found {KINDS.get(found[0], found[0])}"
+        )
+    if found is not None and not found[1]:
+        user = ident(connection.info.user)
+        raise PlanningError(
+            f"{NEEDS}: a default of the source's table names a sequence, {ref}, which "
+            f"{connection.info.user!r} may not set in the target; expected GRANT USAGE, SELECT, "
+            f"UPDATE ON SEQUENCE {name(ref)} TO {user}"
+        )
+
+
+def _advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
+    found = [
+        ColumnSequence(item["column"], ref, item["increment"])
+        for item in (*table["sequences"], *table["used_sequences"])
+        if (ref := names.sequences.get((item["schema"], item["name"]))) is not None
+    ]
+    whole = {column["name"] for column in table["columns"] if column["type"] in WHOLE_NUMBERS}
+    only = table["partition_key"] is None
+    return advance(request, names.table(table), found, whole, only=only)
 
 
 def _schemas(connection: Connection, names: Names, types: Sequence[Json]) -> list[Step]:
@@ -378,30 +469,4 @@ def _schemas(connection: Connection, names: Names, types: Sequence[Json]) -> lis
         )
         for schema in sorted(wanted)
         if not existing.check_creatable(connection, schema, NEEDS)
-    ]
-
-
-def _apart(tables: Sequence[Json]) -> list[str]:
-    """What hangs on tables and is not carried over, a line for each kind."""
-    found: dict[str, list[str]] = {}
-    for table in tables:
-        attached = table["attached"]
-        for constraint in table["constraints"]:
-            if constraint["kind"] == "f":
-                found.setdefault("foreign keys", []).append(constraint["name"])
-        for kind in ("triggers", "policies", "publications"):
-            found.setdefault(kind, []).extend(item["name"] for item in attached[kind])
-        found.setdefault("rules", []).extend(attached["rules"])
-        found.setdefault("grants", []).extend(
-            f"{grant['privilege']} to {grant['grantee']}"
-            for grant in attached["grants"]
-            if not grant["own"]
-        )
-        if table["row_security"]:
-            found.setdefault("row security", []).append(table["name"])
-        found.setdefault("sequences whose value may not be read", []).extend(
-            sequence["name"] for sequence in table["sequences"] if not sequence["readable"]
-        )
-    return [
-        f"{kind}: {', '.join(dict.fromkeys(listed))}" for kind, listed in found.items() if listed
     ]

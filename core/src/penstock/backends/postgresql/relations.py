@@ -8,10 +8,11 @@ from fnmatch import fnmatchcase
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.definition import full_names
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.statements import quoted, statement
 from penstock.errors import PlanningError
-from penstock.model import TableRef
+from penstock.model import NotCopied, TableRef
 
 # https://www.postgresql.org/docs/current/catalog-pg-class.html
 KINDS = {
@@ -85,6 +86,43 @@ def list_tables(
         if _matches(written, patterns) and not _matches(written, exclude):
             found.append(TableRef(schema, name))
     return tuple(found)
+
+
+def list_others(
+    connection: Connection, include: Sequence[str], exclude: Sequence[str]
+) -> tuple[NotCopied, ...]:
+    """Functions, views and the like by the same patterns."""
+    with translated("source"), full_names(connection):
+        rows = connection.execute(statement("others")).fetchall()
+    found = []
+    for kind, schema, name, remedy in rows:
+        ref = TableRef(schema, name)
+        written = (f"{schema}.{name}", str(ref))
+        if _matches(written, include) and not _matches(written, exclude):
+            found.append(NotCopied(kind, str(ref), remedy))
+    return tuple(found)
+
+
+def search_path(connection: Connection, side: str) -> tuple[str, ...]:
+    """The schemas of the search path that are there and that the user may look into."""
+    with translated(side):
+        found = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
+    return tuple(found[0]) if found else ()
+
+
+def find_by_name(connection: Connection, name: str, side: str) -> TableRef | None:
+    with translated(side):
+        found = connection.execute(statement("find"), {"name": name}).fetchone()
+    return None if found is None else TableRef(found[0], name)
+
+
+def list_heirs(connection: Connection, ref: TableRef) -> tuple[TableRef, ...]:
+    """See `SourceCatalog.heirs`."""
+    with planning("source", f"table {ref}"):
+        rows = connection.execute(
+            statement("heirs"), {"table": quoted(ref).as_string(connection)}
+        ).fetchall()
+    return tuple(TableRef(*row) for row in rows)
 
 
 def _matches(written: Sequence[str], patterns: Sequence[str]) -> bool:

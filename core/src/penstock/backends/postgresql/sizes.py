@@ -39,7 +39,7 @@ def read_statistics(connection: Connection, read: Relation, where: str | None) -
     if kind in "vf":
         storage = f"{KINDS[kind]}, whose rows have no blocks of their own"
         return _of_no_storage(connection, read, where, storage, sampled=kind == "f" and analyzed)
-    if kind == "p" or has_children:
+    if kind == "p" or (has_children and not read.only):
         return _of_many(connection, read, where, kind, key)
     blocks = main_size // block_size
     rows = _density(tuples, pages, blocks)

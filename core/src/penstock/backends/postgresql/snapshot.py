@@ -113,8 +113,8 @@ def join_locks(connection: Connection, tables: Sequence[Relation]) -> None:
         except TransientError as error:
             raise TransientError(
                 f"source: {table} is locked, or a session waits to lock it (VACUUM FULL, ALTER "
-                "TABLE, TRUNCATE?), which waits for this run's snapshot in turn; expected nobody "
-                f"to rewrite the table while it is copied: {error.message}",
+                "TABLE, TRUNCATE?), which waits for this run's snapshot in turn; let nobody "
+                f"rewrite the table while it is copied: {error.message}",
                 error.diagnosis,
             ) from error
     connection.execute("SET LOCAL lock_timeout = 0")

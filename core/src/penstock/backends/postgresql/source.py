@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.base import Checksum, KeyStatistics, TableStatistics
-from penstock.backends.postgresql import keys
+from penstock.backends.postgresql import keys, sequences
 from penstock.backends.postgresql.casting import castable
 from penstock.backends.postgresql.checksums import read_checksum, read_rows, source_values
 from penstock.backends.postgresql.columns import read_columns
 from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.definition import read_definition
 from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.moved import may_have_moved
 from penstock.backends.postgresql.predicate import key_expression, select
 from penstock.backends.postgresql.queries import query_columns
-from penstock.backends.postgresql.relations import check_readable, list_tables
+from penstock.backends.postgresql.relations import (
+    check_readable,
+    find_by_name,
+    list_heirs,
+    list_others,
+    list_tables,
+    search_path,
+)
 from penstock.backends.postgresql.sizes import read_statistics
 from penstock.backends.postgresql.snapshot import import_snapshot
 from penstock.backends.postgresql.state import read_state
@@ -31,8 +39,10 @@ from penstock.model import (
     ColumnPair,
     Extent,
     Key,
+    NotCopied,
     Query,
     Relation,
+    SequencePosition,
     Snapshot,
     SourceState,
     TableDefinition,
@@ -48,6 +58,7 @@ class PostgresSource:
 
     def __init__(self, url: str) -> None:
         self._connection = connect(url, "source", "penstock:plan")
+        self._connection.side = "source"
         self._adopted = ""
         self._queries: dict[Query, tuple[Column, ...]] = {}
 
@@ -78,8 +89,25 @@ class PostgresSource:
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         return read_definition(self._connection, relation, partitioning=partitioning)
 
+    def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
+        return list_heirs(self._connection, relation) if isinstance(relation, TableRef) else ()
+
+    def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
+        if not isinstance(relation, TableRef):
+            return {}
+        return sequences.positions(self._connection, relation)
+
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
         return list_tables(self._connection, include, exclude)
+
+    def schemas(self) -> tuple[str, ...]:
+        return search_path(self._connection, "source")
+
+    def find(self, name: str) -> TableRef | None:
+        return find_by_name(self._connection, name, "source")
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        return list_others(self._connection, include, exclude)
 
     def adopt(self, snapshot: Snapshot) -> None:
         status = self._connection.info.transaction_status
@@ -97,6 +125,15 @@ class PostgresSource:
 
     def state(self, relation: Relation) -> SourceState:
         return read_state(self._connection, relation)
+
+    def may_have_moved(
+        self,
+        relation: Relation,
+        where: str | None,
+        extents: Sequence[tuple[Extent, int | None]],
+        since: SourceState,
+    ) -> bool:
+        return may_have_moved(self._connection, relation, where, extents, since)
 
     def key_type(self, relation: Relation, key: Key) -> str:
         return keys.key_type(self._connection, relation, key)

@@ -10,7 +10,7 @@ from psycopg import sql
 from penstock.backends.base import Loaded, Wait
 from penstock.backends.postgresql.computing import compute
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import column_list, quoted, statement
+from penstock.backends.postgresql.statements import OWN_XMIN, column_list, quoted, statement
 from penstock.backends.postgresql.unique_keys import KeyColumn, find_key, read_unique_keys
 from penstock.errors import Diagnosis, PermanentError
 from penstock.spec import WorkerSpec
@@ -78,7 +78,29 @@ class Stage:
                     "after they were inserted; expected none (does a trigger or rule drop rows?)",
                     Diagnosis(side="target"),
                 )
+        if self._may_drop_rows and self._changed:
+            self._check_updated(connection, wait)
         return Loaded(rows, inserted, updated)
+
+    def _check_updated(self, connection: Connection, wait: Wait) -> None:
+        """A row that a trigger has written with a value of its own is no fault.
+
+        Raises:
+            PermanentError: rows are still as they were before.
+        """
+        query = statement("stage_kept").format(
+            table=self._table,
+            match=self._match,
+            differ=_differ("s", self._changed),
+            own=OWN_XMIN,
+        )
+        kept = compute(connection, query, "target", wait)
+        if kept:
+            raise PermanentError(
+                f"target: {kept:,} rows of {self._spec.target_table} still differ from the source "
+                "after they were updated; expected none (does a trigger or rule keep them?)",
+                Diagnosis(side="target"),
+            )
 
     def _check_nulls(self, connection: Connection, wait: Wait) -> None:
         columns = self._key.may_repeat

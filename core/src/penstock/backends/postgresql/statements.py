@@ -19,6 +19,10 @@ CSV = "csv"
 """What record batches are read from."""
 _COPY_FORMATS = {BINARY: "binary", TEXT: "text", CSV: "csv"}
 
+OWN_XMIN = sql.SQL("(pg_catalog.txid_current() % 4294967296)::text::xid")
+"""What the rows have that this transaction has written. Within an expression of SQL: a query that
+takes parameters would need its % doubled."""
+
 
 def copy_format(name: str) -> sql.SQL:
     """The option of COPY for a stream format."""
@@ -46,7 +50,12 @@ def relation(read: Relation) -> sql.Composable:
     assert not isinstance(read, Located)
     if isinstance(read, Query):
         return sql.SQL("{} AS query").format(raw(without_end(read.text)))
-    return quoted(read)
+    return rows_of(read)
+
+
+def rows_of(ref: TableRef) -> sql.Composable:
+    """A table as rows are read from it, or deleted."""
+    return sql.SQL("ONLY {}").format(quoted(ref)) if ref.only else quoted(ref)
 
 
 def column_list(names: Iterable[str]) -> sql.Composed:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from penstock.backends.base import LoadRequest
-from penstock.backends.postgresql import ddl, definition, existing, indexes
+from penstock.backends.postgresql import ddl, definition, existing, indexes, sequences
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import Json, Names, ident, name, script
 from penstock.backends.postgresql.errors import planning
@@ -35,7 +35,9 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
             shape = definition.one(connection, _shape(ref))
         _check_parts(connection, ref, table)
         others = _granted_by_default(connection, ref.schema)
-    new = TableRef(ref.schema, ddl.beside(request.run_id, ref.name))
+        # Those of the old table, which the new one takes over as they are then.
+        new = TableRef(ref.schema, ddl.beside(request.run_id, ref.name))
+        advanced, refused = sequences.advance_existing(connection, request, new)
     names = _names(request.run_id, table, new)
     version = connection.info.server_version
     persistence = "u" if request.unlogged else table["persistence"]
@@ -54,6 +56,7 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
         steps.append(indexes.set_logged(new, oid))
     steps += indexes.build([table], names, tablespaces=True)
     steps += _dress(table, names, new, others, version)
+    steps += advanced
     steps.append(
         Step(
             SWAP,
@@ -66,14 +69,14 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
     )
     _, broken = indexes.usable([table])
     warnings = [f"indexes that are not valid are not made: {', '.join(broken)}"] if broken else []
-    return LoadPlan(new, tuple(steps), volatile=persistence == "u", warnings=tuple(warnings))
+    return LoadPlan(new, tuple(steps), volatile=persistence == "u", warnings=(*warnings, *refused))
 
 
 def _check(connection: Connection, ref: TableRef) -> None:
     existing.check_writable_server(connection)
     tree = existing.tree(connection, ref)
     if not tree or tree[0].kind != "r":
-        found = f"kind {tree[0].kind!r}" if tree else "none"
+        found = existing.found_kind(tree[0]) if tree else "none"
         raise PlanningError(
             f"{NEEDS}: expected {ref} to be a table that is not partitioned, found {found}"
         )
@@ -88,8 +91,9 @@ def _check(connection: Connection, ref: TableRef) -> None:
     found_dependents = existing.dependents(connection, tree, sequences="i")
     if found_dependents:
         raise PlanningError(
-            f"{NEEDS}: other objects depend on {ref}, and would go on with the old table: "
-            f"{'; '.join(found_dependents)}; expected none; --mode truncate keeps the table"
+            f"{NEEDS}: other objects depend on {ref}, and would stay with the old table: "
+            f"{'; '.join(found_dependents)}; drop them, or use --mode truncate, which keeps "
+            "the table"
         )
 
 
@@ -98,10 +102,12 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
     if attached["rules"]:
         raise PlanningError(
             f"{NEEDS}: {ref} has rules, which cannot be carried over: "
-            f"{', '.join(attached['rules'])}"
+            f"{', '.join(rule['name'] for rule in attached['rules'])}"
         )
     if table["typed"]:
-        raise PlanningError(f"{NEEDS}: {ref} is a table of a composite type: expected one of none")
+        raise PlanningError(
+            f"{NEEDS}: {ref} is a typed table (OF a composite type); use --mode truncate"
+        )
     user = connection.info.user
     for publication in attached["publications"]:
         if not publication["mine"]:
@@ -180,7 +186,7 @@ def _dress(
         )
     for number, (add, validate) in enumerate(ddl.foreign_keys(table, new)):
         steps.append(
-            Step(f"reference {number}", f"add a foreign key to {new}", add, True, indexes.DRESS)
+            Step(f"reference {number}", f"add a foreign key to {new}", add, True, indexes.REFER)
         )
         if validate is not None:
             steps.append(

@@ -24,8 +24,9 @@ from penstock.backends.postgresql.load_plan import plan_load
 from penstock.backends.postgresql.loadable import check_loadable
 from penstock.backends.postgresql.predicate import condition
 from penstock.backends.postgresql.recreate import defined_columns
+from penstock.backends.postgresql.relations import find_by_name, search_path
 from penstock.backends.postgresql.state import identity
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.statements import quoted, rows_of, statement
 from penstock.backends.postgresql.unique_keys import read_unique_keys
 from penstock.errors import PlanningError
 from penstock.model import (
@@ -44,10 +45,19 @@ _PRIVILEGES = {"truncate": ["TRUNCATE"], "replace": ["DELETE", "SELECT"]}
 class PostgresTarget:
     def __init__(self, url: str, control_schema: str) -> None:
         self._connection = connect(url, "target", "penstock:control")
-        self.control = ControlTables(self._connection, control_schema)
+        self._connection.side = "target"
+        self.control = ControlTables(
+            self._connection, control_schema, lambda: connect(url, "target", "penstock:watch")
+        )
 
     def close(self) -> None:
         abandon(self._connection)
+
+    def schemas(self) -> tuple[str, ...]:
+        return search_path(self._connection, "target")
+
+    def find(self, name: str) -> TableRef | None:
+        return find_by_name(self._connection, name, "target")
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         return read_columns(self._connection, table, "target")
@@ -131,7 +141,7 @@ class PostgresTarget:
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(
-            quoted(table), condition(where, extent)
+            rows_of(table), condition(where, extent)
         )
         with planning("target", f"--mode replace: the partitions' condition on {table}"):
             self._connection.execute(query)
@@ -142,7 +152,7 @@ class PostgresTarget:
         return read_checksum(
             self._connection,
             "target",
-            quoted(table),
+            rows_of(table),
             condition(where, extent),
             target_values(pairs, lambda: self.columns(table)),
         )
@@ -185,7 +195,7 @@ class PostgresTarget:
         return read_rows(
             self._connection,
             "target",
-            quoted(table),
+            rows_of(table),
             sql.SQL(" AND ").join((condition(where, extent), *written_by(loaded_by, other_than))),
             target_values(pairs, lambda: self.columns(table)),
             key,

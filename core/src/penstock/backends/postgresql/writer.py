@@ -16,16 +16,17 @@ from psycopg.pq import ExecStatus
 
 from penstock.backends.base import ARROW, Block, Loaded, Wait
 from penstock.backends.postgresql.columns import read_columns
-from penstock.backends.postgresql.computing import compute
 from penstock.backends.postgresql.connection import Connection, abandon, connect
+from penstock.backends.postgresql.continuance import check_target
 from penstock.backends.postgresql.errors import load_lost, translated
-from penstock.backends.postgresql.predicate import condition
+from penstock.backends.postgresql.older import Guard, Holder, Older, progress_of_copy
 from penstock.backends.postgresql.reader import end_copy, start_copy
+from penstock.backends.postgresql.replacing import Replaced
 from penstock.backends.postgresql.staging import STAGE, Stage
 from penstock.backends.postgresql.statements import column_list, copy_format, quoted, statement
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model import Column, Partition
-from penstock.spec import WorkerSpec
+from penstock.spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.arrow_in import Encoder
@@ -41,6 +42,7 @@ class PostgresWriter:
         self._spec = spec
         self._connection: Connection | None = None
         self._stage: Stage | None = None
+        self._replaced: Replaced | None = None
         self._copied_into: sql.Composable = sql.SQL("")
         self._columns: tuple[Column, ...] = ()
         self._encoder: Encoder | None = None
@@ -52,6 +54,7 @@ class PostgresWriter:
     def turn(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._stage = None
+        self._replaced = None
         self._columns = ()
 
     @property
@@ -70,6 +73,7 @@ class PostgresWriter:
             "attempt": attempt,
             "volatile": self._spec.volatile,
             "series": self._spec.series,
+            "read_at": self._spec.read_at,
         }
         name = f"penstock:{self._spec.run_id}:{partition.id}:{attempt}"
         if self._connection is None:
@@ -79,6 +83,12 @@ class PostgresWriter:
         self._encoder = None
         with translated("target"):
             self._lock_partition(connection, partition, name, wait)
+            # Who holds the run's row, and does nothing, was stopped while it started the run over.
+            connection.guard = Guard(
+                self._spec.run_id,
+                Patience(self._spec.grace, 0),
+                lambda: connect(self._spec.target, "target", "penstock:watch"),
+            )
             with wait.answering("target"):
                 inserted = connection.execute(self._begin_record, self._record).rowcount
                 if not inserted:
@@ -87,16 +97,10 @@ class PostgresWriter:
                         self._check_series(connection, partition)
                     connection.execute("ROLLBACK")
                     return False
+                check_target(connection, self._spec.control_schema, self._spec.run_id)
             if self._spec.mode == "replace":
-                delete = statement("delete_partition").format(
-                    table=quoted(self._spec.target_table),
-                    condition=condition(self._spec.where, partition.extent),
-                )
-                # Of two runs that replace the same rows at once, the second deletes what the first
-                # has loaded, which it sees only when the first has ended.
-                lock = statement("lock_replaced").format(rows=delete.as_string(connection))
-                for query in (lock, delete):
-                    compute(connection, query, "target", wait)
+                self._replaced = Replaced(self._spec, partition)
+                self._replaced.delete(connection, wait)
             copied_into = quoted(self._spec.target_table)
             if self._spec.mode == "upsert":
                 with wait.answering("target"):
@@ -124,7 +128,7 @@ class PostgresWriter:
         ).fetchone()
         if found is None or found[0] != self._spec.generation:
             raise PermanentError(
-                f"target: run {self._spec.run_id} was started over by somebody else: expected "
+                f"target: another process has started run {self._spec.run_id} over: expected "
                 f"generation {self._spec.generation}, found {found[0] if found else 'no such run'}"
             )
 
@@ -169,8 +173,9 @@ class PostgresWriter:
             "partition": f"penstock:{self._spec.run_id}:{partition.id}",
             "lock_timeout": f"{round(self._spec.stall_timeout * 1000)}ms",
         }
-        seen: dict[int, tuple[str, float]] = {}
+        older = Older(self._spec.grace, f"attempt of partition {partition.id}")
         unexplained_since = time.monotonic()
+        connection.guard = None
         while True:
             with wait.answering("target"):
                 connection.begin()
@@ -181,13 +186,8 @@ class PostgresWriter:
                     return
                 connection.execute("ROLLBACK")
                 holders = self._holders(connection, key["partition"])
+            older.look(connection, holders)
             now = time.monotonic()
-            for pid, _, signs in holders:
-                if pid not in seen or seen[pid][0] != signs:
-                    seen[pid] = (signs, now)
-                elif now - seen[pid][1] >= self._spec.grace:
-                    self._end_session(connection, pid, partition)
-                    seen[pid] = (signs, now)
             if holders:
                 unexplained_since = now
             elif now - unexplained_since > 3 * self._spec.grace + 1:
@@ -198,28 +198,11 @@ class PostgresWriter:
                 )
             time.sleep(POLL_LOCK)
 
-    def _holders(self, connection: Connection, partition: str) -> list[tuple[int, str, str]]:
-        # pg_stat_progress_copy tells from PostgreSQL 14 on whether a COPY moves.
-        progress = (
-            "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p"
-            " WHERE p.pid = a.pid)"
-            if connection.info.server_version >= 140000
-            else "NULL"
-        )
-        query = statement("lock_holders").format(progress=sql.SQL(progress))
+    def _holders(self, connection: Connection, partition: str) -> list[Holder]:
+        progress = progress_of_copy(connection.info.server_version)
+        query = statement("lock_holders").format(progress=progress)
         rows = connection.execute(query, {"partition": partition, "prefix": f"{partition}:"})
         return [(pid, name, signs) for pid, name, signs in rows.fetchall()]
-
-    def _end_session(self, connection: Connection, pid: int, partition: Partition) -> None:
-        try:
-            connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise TransientError(
-                f"target: an older attempt of partition {partition.id} is cut off but still open "
-                f"(session {pid}), and {connection.info.user!r} may not end it; expected the same "
-                "user as that attempt, or a member of pg_signal_backend",
-                Diagnosis(side="target", sqlstate=error.sqlstate or ""),
-            ) from error
 
     def write(self, block: Block, wait: Wait) -> None:
         if self._spec.format != ARROW:
@@ -314,11 +297,17 @@ class PostgresWriter:
                 wait("target", connection.fileno(), True)
                 connection.pgconn.consume_input()
             rows = end_copy(connection, "target", wait)
-            return self._stage.merge(connection, rows, wait) if self._stage else Loaded(rows)
+            if self._stage:
+                return self._stage.merge(connection, rows, wait)
+            if self._replaced:
+                self._replaced.leave_only(connection, rows, wait)
+            return Loaded(rows)
 
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
         connection = self._open
         with translated("target"), wait.answering("target"):
+            # Once more: the locks of the load keep the table as it is from here on.
+            check_target(connection, self._spec.control_schema, self._spec.run_id)
             completed = connection.execute(
                 self._complete_record,
                 {

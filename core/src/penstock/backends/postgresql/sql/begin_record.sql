@@ -2,8 +2,8 @@
 -- until the attempt ends. Many attempts share it, and it does not hinder updates of the status.
 -- A volatile load whose mark a crash has taken is refused.
 -- So is a partition that another run of the series has committed: the second unique index.
-INSERT INTO {schema}.commit_record (run_id, partition_id, attempt, series)
-SELECT r.run_id, %(partition_id)s, %(attempt)s, nullif(%(series)s::text, '')
+INSERT INTO {schema}.commit_record (run_id, partition_id, attempt, series, read_at)
+SELECT r.run_id, %(partition_id)s, %(attempt)s, nullif(%(series)s::text, ''), %(read_at)s
 FROM (
     SELECT run_id FROM {schema}.run
     WHERE run_id = %(run_id)s AND generation = %(generation)s

@@ -12,6 +12,8 @@ CREATE TABLE IF NOT EXISTS {schema}.run (
     status text NOT NULL DEFAULT 'created',
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     prepared_at timestamptz,
+    -- What the table that is loaded is known by, since the run was prepared.
+    target_state jsonb,
     finished_at timestamptz,
     -- When it was said that nobody needs the snapshot any more.
     snapshot_released_at timestamptz,
@@ -32,6 +34,8 @@ CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     transaction bigint,
     -- Of runs that belong together: all of them commit a partition of one id once.
     series text,
+    -- When the snapshot was taken that the rows were read with; empty where there was none.
+    read_at text NOT NULL DEFAULT '',
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     committed_at timestamptz,
     PRIMARY KEY (run_id, partition_id),

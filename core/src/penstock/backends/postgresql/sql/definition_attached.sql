@@ -5,12 +5,21 @@ SELECT json_build_object(
             'name', t.tgname,
             'definition', pg_catalog.pg_get_triggerdef(t.oid),
             'enabled', t.tgenabled::text,
+            -- A partition has those of its parent under the same names.
+            'inherited', c.relispartition AND EXISTS (
+                SELECT FROM pg_catalog.pg_inherits AS i
+                JOIN pg_catalog.pg_trigger AS p ON p.tgrelid = i.inhparent
+                WHERE i.inhrelid = c.oid AND p.tgname = t.tgname AND p.tgfoid = t.tgfoid
+            ),
             'comment', pg_catalog.obj_description(t.oid, 'pg_trigger')
         ) ORDER BY t.tgname), '[]')
         FROM pg_catalog.pg_trigger AS t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal
     ),
     'rules', (
-        SELECT coalesce(json_agg(r.rulename ORDER BY r.rulename), '[]')
+        SELECT coalesce(json_agg(json_build_object(
+            'name', r.rulename,
+            'definition', pg_catalog.pg_get_ruledef(r.oid)
+        ) ORDER BY r.rulename), '[]')
         FROM pg_catalog.pg_rewrite AS r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'
     ),
     'policies', (

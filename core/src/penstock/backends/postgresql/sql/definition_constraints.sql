@@ -14,7 +14,13 @@ SELECT coalesce(json_agg(json_build_object(
         FROM pg_catalog.unnest(k.conkey) WITH ORDINALITY AS u (number, position)
         JOIN pg_catalog.pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = u.number
     ),
+    'inherited', k.conparentid <> 0,
     'references_itself', k.confrelid = k.conrelid,
+    'references', (
+        SELECT json_build_array(n.nspname, c.relname)
+        FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE c.oid = k.confrelid
+    ),
     'comment', pg_catalog.obj_description(k.oid, 'pg_constraint')
 ) ORDER BY k.conname), '[]')
 FROM pg_catalog.pg_constraint AS k

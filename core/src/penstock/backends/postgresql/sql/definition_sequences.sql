@@ -2,9 +2,7 @@
 SELECT coalesce(json_agg(json_build_object(
     'schema', n.nspname,
     'name', c.relname,
-    'nextval', pg_catalog.format(
-        'nextval(%L::regclass)', pg_catalog.format('%I.%I', n.nspname, c.relname)
-    ),
+    'written', pg_catalog.format('%L::regclass', pg_catalog.format('%I.%I', n.nspname, c.relname)),
     'column', a.attname,
     'identity', d.deptype = 'i',
     'persistence', c.relpersistence::text,

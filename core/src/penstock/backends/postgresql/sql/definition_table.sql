@@ -3,6 +3,8 @@ SELECT json_build_object(
     'oid', c.oid::bigint,
     'schema', n.nspname,
     'name', c.relname,
+    'written', pg_catalog.quote_ident(c.relname),
+    'regclass', pg_catalog.format('%L', pg_catalog.format('%I.%I', n.nspname, c.relname)),
     'kind', c.relkind::text,
     'persistence', c.relpersistence::text,
     'owner', pg_catalog.pg_get_userbyid(c.relowner),
@@ -17,6 +19,13 @@ SELECT json_build_object(
     'force_row_security', c.relforcerowsecurity,
     'partition_key', CASE WHEN c.relkind = 'p' THEN pg_catalog.pg_get_partkeydef(c.oid) END,
     'bound', pg_catalog.pg_get_expr(c.relpartbound, c.oid),
+    'inherits', (
+        SELECT coalesce(json_agg(json_build_array(pn.nspname, p.relname) ORDER BY i.inhseqno), '[]')
+        FROM pg_catalog.pg_inherits AS i
+        JOIN pg_catalog.pg_class AS p ON p.oid = i.inhparent
+        JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.relnamespace
+        WHERE i.inhrelid = c.oid AND NOT c.relispartition
+    ),
     'parent', (
         SELECT i.inhparent::bigint FROM pg_catalog.pg_inherits AS i
         WHERE i.inhrelid = c.oid AND c.relispartition

@@ -44,6 +44,15 @@ WITH mine (class, id) AS (
     UNION ALL
     SELECT 'pg_catalog.pg_publication_rel'::regclass, m.oid
     FROM pg_catalog.pg_publication_rel AS m WHERE m.prrelid = ANY ({tables}::oid[])
+    UNION ALL
+    -- What is undone before: see linked.sql.
+    SELECT u.class, u.id
+    FROM (
+        VALUES
+            ('pg_catalog.pg_constraint'::regclass), ('pg_catalog.pg_class'::regclass),
+            ('pg_catalog.pg_attrdef'::regclass)
+    ) AS k (class)
+    CROSS JOIN LATERAL (SELECT k.class, id FROM pg_catalog.unnest({undone}::oid[]) AS x (id)) AS u
 )
 SELECT DISTINCT
     CASE d.classid

@@ -11,7 +11,7 @@ WITH stats AS (
         (SELECT coalesce(sum(share), 0) FROM unnest(s.most_common_freqs) AS f (share)) AS common_share
     FROM pg_catalog.pg_stats AS s
     WHERE s.schemaname = {schema} AND s.tablename = {table} AND s.attname = {column}
-    ORDER BY s.inherited DESC
+    ORDER BY s.inherited = {only}, s.inherited DESC
     LIMIT 1
 ), points AS (
     SELECT h.bound {collate} AS bound, CASE WHEN h.position < cardinality(bounds)

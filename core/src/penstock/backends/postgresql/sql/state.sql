@@ -36,8 +36,8 @@ SELECT
     CASE
         WHEN pg_is_in_recovery() OR NOT coalesce(counted, false) THEN ''
         ELSE pg_catalog.format(
-            '%%s inserted, %%s updated, %%s deleted since %%s', inserted, updated, deleted,
-            coalesce(pg_catalog.pg_stat_get_db_stat_reset_time(d.oid)::text, 'ever')
+            '%%s inserted, %%s updated, %%s deleted %%s', inserted, updated, deleted,
+            coalesce('since ' || pg_catalog.pg_stat_get_db_stat_reset_time(d.oid)::text, 'in all')
         )
     END,
     CASE WHEN length(oids) > 32 THEN md5(oids) ELSE coalesce(oids, '') END,

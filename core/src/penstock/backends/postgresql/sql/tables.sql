@@ -1,16 +1,15 @@
--- Tables that are no part of a table nor of an extension; the last column says which of them, for
--- being no table of the database's own, are found by their full name alone.
+-- Tables that are no part of an extension; the last column says which of them, for being a part of
+-- another table or no table of the database's own, are found by their full name alone.
 SELECT
     n.nspname,
     c.relname,
-    c.relkind NOT IN ('r', 'p') OR n.nspname IN ('pg_catalog', 'information_schema')
+    c.relkind NOT IN ('r', 'p') OR c.relispartition
+        OR n.nspname IN ('pg_catalog', 'information_schema')
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
     AND c.relpersistence <> 't'
-    AND NOT c.relispartition
     AND n.nspname !~ '^pg_(toast|temp)'
-    AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhrelid = c.oid)
     AND NOT EXISTS (
         SELECT FROM pg_catalog.pg_depend AS d
         WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.objsubid = 0

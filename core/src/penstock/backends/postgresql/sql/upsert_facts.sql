@@ -1,4 +1,5 @@
--- Whether a table is partitioned, and which of its columns cannot be given another value.
+-- Whether a table is partitioned, which of its columns cannot be given another value, and whether
+-- triggers or rules may keep rows from being inserted or updated.
 SELECT
     c.relkind = 'p',
     ARRAY(
@@ -6,7 +7,12 @@ SELECT
         WHERE a.attrelid = c.oid AND a.attidentity = 'a' AND NOT a.attisdropped
     ),
     EXISTS (
-        SELECT FROM pg_catalog.pg_trigger AS g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal
+        SELECT
+        FROM (
+            SELECT c.oid AS relid
+            UNION SELECT p.relid::oid FROM pg_catalog.pg_partition_tree(c.oid) AS p
+        ) AS part
+        JOIN pg_catalog.pg_trigger AS g ON g.tgrelid = part.relid AND NOT g.tgisinternal
     ) OR c.relhasrules
 FROM pg_catalog.pg_class AS c
 WHERE c.oid = %(table)s::regclass

@@ -1,0 +1,50 @@
+-- What links other tables to these, from the side of the others: foreign keys, inheritance, and
+-- defaults that name a sequence which one of these owns. With each the objects that depend on these.
+SELECT
+    'foreign key' AS kind,
+    n.nspname AS schema,
+    c.relname AS name,
+    c.oid AS table_oid,
+    k.oid AS object,
+    k.conname AS label,
+    pg_catalog.pg_get_constraintdef(k.oid) AS definition,
+    NULL::text AS sequence,
+    NULL::text AS of,
+    rn.nspname AS root_schema,
+    r.relname AS root_name
+FROM pg_catalog.pg_constraint AS k
+JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_class AS r ON r.oid = coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)
+JOIN pg_catalog.pg_namespace AS rn ON rn.oid = r.relnamespace
+WHERE k.contype = 'f' AND k.conparentid = 0
+    AND k.confrelid = ANY ({tables}::oid[]) AND NOT k.conrelid = ANY ({tables}::oid[])
+UNION ALL
+SELECT
+    'inheritance', n.nspname, c.relname, c.oid, c.oid, c.relname, NULL, NULL,
+    pg_catalog.format('%I.%I', pn.nspname, p.relname), n.nspname, c.relname
+FROM pg_catalog.pg_inherits AS i
+JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_class AS p ON p.oid = i.inhparent
+JOIN pg_catalog.pg_namespace AS pn ON pn.oid = p.relnamespace
+WHERE i.inhparent = ANY ({tables}::oid[]) AND NOT c.relispartition
+    AND NOT c.oid = ANY ({tables}::oid[])
+UNION ALL
+SELECT
+    'sequence', n.nspname, c.relname, c.oid, f.oid, s.relname, NULL,
+    pg_catalog.format('%I.%I', sn.nspname, s.relname), NULL, n.nspname, c.relname
+FROM pg_catalog.pg_depend AS o
+JOIN pg_catalog.pg_class AS s ON s.oid = o.objid AND s.relkind = 'S'
+JOIN pg_catalog.pg_namespace AS sn ON sn.oid = s.relnamespace
+JOIN pg_catalog.pg_depend AS d
+    ON d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid = s.oid
+    AND d.classid = 'pg_catalog.pg_attrdef'::regclass AND d.deptype = 'n'
+JOIN pg_catalog.pg_attrdef AS f ON f.oid = d.objid
+JOIN pg_catalog.pg_class AS c ON c.oid = f.adrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE o.classid = 'pg_catalog.pg_class'::regclass
+    AND o.refclassid = 'pg_catalog.pg_class'::regclass
+    AND o.refobjid = ANY ({tables}::oid[]) AND o.deptype = 'a'
+    AND NOT f.adrelid = ANY ({tables}::oid[])
+ORDER BY 1, 2, 3, 6

@@ -1,0 +1,6 @@
+-- The tables of a run whose rows are stored elsewhere than the run's row says.
+SELECT c.oid::bigint
+FROM {schema}.run AS r
+CROSS JOIN LATERAL pg_catalog.jsonb_each_text(r.target_state -> 'files') AS f
+JOIN pg_catalog.pg_class AS c ON c.oid = f.key::oid AND c.relfilenode <> f.value::oid
+WHERE r.run_id = %s

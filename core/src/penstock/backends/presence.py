@@ -1,0 +1,146 @@
+"""Which runs processes execute on a table at this moment, where the target is a file system.
+
+Each process keeps a file locked for each run that it executes. The kernel unlocks it when the
+process ends, however that comes; whoever comes next removes the file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from urllib.parse import quote, unquote
+
+from penstock.errors import Diagnosis, PermanentError, TransientError
+
+LOCK = "lock"
+POLL = 0.02
+# Who looks for other runs reads a few of them, and may wait for its turn at the target.
+ENTER_SECONDS = 60.0
+# Who leaves only removes files.
+LEAVE_SECONDS = 2.0
+
+
+class Presence:
+    """
+    Parameters:
+        folder: for the locked files; made when it is needed, removed when nothing is left in it.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._held: list[tuple[str, int]] = []
+        """Files and their descriptors."""
+
+    def enter(self, run_id: str, table: str, check: Callable[[Sequence[str]], None]) -> None:
+        """See `ControlStore.enter`.
+
+        Raises:
+            TransientError: somebody who was stopped keeps others from entering.
+            PermanentError: the folder cannot be written to.
+        """
+        mark = hashlib.sha256(table.encode()).hexdigest()[:16]
+        with self._alone(ENTER_SECONDS):
+            others = {run for found, run in self._alive() if found == mark and run != run_id}
+            check(sorted(others))
+            begin = f"{mark}~{quote(run_id, '')}~"
+            if any(os.path.basename(path).startswith(begin) for path, _ in self._held):
+                return
+            path = os.path.join(self._folder, begin + secrets.token_hex(4))
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._held.append((path, descriptor))
+
+    def leave(self) -> None:
+        """End what was entered. May be called twice."""
+        if not self._held:
+            return
+        with suppress(TransientError, PermanentError), self._alone(LEAVE_SECONDS):
+            self._release()
+            if not list(self._alive()):
+                os.unlink(os.path.join(self._folder, LOCK))
+                with suppress(OSError):  # something else is in it
+                    os.rmdir(self._folder)
+        self._release()
+
+    def _release(self) -> None:
+        while self._held:
+            path, descriptor = self._held.pop()
+            with suppress(OSError):
+                os.unlink(path)
+            os.close(descriptor)
+
+    def _alive(self) -> Iterator[tuple[str, str]]:
+        """Marks of tables and run ids of those that are locked; the others are removed."""
+        for name in os.listdir(self._folder):
+            mark, _, rest = name.partition("~")
+            if not rest:
+                continue
+            path = os.path.join(self._folder, name)
+            with suppress(FileNotFoundError):
+                descriptor = os.open(path, os.O_RDWR)
+                try:
+                    if try_lock(descriptor):
+                        os.unlink(path)
+                    else:
+                        yield mark, unquote(rest.rpartition("~")[0])
+                finally:
+                    os.close(descriptor)
+
+    @contextmanager
+    def _alone(self, patience: float) -> Iterator[None]:
+        """Keep others from entering and leaving."""
+        path = os.path.join(self._folder, LOCK)
+        deadline = time.monotonic() + patience
+        while True:
+            descriptor = self._open(path)
+            try:
+                while not try_lock(descriptor):
+                    if time.monotonic() > deadline:
+                        raise TransientError(
+                            f"target: another process keeps {path} locked: expected for a moment, "
+                            f"found for {patience:g} s (a process that is stopped?)",
+                            Diagnosis(side="target"),
+                        )
+                    time.sleep(POLL)
+                # Whoever had it before may have removed the file.
+                if is_at(descriptor, path):
+                    yield
+                    return
+            finally:
+                os.close(descriptor)
+
+    def _open(self, path: str) -> int:
+        while True:
+            try:
+                os.makedirs(self._folder, exist_ok=True)
+                return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:
+                continue  # somebody removes the folder at this moment
+            except OSError as error:
+                raise PermanentError(
+                    f"target: expected that {self._folder} can be written, to tell other processes "
+                    f"of this run; found: {error.strerror}",
+                    Diagnosis(side="target"),
+                ) from error
+
+
+def try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_at(descriptor: int, path: str) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        found, mine = os.stat(path), os.fstat(descriptor)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)

@@ -1,0 +1,240 @@
+"""Tables of DuckDB to load into, driven as the engine and its workers drive them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from penstock.backends.arrow import TRAIT
+from penstock.backends.base import ARROW, Loaded, LoadRequest
+from penstock.backends.duckdb.target import DuckTarget
+from penstock.backends.duckdb.writer import DuckWriter
+from penstock.model import (
+    GIVEN,
+    Bound,
+    Column,
+    ColumnPair,
+    Extent,
+    Key,
+    KeyRange,
+    Located,
+    Partition,
+    PartitionPlan,
+    SourceState,
+    TableDefinition,
+    TableRef,
+    Whole,
+)
+from penstock.spec import CopySpec, WorkerSpec
+from penstock.stream import Meter, Waiter
+
+TABLE = TableRef("main", "t")
+STATE = SourceState("a", "b", "c", "d", "e")
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+
+
+def numbered(ids: Sequence[int], name: str) -> pa.RecordBatch:
+    return pa.record_batch([list(ids), [name] * len(ids)], schema=SCHEMA)
+
+
+def between(first: int | None, last: int | None) -> KeyRange:
+    """Ids from the first on and below the last."""
+    ends = [None if end is None else Bound("int8", str(end)) for end in (first, last)]
+    return KeyRange(Key("id"), *ends)
+
+
+def cut(*bounds: int) -> list[Partition]:
+    """Partitions p0000, ...: by ids, the first and the last open."""
+    ends = [None, *bounds, None]
+    return [
+        Partition(f"p{n:04}", between(lower, upper))
+        for n, (lower, upper) in enumerate(pairwise(ends))
+    ]
+
+
+def waiter() -> Waiter:
+    return Waiter(Meter(), 30.0)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database file, with a table t unless that is to be made."""
+
+    path: Path
+
+    @classmethod
+    def make(cls, path: Path, key: str = "") -> Database:
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(f"CREATE TABLE t (id BIGINT {key}, name VARCHAR)")
+        return cls(path)
+
+    @property
+    def url(self) -> str:
+        return f"duckdb:///{self.path}"
+
+    def target(self) -> DuckTarget:
+        return DuckTarget(self.url, "penstock")
+
+    def plan(
+        self,
+        target: DuckTarget,
+        run_id: str,
+        mode: str = "append",
+        *,
+        partitions: Sequence[Partition] = (),
+        where: str | None = None,
+        given: bool = False,
+    ) -> tuple[CopySpec, PartitionPlan]:
+        """Plan a run as the engine does, of a source with these columns."""
+        spec = CopySpec(
+            source="file:///nowhere/*.parquet", target=self.url, target_table="main.t", mode=mode,
+            where=where, run_id=run_id,
+        )  # fmt: skip
+        columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in SCHEMA]
+        definition: TableDefinition | None = None
+        made: tuple[Column, ...] = ()
+        if target.makes(TABLE, mode):
+            definition = TableDefinition("parquet", {})
+            made = target.defined_columns(TABLE, definition, columns, {})
+        pairs = tuple(ColumnPair(column.name, column.name) for column in columns)
+        parts = tuple(partitions) or tuple(Partition(f"p{n:04}", Whole()) for n in (0, 1))
+        load = target.plan_load(
+            LoadRequest(
+                run_id=run_id, source=Located(), target=TABLE, mode=mode, pairs=pairs,
+                conflict_columns=None, indexes="keep", unlogged=False, definition=definition,
+                made=made, where=where, given=given, writing={},
+                extents=tuple((p.id, p.extent) for p in parts) if given else (),
+            )
+        )  # fmt: skip
+        return spec, PartitionPlan(
+            strategy=GIVEN if given else "range", reasons=(), partitions=parts,
+            columns=tuple(columns), pairs=pairs, format=ARROW, load=load,
+        )  # fmt: skip
+
+    def plan_run(
+        self,
+        run_id: str,
+        mode: str = "append",
+        *,
+        partitions: Sequence[Partition] = (),
+        where: str | None = None,
+        given: bool = False,
+    ) -> Run:
+        """Plan and store a run."""
+        with closing(self.target()) as target:
+            target.control.create()
+            spec, plan = self.plan(
+                target, run_id, mode, partitions=partitions, where=where, given=given
+            )
+            assert target.control.create_run(run_id, spec.stored(), plan, STATE, None)
+        return Run(self, run_id, spec, plan)
+
+    def create(
+        self,
+        run_id: str,
+        mode: str = "append",
+        *,
+        partitions: Sequence[Partition] = (),
+        where: str | None = None,
+        given: bool = False,
+    ) -> Run:
+        """Plan, store and prepare a run."""
+        run = self.plan_run(run_id, mode, partitions=partitions, where=where, given=given)
+        run.prepare()
+        return run
+
+    def sql(self, *statements: str) -> None:
+        """By somebody who is not Penstock."""
+        with duckdb.connect(str(self.path)) as connection:
+            for each in statements:
+                connection.execute(each)
+
+    def rows(self) -> list[tuple[int, str]]:
+        with duckdb.connect(str(self.path), read_only=True) as connection:
+            return connection.execute("SELECT id, name FROM main.t ORDER BY ALL").fetchall()
+
+    def ids(self) -> Counter[int]:
+        return Counter(id_ for id_, _ in self.rows())
+
+
+@dataclass(frozen=True)
+class Run:
+    database: Database
+    id: str
+    spec: CopySpec
+    plan: PartitionPlan
+
+    def prepare(self) -> None:
+        with closing(self.database.target()) as target:
+            assert target.control.prepare(self.id, self.plan.load)
+
+    def extent(self, partition_id: str) -> Extent:
+        return self.plan.partition(partition_id).extent
+
+    def worker_spec(self, generation: int = 1) -> WorkerSpec:
+        return WorkerSpec(
+            run_id=self.id, generation=generation, source="", target=self.database.url,
+            source_backend="", target_backend="", relation=Located(),
+            target_table=self.plan.load.table, pairs=self.plan.pairs, format=ARROW,
+            where=self.spec.where, mode=self.spec.mode,
+            conflict_columns=self.plan.load.conflict_columns, volatile=False, series="",
+            snapshot=None, stall_timeout=30.0, grace=1.0, control_schema="penstock",
+            schema=self.plan.load.schema, writing={},
+        )  # fmt: skip
+
+    @contextmanager
+    def attempt(self, partition_id: str, number: int = 1, generation: int = 1) -> Iterator[Attempt]:
+        """A worker's end of one attempt."""
+        writer = DuckWriter(self.worker_spec(generation))
+        try:
+            yield Attempt(writer, self.plan.partition(partition_id), number)
+        finally:
+            writer.abandon()
+
+    def copy(
+        self, partition_id: str, ids: Sequence[int], *, number: int = 1, generation: int = 1
+    ) -> bool:
+        """One attempt. Returns False where the partition was committed already."""
+        with self.attempt(partition_id, number, generation) as attempt:
+            if not attempt.begin():
+                return False
+            attempt.write(numbered(ids, self.id))
+            attempt.commit(attempt.end())
+        return True
+
+    def finish(self) -> None:
+        with closing(self.database.target()) as target:
+            for step in self.plan.load.after:
+                target.control.finish(self.id, step)
+            target.control.check_target(self.id)
+            target.control.set_status(self.id, "done", [])
+
+    def check(self) -> None:
+        with closing(self.database.target()) as target:
+            target.control.check_target(self.id)
+
+
+@dataclass
+class Attempt:
+    writer: DuckWriter
+    partition: Partition
+    number: int
+
+    def begin(self) -> bool:
+        return self.writer.begin(self.partition, self.number, waiter())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.writer.write(batch, waiter())
+
+    def end(self) -> Loaded:
+        return self.writer.end(waiter())
+
+    def commit(self, loaded: Loaded) -> None:
+        self.writer.commit(loaded, 1000, waiter())

@@ -1,0 +1,229 @@
+"""Tables of DuckDB that somebody changes while a run loads them: no run ends done with rows missing
+or twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import PermanentError, TargetChanged
+from penstock.model import Partition
+
+from .duckdb_tables import TABLE, Database, between, cut, numbered
+
+OLDER = "INSERT INTO t SELECT 1000 + i, 'older' FROM range(100) AS r (i)"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Database.make(tmp_path / "target.duckdb")
+
+
+CHANGES = {
+    "truncated": ["TRUNCATE t"],
+    "deleted": ["DELETE FROM t WHERE id = 3"],
+    "made again": ["DROP TABLE t", "CREATE TABLE t (id BIGINT, name VARCHAR)"],
+    "replaced": ["CREATE OR REPLACE TABLE t AS SELECT 77::BIGINT AS id, 'x' AS name"],
+    "truncated and filled": ["TRUNCATE t", OLDER.replace("100)", "105)")],
+    "dropped": ["DROP TABLE t"],
+}
+
+
+@pytest.mark.parametrize(
+    ("moment", "change"),
+    [
+        *(("before an execution", change) for change in CHANGES),
+        ("in mid-attempt", "truncated"),
+        ("in mid-attempt", "dropped"),
+        ("at the end", "deleted"),
+        ("at the end", "truncated and filled"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["append", "truncate", "replace", "recreate"])
+def test_somebody_changes_the_table(
+    database: Database, mode: str, moment: str, change: str
+) -> None:
+    database.sql(OLDER)
+    run = database.create("r", mode, partitions=cut(10))
+    run.copy("p0000", range(10))
+    if moment == "before an execution":
+        database.sql(*CHANGES[change])
+        with pytest.raises(TargetChanged, match="somebody else since run r"):
+            run.check()
+    elif moment == "in mid-attempt":
+        with run.attempt("p0001") as attempt:
+            assert attempt.begin()
+            database.sql(*CHANGES[change])
+            attempt.write(numbered(range(10, 20), "r"))
+            with pytest.raises(TargetChanged, match="start a new run"):
+                attempt.end()
+    else:
+        run.copy("p0001", range(10, 20))
+        database.sql(*CHANGES[change])
+        with pytest.raises(TargetChanged):
+            run.finish()
+
+
+def test_the_message_says_what_was_expected_and_found(database: Database) -> None:
+    run = database.create("r", "truncate", partitions=cut(10))
+    run.copy("p0000", range(10))
+    database.sql("TRUNCATE t")
+    with pytest.raises(
+        TargetChanged,
+        match=r"^target: main\.t was changed by somebody else since run r began to load it: "
+        r"expected 10 rows, found 0 rows; start a new run$",
+    ):
+        run.check()
+    database.sql("DROP TABLE t")
+    with pytest.raises(TargetChanged, match="found no table of that name"):
+        run.check()
+
+
+def test_rows_that_others_add_are_theirs(database: Database) -> None:
+    run = database.create("r", "append", partitions=cut(10))
+    run.copy("p0000", range(10))
+    database.sql(OLDER)
+    run.copy("p0001", range(10, 20))
+    run.finish()
+    assert len(database.rows()) == 120
+
+
+def test_rows_that_others_add_where_a_run_is_alone(database: Database) -> None:
+    run = database.create("r", "truncate", partitions=cut(10))
+    run.copy("p0000", range(10))
+    database.sql("INSERT INTO t VALUES (5, 'twice')")
+    with pytest.raises(TargetChanged, match="expected 10 rows, found 11 rows"):
+        run.copy("p0001", range(10, 20))
+
+
+@pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
+def test_older_rows_that_are_deleted(tmp_path: Path, mode: str) -> None:
+    """Rows of other origin may go, where a key tells that those of the run are there."""
+    database = Database.make(tmp_path / "target.duckdb", "PRIMARY KEY")
+    database.sql(OLDER)
+    run = database.create("r", mode, partitions=cut(10, 20)[:2], given=True)
+    run.copy("p0000", range(10))
+    database.sql("DELETE FROM t WHERE id >= 1050")
+    # Another run notes that rows are gone; that is not forgotten.
+    database.create("other", "append", partitions=cut(10))
+    run.check()
+    run.copy("p0001", range(10, 20))
+    run.finish()
+    assert len(database.rows()) == 70
+
+
+def test_a_loss_is_not_forgotten_when_another_run_begins(database: Database) -> None:
+    database.sql(OLDER)
+    run = database.create("r", "append", partitions=cut(10))
+    run.copy("p0000", range(10))
+    database.sql("TRUNCATE t", OLDER, OLDER)
+    run.check()  # nobody can tell yet: there are more rows than before
+    database.sql("DELETE FROM t WHERE id > 1000")
+    other = database.create("other", "append", partitions=cut(10))
+    other.copy("p0001", range(100, 210))
+    with pytest.raises(TargetChanged):
+        run.copy("p0001", range(10, 20))
+
+
+def test_who_has_committed_nothing_goes_on(database: Database) -> None:
+    database.sql(OLDER)
+    run = database.create("r", "append", partitions=cut(10))
+    database.sql("TRUNCATE t")
+    database.create("other", "truncate", partitions=cut(10)).copy("p0000", range(-10, 0))
+    run.copy("p0000", range(10))
+    run.copy("p0001", range(10, 20))
+    run.finish()
+    assert database.ids() == Counter(range(-10, 20))
+
+
+def test_a_run_that_is_done_stays_so(database: Database) -> None:
+    run = database.create("r", "truncate", partitions=cut(10))
+    run.copy("p0000", range(10))
+    run.copy("p0001", range(10, 20))
+    run.finish()
+    database.sql("TRUNCATE t")
+    run.check()
+
+
+@pytest.mark.parametrize("theirs", ["truncate", "recreate", "swap", "replace"])
+@pytest.mark.parametrize("mine", ["append", "truncate", "recreate"])
+def test_another_run_takes_the_rows_away(database: Database, mine: str, theirs: str) -> None:
+    run = database.create("mine", mine, partitions=cut(10))
+    run.copy("p0000", range(10))
+    other = database.create("theirs", theirs, partitions=cut(5))
+    other.copy("p0000", range(5))
+    other.copy("p0001", range(5, 20))
+    if theirs == "swap":
+        other.finish()
+    with pytest.raises(TargetChanged, match="run theirs has taken rows out of"):
+        run.check()
+    with pytest.raises(TargetChanged, match="run theirs has taken rows out of"):
+        run.copy("p0001", range(10, 20))
+    other.finish()
+    assert database.ids() == Counter(range(20))
+
+
+def test_another_run_replaces_other_rows(database: Database) -> None:
+    """Conditions are looked at in the table: what one deletes, the other has not loaded."""
+    database.sql(OLDER)
+    run = database.create("mine", "append", partitions=cut(10), where="id < 20")
+    run.copy("p0000", range(10))
+    other = database.create("theirs", "replace", partitions=cut(1050), where="id >= 1000")
+    other.copy("p0000", range(1000, 1050))
+    other.copy("p0001", range(1050, 1100))
+    other.finish()
+    run.copy("p0001", range(10, 20))
+    run.finish()
+    assert database.ids() == Counter([*range(20), *range(1000, 1100)])
+
+
+def test_two_replace_with_different_cuts_and_overlapping_windows(database: Database) -> None:
+    """Whatever comes between, who is last has each row once: there is no key to hold it."""
+    database.sql("INSERT INTO t SELECT i, 'older' FROM range(100) AS r (i)")
+    one = database.create("one", "replace", partitions=cut(20, 40), where="id < 60")
+    two = database.create("two", "replace", partitions=cut(50, 70), where="id >= 30 AND id < 90")
+    given = [Partition("g1", between(35, 45)), Partition("g2", between(80, 95))]
+    three = database.create("three", "replace", partitions=given, given=True)
+    with one.attempt("p0001") as staged, two.attempt("p0000") as other:
+        assert staged.begin()
+        assert other.begin()
+        staged.write(numbered(range(20, 40), "r"))
+        other.write(numbered(range(30, 50), "r"))
+        three.copy("g1", range(35, 45))
+        other.commit(other.end())
+        one.copy("p0002", range(40, 60))
+        staged.commit(staged.end())
+    two.copy("p0001", range(50, 70))
+    one.copy("p0000", range(20))
+    three.copy("g2", range(80, 95))
+    two.copy("p0002", range(70, 90))
+    for run in (one, two, three):
+        run.finish()
+    assert database.ids() == Counter(range(100))
+
+
+def test_what_is_loaded_meets_the_condition(database: Database) -> None:
+    """Else replacing it again would double it: source and target read the condition otherwise."""
+    run = database.create("r", "replace", partitions=cut(10))
+    with pytest.raises(PermanentError, match=r"selects the 11 rows .* found that it selects 10"):
+        run.copy("p0000", range(11))
+    assert database.rows() == []
+
+
+def test_copied_again_after_others_have_changed_the_table(database: Database) -> None:
+    """What becomes of a run's rows after its end is not its matter, but for those copied again."""
+    run = database.create("r", "truncate", partitions=cut(10))
+    run.copy("p0000", range(10))
+    run.copy("p0001", range(10, 20))
+    run.finish()
+    database.sql(
+        "DELETE FROM t WHERE id = 3", "INSERT INTO t SELECT -i, '' FROM range(100) AS r (i)"
+    )
+    with closing(database.target()) as target:
+        target.control.forget("r", ["p0001"], "q", rows_of=TABLE, patience=0)
+    run.copy("p0001", range(10, 20), number=2)
+    run.finish()
+    assert len(database.rows()) == 119

@@ -1,0 +1,99 @@
+"""Who executes which run on a target that is a file system: seen while the process lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.backends.base import TargetCatalog, find_backend
+from penstock.errors import TargetBusy
+from penstock.model import TableRef
+
+ENTERING = """
+import sys
+from penstock.backends.base import find_backend
+from penstock.model import TableRef
+backend, _ = find_backend(sys.argv[1], "--target")
+target = backend.target(sys.argv[1], "penstock")
+target.control.create()
+target.control.enter(sys.argv[2], TableRef("main", "t"), lambda others: None)
+print("in", flush=True)
+sys.stdin.read()
+target.close()
+"""
+
+
+@pytest.fixture(params=["duckdb", "file"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "file":
+        return f"file://{tmp_path}/lake/"
+    return f"duckdb:///{tmp_path}/t.duckdb"
+
+
+def opened(url: str) -> TargetCatalog:
+    return find_backend(url, "--target")[0].target(url, "penstock")
+
+
+def others(url: str, run_id: str = "mine", table: str = "t") -> list[str]:
+    """Who else is there."""
+    found: list[str] = []
+    with closing(opened(url)) as target:
+        target.control.enter(run_id, TableRef("main", table), found.extend)
+    return found
+
+
+def entering(url: str, run_id: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENTERING, url, run_id],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "in\n"
+    return process
+
+
+def test_seen_by_others_until_the_process_ends(url: str, tmp_path: Path) -> None:
+    with entering(url, "a run") as one, entering(url, "a run") as two, entering(url, "b") as three:
+        assert others(url) == ["a run", "b"]
+        assert others(url, "b") == ["a run"]
+        one.send_signal(signal.SIGKILL)
+        one.wait()
+        assert others(url) == ["a run", "b"]
+        two.communicate()
+        assert others(url) == ["b"]
+        three.send_signal(signal.SIGSTOP)
+        assert others(url) == ["b"]
+        three.send_signal(signal.SIGKILL)
+        three.wait()
+    assert others(url) == []
+    left = [name for _, _, names in os.walk(tmp_path) for name in names if "~" in name]
+    assert left == []
+
+
+def test_on_another_table(tmp_path: Path) -> None:
+    url = f"duckdb:///{tmp_path}/t.duckdb"
+    with entering(url, "a") as process:
+        assert others(url, table="u") == []
+        process.communicate()
+    assert os.listdir(tmp_path) == ["t.duckdb"]
+
+
+def test_who_is_refused_is_not_there(url: str) -> None:
+    def check(found: Sequence[str]) -> None:
+        raise TargetBusy(f"not now: {found}")
+
+    with closing(opened(url)) as target:
+        with pytest.raises(TargetBusy):
+            target.control.enter("a", TableRef("main", "t"), check)
+        assert others(url) == []
+        target.control.enter("a", TableRef("main", "t"), lambda _: None)
+        target.control.enter("a", TableRef("main", "t"), lambda _: None)
+        assert others(url) == ["a"]
+    assert others(url) == []

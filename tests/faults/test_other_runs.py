@@ -1,0 +1,306 @@
+"""Two runs on one table, and somebody else who empties it: no run is done with rows wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.events import Committed, Failed, Opened
+
+from .cli import Run
+from .pair import DEFINITION, ROWS, Pair, ask, execute
+
+WITHOUT_KEY = "ALTER TABLE item DROP CONSTRAINT item_pkey"
+FRESH = ("truncate", "recreate", "swap")
+# Both select every row, which nobody can tell by their texts.
+EVERY, EACH = "id > 0", "id >= 1"
+# `PENSTOCK_ORDERS=500` tries many more than the suite does, `PENSTOCK_ORDERS=54:55` one of them.
+SEEDS = range(*(int(bound) for bound in os.environ.get("PENSTOCK_ORDERS", "12").split(":")))
+
+
+def other(pair: Pair, mode: str, *words: str) -> Run:
+    """Another run, with another cut, of the same table."""
+    key = ("--key", "id") if mode in ("replace", "upsert") else ()
+    return pair.copy(
+        *("--run-id", "other", "--mode", mode, *key, *words), strategy="range", partitions=5
+    )
+
+
+def first(pair: Pair, mode: str, *words: str) -> Run:
+    key = ("--key", "id") if mode in ("replace", "upsert") else ()
+    return pair.copy("--mode", mode, *key, *words, strategy="range")
+
+
+@pytest.mark.parametrize(
+    ("mode", "second"),
+    [
+        ("truncate", "truncate"),
+        ("truncate", "append"),
+        ("append", "truncate"),
+        ("recreate", "recreate"),
+        ("swap", "replace"),
+        ("append", "swap"),
+        ("replace", "replace"),
+        ("replace", "append"),
+        ("upsert", "replace"),
+    ],
+)
+def test_the_second_is_refused_while_the_first_is_executed(
+    pair: Pair, mode: str, second: str
+) -> None:
+    if "upsert" not in (mode, second):
+        execute(pair.target, WITHOUT_KEY)
+    gates = pair.gates(1, 2)
+    running = first(pair, mode)
+    for gate in gates:
+        gate.reached()
+    refused = other(pair, second)
+    refused.ended(75)
+    assert "run faults (--mode " in refused.errors
+    assert not refused.of(Opened)
+    for gate in gates:
+        gate.open()
+    running.ended(0)
+    pair.check_done()
+    if second != "append":
+        other(pair, second).ended(0)
+        pair.check_content()
+
+
+def test_both_append(pair: Pair) -> None:
+    execute(pair.target, WITHOUT_KEY)
+    gates = pair.gates(1, 2)
+    running = first(pair, "append")
+    for gate in gates:
+        gate.reached()
+    for gate in gates:
+        gate.open()
+    other(pair, "append").ended(0)
+    running.ended(0)
+    assert ask(pair.target, "SELECT count(*) FROM item") == 2 * ROWS
+
+
+@pytest.mark.parametrize("second", FRESH)
+@pytest.mark.parametrize(
+    ("mode", "committed"),
+    [("append", True), ("truncate", True), ("truncate", False), ("recreate", True)],
+)
+def test_the_first_was_killed_and_the_second_emptied_its_table(
+    pair: Pair, mode: str, committed: bool, second: str
+) -> None:
+    gates = pair.gates(3) if committed else pair.gates(1, 2)
+    killed = first(pair, mode)
+    for gate in gates:
+        gate.reached()
+    if committed:
+        killed.wait_for(Committed)
+    killed.kill()
+    pair.check_no_worker_left()
+    for gate in gates:
+        gate.open()
+    pair.check_nothing_left()
+    other(pair, second).ended(0)
+    again = pair.resume()
+    again.ended(65)
+    assert "by run other" in again.errors
+    assert "start a new run" in again.errors
+    assert not again.of(Opened)
+    pair.check_content()
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate", "recreate"])
+def test_the_first_was_killed_and_the_second_replaced_its_rows(pair: Pair, mode: str) -> None:
+    """What is left of the first would come on top of them."""
+    execute(pair.target, WITHOUT_KEY)
+    gates = pair.gates(1, 2)
+    killed = first(pair, mode)
+    for gate in gates:
+        gate.reached()
+    killed.kill()
+    pair.check_no_worker_left()
+    for gate in gates:
+        gate.open()
+    pair.check_nothing_left()
+    other(pair, "replace").ended(0)
+    again = pair.resume()
+    again.ended(65)
+    assert "run other (--mode replace) has loaded the same rows" in again.errors
+    pair.check_content()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("TRUNCATE item",),
+        ("DROP TABLE item", DEFINITION),
+        ("ALTER TABLE item RENAME TO was", DEFINITION),
+        ("BEGIN; CREATE TABLE more (LIKE item); DROP TABLE item; "
+         "ALTER TABLE more RENAME TO item; COMMIT",),
+    ],
+)  # fmt: skip
+def test_somebody_changes_the_table_between_two_executions(
+    pair: Pair, change: tuple[str, ...]
+) -> None:
+    gates = pair.gates(3)
+    killed = pair.copy()
+    gates[0].reached()
+    killed.wait_for(Committed)
+    killed.kill()
+    gates[0].open()
+    pair.check_nothing_left()
+    execute(pair.target, *change)
+    again = pair.resume()
+    again.ended(65)
+    assert "since run faults was prepared" in again.errors
+    assert not again.of(Opened)
+
+
+def test_somebody_empties_the_table_while_it_is_loaded(pair: Pair) -> None:
+    """Attempts hold the table; one that begins later finds it empty."""
+    gates = pair.gates(3)
+    running = pair.copy("--attempts", "2", degree=1)
+    gates[0].reached()
+    with ThreadPoolExecutor(1) as pool:
+        emptying = pool.submit(execute, pair.target, "TRUNCATE item")
+        pair.waiting_for_lock("target", 1)
+        gates[0].open()
+        emptying.result(60)
+    running.ended(65)
+    assert "was truncated or written anew" in running.errors
+    assert pair.status().run.status == "failed"
+
+
+def test_vacuum_full_loses_nothing(pair: Pair) -> None:
+    gates = pair.gates(3)
+    killed = pair.copy()
+    gates[0].reached()
+    killed.wait_for(Committed)
+    killed.kill()
+    gates[0].open()
+    pair.check_nothing_left()
+    execute(pair.target, "VACUUM FULL item")
+    pair.check_resumes()
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"), [("truncate", ("--on-snapshot-lost", "restart")), ("swap", ())]
+)
+def test_rows_that_others_have_loaded_since_are_not_lost(
+    pair: Pair, mode: str, words: tuple[str, ...]
+) -> None:
+    execute(pair.target, WITHOUT_KEY)
+    gates = pair.gates(3)
+    killed = first(pair, mode)
+    gates[0].reached()
+    killed.wait_for(Committed)
+    killed.kill()
+    gates[0].open()
+    pair.check_nothing_left()
+    other(pair, "append").ended(0)
+    if mode == "truncate":  # so that a snapshot is needed
+        execute(pair.source, "UPDATE item SET note = note WHERE id = 1")
+    before = ask(pair.target, "SELECT count(*) FROM item")
+    again = pair.resume(*words)
+    again.ended(65)
+    assert "run other has loaded rows into public.item since" in again.errors
+    assert ask(pair.target, "SELECT count(*) FROM item") == before
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [(("--where", EVERY), ("--where", EACH)), ((), ("--control-schema", "elsewhere"))],
+    ids=["conditions", "control schemas"],
+)
+def test_replaced_side_by_side_where_nobody_can_tell(
+    pair: Pair, mine: tuple[str, ...], theirs: tuple[str, ...], keyed: bool
+) -> None:
+    """Both delete before either has committed: what the one commits first, the other deletes."""
+    if not keyed:
+        execute(pair.target, WITHOUT_KEY)
+    gates = [] if keyed else pair.gates(2)
+    running = first(pair, "replace", *mine)
+    for gate in gates:
+        gate.reached()
+    beside = other(pair, "replace", *theirs)
+    if gates:
+        # All its partitions but the one that reads the same row are committed behind the first.
+        beside.wait_for(Committed, count=3)
+    for gate in gates:
+        gate.open()
+    for run in (running, beside):
+        run.popen.wait(90)
+    assert 0 in (running.popen.returncode, beside.popen.returncode)
+    if not keyed:
+        running.ended(0)
+        beside.ended(0)
+    # With a unique key one of them may have failed: it goes on.
+    first(pair, "replace", *mine).ended(0)
+    other(pair, "replace", *theirs).ended(0)
+    pair.check_content()
+
+
+@pytest.mark.parametrize(
+    "keeping",
+    [
+        "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+        "CREATE TRIGGER keep BEFORE DELETE ON item FOR EACH ROW EXECUTE FUNCTION keep()",
+        "CREATE RULE keep AS ON DELETE TO item DO INSTEAD NOTHING",
+    ],
+    ids=["trigger", "rule"],
+)
+def test_what_the_target_does_not_delete(pair: Pair, keeping: str) -> None:
+    execute(pair.target, WITHOUT_KEY)
+    first(pair, "replace").ended(0)
+    execute(pair.target, keeping)
+    again = other(pair, "replace")
+    again.ended(65)
+    failed = again.of(Failed)
+    assert failed
+    assert all(
+        "are still there after they were deleted" in event.error["message"] for event in failed
+    )
+    pair.check_content()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_orders(pair: Pair, seed: int) -> None:
+    """Two runs with different cuts, begun at moments and killed at moments that a seed gives.
+
+    Whoever ends well has its rows in the table, each once; and one of them gets there.
+    """
+    chance = random.Random(seed)
+    modes = [chance.choice(("truncate", "recreate", "swap", "replace")) for _ in range(2)]
+    if chance.random() < 0.7:
+        execute(pair.target, WITHOUT_KEY)
+    runs = []
+    for start, mode in zip((first, other), modes, strict=True):
+        runs.append(start(pair, mode))
+        time.sleep(chance.choice((0.0, 0.1, 0.5, 1.2)))
+    for run in runs:
+        if chance.random() < 0.4:
+            time.sleep(chance.random())
+            run.kill()
+    for run in runs:
+        run.popen.wait(90)
+    pair.check_nothing_left()
+    codes = [run.popen.returncode for run in runs]
+    told = json.dumps({"modes": modes, "codes": codes, "errors": [run.errors for run in runs]})
+    if codes == [0, 0]:
+        pair.check_content()
+    # Whoever was not done tries again, the one after the other.
+    for start, run, mode in zip((first, other), runs, modes, strict=True):
+        if run.popen.returncode != 0:
+            repeated = start(pair, mode)
+            repeated.popen.wait(90)
+            codes.append(repeated.popen.returncode)
+            assert repeated.popen.returncode in (0, 65), told + repeated.errors
+            if repeated.popen.returncode == 0:
+                pair.check_content()
+    assert 0 in codes, told
+    pair.check_content()
