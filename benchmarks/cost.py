@@ -135,7 +135,7 @@ class PeakMemory:
         # Workers are forks of penstock.nursery and keep its command line. A child that has not
         # come to its own program yet has its parent's, and its parent's memory.
         if not self._workers.get(process.pid):
-            self._workers[process.pid] = "penstock.nursery" in process.cmdline()
+            self._workers[process.pid] = "penstock.workers.fork_server" in process.cmdline()
         return self._workers[process.pid]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.supervisor import available_cpus
+from penstock.workers.supervisor import available_cpus
 
 
 @dataclass(frozen=True)

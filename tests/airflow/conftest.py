@@ -87,11 +87,11 @@ OF_TASKS = (
     "penstock.backends.postgresql.backend",
     "penstock.backends.postgresql.source",
     "penstock.backends.postgresql.target",
-    "penstock.connections",
-    "penstock.continuity",
-    "penstock.execution",
-    "penstock.recopying",
-    "penstock.tables",
+    "penstock.run.connections",
+    "penstock.run.resume_checks",
+    "penstock.run.execution",
+    "penstock.run.recopy",
+    "penstock.show.tables",
 )
 
 

@@ -59,7 +59,7 @@ class Watch:
                 with contextlib.suppress(psutil.Error, OSError):
                     command = " ".join(process.cmdline())
                     self.commands.add(command)
-                    if "penstock.nursery" in command:
+                    if "penstock.workers.fork_server" in command:
                         environment = Path(f"/proc/{process.pid}/environ")
                         self.workers.add(environment.read_text(errors="replace"))
 

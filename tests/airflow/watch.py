@@ -13,7 +13,7 @@ import psutil
 from penstock_testkit.airflow import AirflowStack
 
 LOOK_EVERY = 0.1
-NURSERY = "penstock.nursery"
+NURSERY = "penstock.workers.fork_server"
 
 
 class Watch:

@@ -98,7 +98,7 @@ class Pair:
     ) -> subprocess.CompletedProcess[str]:
         """Run the real command line."""
         return subprocess.run(
-            [sys.executable, "-m", "penstock.cli", *arguments],
+            [sys.executable, "-m", "penstock.cli.main", *arguments],
             env={**os.environ, **(environ or {})},
             capture_output=True,
             text=True,

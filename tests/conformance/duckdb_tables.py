@@ -12,28 +12,18 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from penstock.backends.arrow import TRAIT
-from penstock.backends.base import ARROW, Loaded, LoadRequest
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.api.worker import ARROW, Loaded
 from penstock.backends.duckdb.target import DuckTarget
 from penstock.backends.duckdb.writer import DuckWriter
-from penstock.model import (
-    GIVEN,
-    Bound,
-    Column,
-    ColumnPair,
-    Extent,
-    Key,
-    KeyRange,
-    Located,
-    Partition,
-    PartitionPlan,
-    SourceState,
-    TableDefinition,
-    TableRef,
-    Whole,
-)
-from penstock.spec import CopySpec, WorkerSpec
-from penstock.stream import Meter, Waiter
+from penstock.backends.shared.arrow import TRAIT
+from penstock.model.extents import Bound, Extent, Key, KeyRange, Whole
+from penstock.model.plans import GIVEN, Partition, PartitionPlan
+from penstock.model.snapshots import SourceState
+from penstock.model.tables import Column, ColumnPair, Located, TableDefinition, TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.stream import Meter, Waiter
 
 TABLE = TableRef("main", "t")
 STATE = SourceState("a", "b", "c", "d", "e")

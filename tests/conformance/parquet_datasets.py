@@ -15,24 +15,18 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from penstock.backends.arrow import TRAIT
-from penstock.backends.base import ARROW, Loaded, LoadRequest
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.api.worker import ARROW, Loaded
 from penstock.backends.parquet.target import ParquetTarget
 from penstock.backends.parquet.writer import ParquetWriter
-from penstock.model import (
-    GIVEN,
-    Column,
-    ColumnPair,
-    Located,
-    Partition,
-    PartitionPlan,
-    SourceState,
-    TableDefinition,
-    TableRef,
-    Whole,
-)
-from penstock.spec import CopySpec, WorkerSpec
-from penstock.stream import Meter, Waiter
+from penstock.backends.shared.arrow import TRAIT
+from penstock.model.extents import Whole
+from penstock.model.plans import GIVEN, Partition, PartitionPlan
+from penstock.model.snapshots import SourceState
+from penstock.model.tables import Column, ColumnPair, Located, TableDefinition, TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import S3Server
 
 TABLE = TableRef("", "target")

@@ -11,8 +11,9 @@ from typing import Any
 from parquet_datasets import numbered, waiter  # type: ignore[import-not-found]
 
 from penstock.backends.parquet.writer import ParquetWriter
-from penstock.model import Partition, Whole
-from penstock.spec import WorkerSpec
+from penstock.model.extents import Whole
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
 
 
 def main() -> None:

@@ -12,21 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.backends.base import ARROW
+from penstock.backends.api.worker import ARROW
 from penstock.backends.parquet.reader import ParquetReader
 from penstock.backends.parquet.source import ParquetSource
-from penstock.model import (
-    ColumnPair,
-    Extent,
-    FilePart,
-    Files,
-    Located,
-    Partition,
-    Relation,
-    TableRef,
-)
-from penstock.spec import WorkerSpec
-from penstock.stream import Meter, Waiter
+from penstock.model.extents import Extent, FilePart, Files
+from penstock.model.plans import Partition
+from penstock.model.tables import ColumnPair, Located, Relation, TableRef
+from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import S3Server
 
 Rows = list[dict[str, Any]]

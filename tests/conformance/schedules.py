@@ -22,11 +22,13 @@ import pytest
 
 from penstock.backends.duckdb import control as duck_control
 from penstock.backends.duckdb import database as duck_database
-from penstock.backends.duckdb import folder as duck_folder
 from penstock.backends.duckdb import writer as duck_writer
-from penstock.backends.duckdb.loaded_table import LoadedTable
-from penstock.backends.parquet import documents, records, uploads, writer
-from penstock.stream import Waiter
+from penstock.backends.duckdb.load import folder as duck_folder
+from penstock.backends.duckdb.load.loaded_table import LoadedTable
+from penstock.backends.parquet import writer
+from penstock.backends.parquet.records import records
+from penstock.backends.parquet.storage import documents, uploads
+from penstock.workers.stream import Waiter
 
 CALLS = ("link", "listdir", "mkdir", "rename", "rmdir", "scandir", "unlink")
 # An execution of a run of two partitions makes about 80 such calls, that of one copied already 30.

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import PlanningError
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.model import (
+from penstock.model.extents import (
     Bound,
     Extent,
     FilePart,
@@ -17,8 +17,8 @@ from penstock.model import (
     KeyOther,
     KeyRange,
     KeyValues,
-    TableRef,
 )
+from penstock.model.tables import TableRef
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair

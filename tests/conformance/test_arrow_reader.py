@@ -13,23 +13,15 @@ import pyarrow as pa
 import pytest
 
 from penstock import PermanentError
-from penstock.backends.arrow import arrow_type
-from penstock.backends.base import ARROW
+from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.reader import PostgresReader
 from penstock.backends.postgresql.source import PostgresSource
-from penstock.model import (
-    Bound,
-    ColumnPair,
-    Key,
-    KeyRange,
-    Partition,
-    Query,
-    Relation,
-    TableRef,
-    Whole,
-)
-from penstock.spec import WorkerSpec
-from penstock.stream import Meter, Waiter
+from penstock.backends.shared.arrow import arrow_type
+from penstock.model.extents import Bound, Key, KeyRange, Whole
+from penstock.model.plans import Partition
+from penstock.model.tables import ColumnPair, Query, Relation, TableRef
+from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.stream import Meter, Waiter
 
 from .type_values import BY_NAME, CONTRIB, NEWER, OWN, OWN_TYPES, SYSTEM
 

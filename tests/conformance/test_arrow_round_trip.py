@@ -17,12 +17,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from penstock import PermanentError, PlanningError
-from penstock.backends.base import ARROW, Fit, LoadRequest
+from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.mapping import ColumnMapping
-from penstock.model import Column, ColumnPair, LoadPlan, TableDefinition, TableRef, Whole
-from penstock.plan_builder import match_columns
+from penstock.model.extents import Whole
+from penstock.model.plans import LoadPlan
+from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.planning.build import match_columns
+from penstock.planning.column_pairs import ColumnMapping
 
 from .test_arrow_reader import T, batches, worker_spec
 from .test_arrow_writer import load

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import PenstockError, resume, verify
-from penstock.backends.base import ARROW
-from penstock.connections import Connections
+from penstock.backends.api.worker import ARROW
+from penstock.run.connections import Connections
 from penstock_testkit.tpch import load
 
 if TYPE_CHECKING:

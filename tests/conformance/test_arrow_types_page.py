@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.backends.arrow import arrow_type
-from penstock.backends.postgresql.arrow_in import Encoder
-from penstock.backends.postgresql.arrow_types import made_for
+from penstock.backends.postgresql.arrow.types import made_for
+from penstock.backends.postgresql.arrow.writing import Encoder
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.model import Column, TableRef
+from penstock.backends.shared.arrow import arrow_type
+from penstock.model.tables import Column, TableRef
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair

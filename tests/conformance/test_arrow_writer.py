@@ -12,13 +12,14 @@ import pyarrow as pa
 import pytest
 
 from penstock import PermanentError
-from penstock.backends.base import Loaded
-from penstock.backends.postgresql.arrow_in import Encoder
+from penstock.backends.api.worker import Loaded
+from penstock.backends.postgresql.arrow.writing import Encoder
 from penstock.backends.postgresql.statements import BINARY, TEXT
 from penstock.backends.postgresql.target import PostgresTarget
 from penstock.backends.postgresql.writer import PostgresWriter
-from penstock.model import LoadPlan, PartitionPlan, SourceState
-from penstock.stream import Meter, Waiter
+from penstock.model.plans import LoadPlan, PartitionPlan
+from penstock.model.snapshots import SourceState
+from penstock.workers.stream import Meter, Waiter
 
 from .test_arrow_reader import WHOLE, T, worker_spec
 

@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from penstock import PlanningError
-from penstock.backends.postgresql.casting import castable
-from penstock.backends.postgresql.columns import data_type, read_columns
+from penstock.backends.postgresql.catalog.casting import castable
+from penstock.backends.postgresql.catalog.columns import data_type, read_columns
 from penstock.backends.postgresql.connection import connect
-from penstock.model import TableRef
+from penstock.model.tables import TableRef
 
 from .type_values import BY_NAME, CONTRIB, NEWER, OWN_TYPES, SYSTEM
 

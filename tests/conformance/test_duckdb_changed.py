@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PermanentError, TargetChanged
-from penstock.model import Partition
+from penstock.model.plans import Partition
 
 from .duckdb_tables import TABLE, Database, between, cut, numbered
 

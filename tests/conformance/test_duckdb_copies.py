@@ -13,8 +13,8 @@ import pytest
 
 import penstock
 from penstock import Bound, CopySpec, Key, KeyRange, Partition
-from penstock.batch_spec import BatchSpec
 from penstock.errors import PenstockError, PlanningError, UsageError
+from penstock.spec.batch_spec import BatchSpec
 
 ROWS = 130_000
 SOURCE = f"""

@@ -19,12 +19,13 @@ import pytest
 
 import penstock
 from penstock import BatchSpec, CopySpec
-from penstock.backends.arrow import schema_to_text
-from penstock.backends.base import ARROW, find_backend
-from penstock.backends.duckdb import folder as staging
+from penstock.backends.api.registry import find_backend
+from penstock.backends.api.worker import ARROW
 from penstock.backends.duckdb import writer as writer_module
-from penstock.backends.duckdb.folder import create, sweep
+from penstock.backends.duckdb.load import folder as staging
+from penstock.backends.duckdb.load.folder import create, sweep
 from penstock.backends.duckdb.writer import DuckWriter
+from penstock.backends.shared.arrow import schema_to_text
 from penstock.errors import (
     PenstockError,
     PermanentError,
@@ -33,9 +34,12 @@ from penstock.errors import (
     TransientError,
 )
 from penstock.events import Committed, Failed, Opened
-from penstock.model import ColumnPair, Located, Partition, Snapshot, Step, TableRef, Whole
-from penstock.spec import WorkerSpec
-from penstock.stream import Meter, Waiter
+from penstock.model.extents import Whole
+from penstock.model.plans import Partition, Step
+from penstock.model.snapshots import Snapshot
+from penstock.model.tables import ColumnPair, Located, TableRef
+from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.stream import Meter, Waiter
 
 ROWS = 400_000
 HOLDING = """
@@ -118,7 +122,7 @@ def test_a_killed_worker(source: Path, target: Path, moment: str) -> None:
 def begin(source: Path, target: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
-            sys.executable, "-m", "penstock.cli", "copy", "--source", f"duckdb:///{source}",
+            sys.executable, "-m", "penstock.cli.main", "copy", "--source", f"duckdb:///{source}",
             "--target", f"duckdb:///{target}", "--table", "main.t", "--run-id", "run",
             "--strategy", "ctid", "--partitions", "3", "--degree", "1", "--mode", "truncate",
             "--json", *options,

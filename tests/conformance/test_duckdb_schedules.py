@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError, PermanentError, TargetChanged
-from penstock.model import KeyRange
-from penstock.spec import FRESH_MODES
+from penstock.model.extents import KeyRange
+from penstock.spec.modes import FRESH_MODES
 
 from .duckdb_tables import STATE, Database, Run, cut
 from .schedules import Killed, Schedule

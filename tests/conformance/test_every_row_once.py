@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from penstock import PartitionPlan, PlanningError
-from penstock.backends.postgresql.predicate import condition
+from penstock.backends.postgresql.compare.conditions import condition
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair, Side

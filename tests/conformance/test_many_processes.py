@@ -14,7 +14,7 @@ import penstock
 from penstock import CopySpec, NoHolder, SnapshotLost, SpecMismatch, UsageError
 from penstock.backends.postgresql.control import ControlTables
 from penstock.events import Committed, Event, Finished, SnapshotChanged, Verified, Warned
-from penstock.model import BlockRange
+from penstock.model.extents import BlockRange
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair

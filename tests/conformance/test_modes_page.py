@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spec import MODES
+from penstock.spec.modes import MODES
 
 from .conftest import Pair
 

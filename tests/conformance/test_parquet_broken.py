@@ -14,11 +14,11 @@ import pytest
 from pyarrow.parquet import encryption
 
 from penstock import CopySpec, PenstockError, RunFailed, copy
-from penstock.backends.arrow import TRAIT, arrow_type
-from penstock.backends.parquet.scan import FileScan, ScannedFiles
+from penstock.backends.parquet.files.scan import FileScan, ScannedFiles
+from penstock.backends.shared.arrow import TRAIT, arrow_type
 from penstock.errors import PermanentError, PlanningError
 from penstock.events import Event, Failed, Finished
-from penstock.model import Column
+from penstock.model.tables import Column
 
 from .parquet_stores import Store, all_files, encoded, read
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from penstock.backends.parquet.uploads import Uploads
+from penstock.backends.parquet.storage.uploads import Uploads
 from penstock.errors import TargetChanged
 
 from .parquet_datasets import Dataset, Run, numbered

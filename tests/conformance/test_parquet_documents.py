@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock import PermanentError, PlanningError, TransientError, UsageError
-from penstock.backends.parquet import documents as documents_module
-from penstock.backends.parquet.storage import open_storage
+from penstock.backends.parquet.storage import documents as documents_module
+from penstock.backends.parquet.storage.storage import open_storage
 from penstock.backends.parquet.target import ParquetTarget
 
 if TYPE_CHECKING:

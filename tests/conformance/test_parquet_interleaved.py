@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import TransientError
-from penstock.backends.parquet.storage import Storage
+from penstock.backends.parquet.storage.storage import Storage
 from penstock.errors import TargetChanged
 
 from .parquet_datasets import STATE, TABLE, numbered
@@ -18,7 +18,7 @@ from .parquet_datasets import STATE, TABLE, numbered
 if TYPE_CHECKING:
     from .parquet_datasets import Dataset, Run
 
-RECORDS = "penstock.backends.parquet.records:Records"
+RECORDS = "penstock.backends.parquet.records.records:Records"
 
 
 def before_write(storage: Storage, name: str, call: Callable[[], object]) -> None:

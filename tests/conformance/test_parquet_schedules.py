@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import PenstockError, PermanentError, PlanningError, TargetChanged
-from penstock.model import Bound, Key, KeyRange, Partition
+from penstock.model.extents import Bound, Key, KeyRange
+from penstock.model.plans import Partition
 
 from .parquet_datasets import STATE, TABLE, Dataset, Run, numbered
 from .schedules import Killed, Schedule

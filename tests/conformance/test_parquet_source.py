@@ -14,12 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.backends.arrow import TRAIT
-from penstock.backends.parquet.scan import FileScan
+from penstock.backends.parquet.files.scan import FileScan
+from penstock.backends.shared.arrow import TRAIT
 from penstock.errors import PermanentError, PlanningError, SnapshotLost
-from penstock.model import (
+from penstock.model.extents import (
     Bound,
-    ColumnPair,
     Extent,
     FilePart,
     Files,
@@ -29,11 +28,10 @@ from penstock.model import (
     KeyOther,
     KeyRange,
     KeyValues,
-    Located,
-    Partition,
-    Query,
     Whole,
 )
+from penstock.model.plans import Partition
+from penstock.model.tables import ColumnPair, Located, Query
 from penstock_testkit import S3Server
 
 from .parquet_stores import Store, all_files, parts, read, reader, waiter
@@ -443,7 +441,7 @@ def test_a_file_that_is_written_anew_while_it_is_read(store: Store) -> None:
 
 
 def test_conditions_read_the_files_of_the_snapshot(store: Store) -> None:
-    from penstock.backends.parquet.snapshot import FilesSnapshot  # noqa: PLC0415
+    from penstock.backends.parquet.files.snapshot import FilesSnapshot  # noqa: PLC0415
 
     store.write("a.parquet", numbers(0, 10))
     held = FilesSnapshot(store.url())

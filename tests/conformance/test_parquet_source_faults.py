@@ -9,10 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.backends.parquet import filesystems
-from penstock.backends.parquet.storage import open_storage
+from penstock.backends.parquet.storage import filesystems
+from penstock.backends.parquet.storage.storage import open_storage
 from penstock.errors import PermanentError, StallError, TransientError
-from penstock.model import ColumnPair, Files, HashBucket, Key, Partition
+from penstock.model.extents import Files, HashBucket, Key
+from penstock.model.plans import Partition
+from penstock.model.tables import ColumnPair
 from penstock_testkit import HttpFaults, S3Gateway, S3Server, TcpProxy
 
 from .parquet_stores import Store, all_files, read, reader, waiter

@@ -19,9 +19,10 @@ MB = 1 << 20
 # Prints rows and the peak of the process's memory in bytes.
 PROGRAM = """
 import sys, time
-from penstock.model import Files, HashBucket, Key, KeyRange, Bound, Whole
+from penstock.model.extents import Files, HashBucket, Key, KeyRange, Bound, Whole
 from tests.conformance.parquet_stores import Store, reader, waiter, all_files
-from penstock.model import ColumnPair, Partition
+from penstock.model.plans import Partition
+from penstock.model.tables import ColumnPair
 from pathlib import Path
 store, what, *columns = Store(Path(sys.argv[1])), *sys.argv[2:]
 files = all_files(store)

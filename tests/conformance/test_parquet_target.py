@@ -14,7 +14,8 @@ import pytest
 
 from penstock import PermanentError, PlanningError, TransientError
 from penstock.errors import TargetChanged
-from penstock.model import Bound, Key, KeyRange, Partition, Whole
+from penstock.model.extents import Bound, Key, KeyRange, Whole
+from penstock.model.plans import Partition
 
 from .parquet_datasets import SCHEMA, STATE, TABLE, numbered
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from .parquet_datasets import Dataset
 
 WRITER = "penstock.backends.parquet.writer:ParquetWriter"
-RECORDS = "penstock.backends.parquet.records:Records"
-UPLOADS = "penstock.backends.parquet.uploads"
+RECORDS = "penstock.backends.parquet.records.records:Records"
+UPLOADS = "penstock.backends.parquet.storage.uploads"
 
 
 def test_a_whole_run(dataset: Dataset) -> None:

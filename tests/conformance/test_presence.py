@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.backends.base import TargetCatalog, find_backend
+from penstock.backends.api.registry import find_backend
+from penstock.backends.api.target import TargetCatalog
 from penstock.errors import TargetBusy
-from penstock.model import TableRef
+from penstock.model.tables import TableRef
 
 ENTERING = """
 import sys
-from penstock.backends.base import find_backend
-from penstock.model import TableRef
+from penstock.backends.api.registry import find_backend
+from penstock.model.tables import TableRef
 backend, _ = find_backend(sys.argv[1], "--target")
 target = backend.target(sys.argv[1], "penstock")
 target.control.create()

@@ -12,7 +12,7 @@ from tests.conformance.definitions import definitions
 from penstock import PlanningError
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.model import Query, TableRef
+from penstock.model.tables import Query, TableRef
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair

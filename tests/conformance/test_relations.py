@@ -14,7 +14,7 @@ import pytest
 
 from penstock import PlanningError, copy, resume
 from penstock.events import Committed, Finished
-from penstock.model import ChildBlocks, Children
+from penstock.model.extents import ChildBlocks, Children
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair, Side

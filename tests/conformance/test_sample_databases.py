@@ -13,7 +13,7 @@ from penstock import BatchSpec, RunFailed, copy_all
 from penstock.events import BatchFinished, Event
 
 if TYPE_CHECKING:
-    from penstock.model import NotCopied
+    from penstock.model.tables import NotCopied
 
     from .conftest import Pair, Side
 

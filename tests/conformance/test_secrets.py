@@ -138,7 +138,7 @@ def test_a_copy_shows_no_password(
 @pytest.mark.parametrize("json", [False, True])
 def test_the_command_line_shows_no_password(guarded: Pair, json: bool) -> None:
     arguments = [
-        sys.executable, "-m", "penstock.cli", "copy", "--table", "public.t",
+        sys.executable, "-m", "penstock.cli.main", "copy", "--table", "public.t",
         "--source", "env:SHOP", "--target", "env:SHOP", "--target-table", "public.copied",
         *(["--json"] if json else []),
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from tests.conformance.definitions import definitions
 from tests.conformance.test_recreate import EVERYTHING, LOADED, PAST, ROWS, TYPES
 
 from penstock import PermanentError, PlanningError, copy
-from penstock.backends.postgresql.ddl import beside
+from penstock.backends.postgresql.load.ddl import beside
 from penstock.events import Committed, StepChanged
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from penstock import PlanningError
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.statements import BINARY, TEXT
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.model import TableRef
+from penstock.model.tables import TableRef
 
 from .type_values import BY_NAME, CONTRIB, NEWER, NOT_LOADABLE, OWN, OWN_TYPES, SYSTEM
 

@@ -11,7 +11,7 @@ from penstock import PlanningError
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.statements import FORMATS
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.plan_builder import match_columns
+from penstock.planning.build import match_columns
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair

@@ -17,7 +17,7 @@ DEFINITIONS = Path(__file__).with_name("dev_definitions.py")
 # In the midst of the partition that has to fail once.
 REFUSED = "ALTER TABLE backfilled.lineitem ADD CONSTRAINT refused CHECK (l_orderkey <> 344993)"
 FAILED = "004"
-NURSERY = "penstock.nursery"
+NURSERY = "penstock.workers.fork_server"
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 import penstock
-from penstock.cli import main
+from penstock.cli.main import main
 from penstock_testkit import TcpProxy
 from penstock_testkit.proxy import Direction
 

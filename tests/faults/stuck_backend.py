@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.backends.base import Block, Loaded, Wait
+from penstock.backends.api.worker import Block, Loaded, Wait
 from penstock.errors import TransientError
-from penstock.model import Partition
-from penstock.spec import WorkerSpec
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
 
 # Longer than a worker may be stuck, and than it may be silent.
 LONG = 22.0

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.events import Committed, Event, Failed
-from penstock.model import Located, Partition, TableRef, Whole
-from penstock.spec import WorkerSpec
-from penstock.supervisor import Supervisor, Work
-from penstock.worker_process import Nursery
+from penstock.model.extents import Whole
+from penstock.model.plans import Partition
+from penstock.model.tables import Located, TableRef
+from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.process import Nursery
+from penstock.workers.supervisor import Supervisor, Work
 
 from . import stuck_backend
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.conformance.definitions import definitions
 
-from penstock.backends.postgresql.ddl import beside
+from penstock.backends.postgresql.load.ddl import beside
 from penstock.events import Opened, Warned
 from penstock_testkit import PostgresServer
 

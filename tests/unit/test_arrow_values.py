@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backends.arrow import exactly, first_failing, own
-from penstock.backends.postgresql.arrow_in import Encoder, binary_form
-from penstock.backends.postgresql.arrow_parsing import (
+from penstock.backends.postgresql.arrow.parsing import (
     Refused,
     days,
     from_hex,
@@ -22,10 +20,12 @@ from penstock.backends.postgresql.arrow_parsing import (
     parse,
     uuids,
 )
-from penstock.backends.postgresql.arrow_texts import as_json, date_text, hexadecimal
-from penstock.backends.postgresql.datatypes import DataType
+from penstock.backends.postgresql.arrow.texts import as_json, date_text, hexadecimal
+from penstock.backends.postgresql.arrow.writing import Encoder, binary_form
+from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.shared.arrow import exactly, first_failing, own
 from penstock.errors import PermanentError
-from penstock.model import Column
+from penstock.model.tables import Column
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

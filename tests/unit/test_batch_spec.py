@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.batch_spec import MAX_BATCH_ID, BatchSpec
 from penstock.errors import UsageError
-from penstock.model import Query, TableRef
+from penstock.model.tables import Query, TableRef
+from penstock.spec.batch_spec import MAX_BATCH_ID, BatchSpec
 
 ENDS = {"source": "env:A", "target": "env:B"}
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import main, make_parser
+from penstock.cli.main import main, make_parser
+from penstock.cli.options import read_overrides, read_spec, read_toml
 from penstock.errors import (
     Diagnosis,
     Interrupted,
@@ -41,9 +42,10 @@ from penstock.events import (
     Retrying,
     from_line,
 )
-from penstock.model import Column, ColumnPair, LoadPlan, Partition, PartitionPlan, TableRef, Whole
-from penstock.options import read_overrides, read_spec, read_toml
-from penstock.spec import CopySpec
+from penstock.model.extents import Whole
+from penstock.model.plans import LoadPlan, Partition, PartitionPlan
+from penstock.model.tables import Column, ColumnPair, TableRef
+from penstock.spec.copy_spec import CopySpec
 
 RUN = "20260714-101500-ab12"
 ASKED = ["--source", "env:SHOP", "--target", "env:DW", "--table", "public.orders"]
@@ -105,7 +107,7 @@ class FakeEngine(ModuleType):
     """Stands in for the engine: plays events back and notes what it was called with."""
 
     def __init__(self) -> None:
-        super().__init__("penstock.engine")
+        super().__init__("penstock.run.api")
         self.events: Sequence[Event | BaseException] = ()
         self.result: Any = None
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
@@ -150,7 +152,7 @@ class FakeEngine(ModuleType):
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     fake = FakeEngine()
-    monkeypatch.setitem(sys.modules, "penstock.engine", fake)
+    monkeypatch.setitem(sys.modules, "penstock.run.api", fake)
     return fake
 
 
@@ -764,10 +766,10 @@ def copy(spec):
 def control_ddl(target, schema):
     return "CREATE TABLE x;\\n" * 100_000
 
-engine = types.ModuleType("penstock.engine")
+engine = types.ModuleType("penstock.run.api")
 engine.copy, engine.control_ddl = copy, control_ddl
-sys.modules["penstock.engine"] = engine
-from penstock.cli import main
+sys.modules["penstock.run.api"] = engine
+from penstock.cli.main import main
 sys.exit(main())
 """
 
@@ -902,7 +904,7 @@ def test_the_display_is_live_on_a_terminal_that_can(
 def test_help_imports_neither_rich_nor_a_driver() -> None:
     code = (
         "import sys\n"
-        "from penstock.cli import main\n"
+        "from penstock.cli.main import main\n"
         "main(['copy', '--help'])\n"
         "print(sorted({'rich', 'psycopg'} & set(sys.modules)))\n"
     )
@@ -914,11 +916,13 @@ def test_stdout_that_cannot_show_a_letter_is_no_reason_to_fail(program: list[str
     path = Path(program[1])
     path.write_text(
         path.read_text(encoding="utf-8").replace(
-            "from penstock.cli import main",
-            "from penstock.model import *\n"
+            "from penstock.cli.main import main",
+            "from penstock.model.extents import *\n"
+            "from penstock.model.plans import *\n"
+            "from penstock.model.tables import *\n"
             "engine.plan = lambda spec: PartitionPlan('whole', ('größe',), (Partition('p', "
             "Whole()),), (), (), '', LoadPlan(TableRef('a', 'b')))\n"
-            "from penstock.cli import main",
+            "from penstock.cli.main import main",
         ),
         encoding="utf-8",
     )

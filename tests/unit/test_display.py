@@ -11,23 +11,6 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from penstock.display import (
-    JsonDisplay,
-    PlainDisplay,
-    Tally,
-    cells,
-    duration,
-    error_lines,
-    megabytes,
-    not_copied_lines,
-    number,
-    one_line,
-    percent,
-    printable,
-    shorten,
-    size,
-)
-from penstock.display_live import LiveDisplay
 from penstock.events import (
     Committed,
     DegreeLowered,
@@ -45,29 +28,36 @@ from penstock.events import (
     Warned,
     from_line,
 )
-from penstock.model import (
-    Bound,
-    Column,
-    ColumnPair,
-    CommitRecord,
-    Key,
-    KeyRange,
-    LoadPlan,
-    NotCopied,
-    Partition,
-    PartitionPlan,
-    Snapshot,
-    SourceState,
-    TableRef,
+from penstock.model.extents import Bound, Key, KeyRange
+from penstock.model.plans import LoadPlan, Partition, PartitionPlan
+from penstock.model.records import CommitRecord
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import Column, ColumnPair, NotCopied, TableRef
+from penstock.show.lines import (
+    JsonDisplay,
+    PlainDisplay,
+    Tally,
+    cells,
+    duration,
+    error_lines,
+    megabytes,
+    not_copied_lines,
+    number,
+    one_line,
+    percent,
+    printable,
+    shorten,
+    size,
 )
-from penstock.tables import (
+from penstock.show.live import LiveDisplay
+from penstock.show.tables import (
     make_console,
     print_plan,
     print_report,
     print_status,
     print_verification,
 )
-from penstock.verification import DIFFERENT, RowDifference
+from penstock.verification.checks import DIFFERENT, RowDifference
 
 RUN = "20260714-101500-ab12"
 LABEL = "l_orderkey [1200000, 1800000)"

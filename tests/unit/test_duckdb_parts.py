@@ -10,18 +10,17 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from penstock.backends.arrow import TRAIT
 from penstock.backends.duckdb import location
-from penstock.backends.duckdb.condition import condition
+from penstock.backends.duckdb.catalog.conditions import condition
+from penstock.backends.duckdb.catalog.values import arrow_types, canonical, row_text
 from penstock.backends.duckdb.connection import configure
 from penstock.backends.duckdb.errors import translate
-from penstock.backends.duckdb.fitting import column_type, fit_columns
+from penstock.backends.duckdb.load.fitting import column_type, fit_columns
 from penstock.backends.duckdb.quoting import bound_text, bound_value
-from penstock.backends.duckdb.values import arrow_types, canonical, row_text
+from penstock.backends.shared.arrow import TRAIT
 from penstock.errors import PermanentError, PlanningError, TransientError, UsageError
-from penstock.model import (
+from penstock.model.extents import (
     Bound,
-    Column,
     Extent,
     HashBucket,
     Key,
@@ -30,6 +29,7 @@ from penstock.model import (
     KeyRange,
     KeyValues,
 )
+from penstock.model.tables import Column
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from penstock.events import (
     ReadLater,
     from_line,
 )
-from penstock.model import NotCopied
+from penstock.model.tables import NotCopied
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "event-protocol.schema.json"
 SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))

@@ -17,9 +17,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock import CopySpec
-from penstock.cli import main
-from penstock.connections import connect, holds_secret, place_of, resolve, with_parameters
+from penstock.cli.main import main
 from penstock.errors import PenstockError, UsageError
+from penstock.run.connections import connect, holds_secret, place_of, resolve, with_parameters
 
 # Found in no other part of the URLs below, so that finding it means that it was shown.
 MARK = "Zz9"
@@ -141,7 +141,7 @@ def test_the_command_line(url: str) -> None:
     with (
         contextlib.redirect_stderr(heard),
         contextlib.redirect_stdout(heard),
-        patch("penstock.engine.connect", refuse),
+        patch("penstock.run.api.connect", refuse),
     ):
         code = main(["plan", "--source", url, "--target", "env:NOWHERE", "--table", "public.t"])
     assert code == 64, heard.getvalue()

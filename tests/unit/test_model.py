@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.model import (
+from penstock.model.extents import (
     BlockRange,
     Bound,
-    Column,
-    ColumnPair,
-    CommitRecord,
     Extent,
     HashBucket,
     Key,
@@ -24,17 +21,14 @@ from penstock.model import (
     KeyOther,
     KeyRange,
     KeyValues,
-    LoadPlan,
-    Partition,
-    PartitionPlan,
-    Snapshot,
-    SourceState,
-    Step,
-    TableRef,
     Whole,
     extent_from_json,
     extent_to_json,
 )
+from penstock.model.plans import LoadPlan, Partition, PartitionPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import Column, ColumnPair, TableRef
 
 bounds = st.builds(Bound, st.text(), st.text())
 keys = st.builds(Key, st.text(), st.booleans(), st.text())

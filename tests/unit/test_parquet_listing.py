@@ -10,10 +10,10 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 
-from penstock.backends.parquet.footers import key_fields
-from penstock.backends.parquet.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.files.footers import key_fields
+from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.files.types import key_value
 from penstock.backends.parquet.location import parse
-from penstock.backends.parquet.types import key_value
 from penstock.errors import PlanningError, UsageError
 
 FILES = [

@@ -7,8 +7,8 @@ import pytest
 from penstock.backends.parquet import s3 as backend
 from penstock.backends.parquet.location import identity, parse
 from penstock.errors import UsageError
-from penstock.model import Place
-from penstock.spec import redact, resolve_reference
+from penstock.model.tables import Place
+from penstock.spec.references import redact, resolve_reference
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIA1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.parquet.names import (
+from penstock.backends.parquet.load.names import (
     data_name,
     empty_name,
     folder_of,

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock import PlanningError
-from penstock.backends.arrow import TRAIT
-from penstock.backends.parquet.column_types import parse_type, shown, stored_as
-from penstock.backends.parquet.fitting import fit
-from penstock.backends.parquet.load_plan import defined_columns
-from penstock.model import Column
+from penstock.backends.parquet.files.column_types import parse_type, shown, stored_as
+from penstock.backends.parquet.load.fitting import fit
+from penstock.backends.parquet.load.load_plan import defined_columns
+from penstock.backends.shared.arrow import TRAIT
+from penstock.model.tables import Column
 
 EVERY_TYPE = [
     pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(),

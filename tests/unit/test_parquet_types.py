@@ -9,7 +9,7 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from penstock.backends.parquet.types import converted, engine, travelling
+from penstock.backends.parquet.files.types import converted, engine, travelling
 
 D = decimal.Decimal
 WHEN = datetime.datetime(2024, 2, 29, 12, 30, 1, 5, tzinfo=datetime.UTC)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from penstock import UsageError, holds_secret, place_of, with_parameters
-from penstock.model import Place, TableRef
+from penstock.model.tables import Place, TableRef
 
 ORDERS = TableRef("dw", "My orders")
 

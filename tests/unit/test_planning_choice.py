@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.backends.base import ChildTable, SourceFile, TableStatistics
+from penstock.backends.api.facts import ChildTable, SourceFile, TableStatistics
 from penstock.errors import PlanningError
-from penstock.model import TableRef
-from penstock.planning import MIB, MOST_PARTITIONS, Choice, choose
-from penstock.spec import STRATEGIES, WITHOUT_KEY, CopySpec
+from penstock.model.tables import TableRef
+from penstock.planning.cuts import MIB, MOST_PARTITIONS, Choice, choose
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.strategies import STRATEGIES, WITHOUT_KEY
 
 GIB = 1024 * MIB
 HEAP = TableStatistics(

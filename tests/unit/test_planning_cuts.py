@@ -15,8 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock import planning
-from penstock.backends.base import (
+from penstock.backends.api.facts import (
     ChildTable,
     KeyStatistics,
     SourceFile,
@@ -24,7 +23,7 @@ from penstock.backends.base import (
     WeightedBound,
 )
 from penstock.errors import PlanningError
-from penstock.model import (
+from penstock.model.extents import (
     BlockRange,
     Bound,
     ChildBlocks,
@@ -37,9 +36,10 @@ from penstock.model import (
     KeyOther,
     KeyRange,
     KeyValues,
-    TableRef,
     Whole,
 )
+from penstock.model.tables import TableRef
+from penstock.planning import cuts as planning
 
 KEY = Key("k")
 TABLE = TableStatistics(

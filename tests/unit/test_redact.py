@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from penstock.spec import redact
+from penstock.spec.references import redact
 
 # Found in no other part of the URLs below, so that finding it means that it was shown.
 MARK = "Zz9"

@@ -12,17 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import UsageError
-from penstock.model import ColumnPair, Query, TableRef
-from penstock.spec import (
-    CopySpec,
-    WorkerSpec,
-    check_run_id,
-    in_names,
-    parse_duration,
-    parse_size,
-    resolve_degree,
-    resolve_reference,
-)
+from penstock.model.tables import ColumnPair, Query, TableRef
+from penstock.spec.arguments import in_names
+from penstock.spec.copy_spec import CopySpec, check_run_id, resolve_degree
+from penstock.spec.references import resolve_reference
+from penstock.spec.units import parse_duration, parse_size
+from penstock.spec.worker_spec import WorkerSpec
 
 SECRET = "correct-horse"
 SOURCE = f"scheme://me:{SECRET}@db.example.org/shop?sslpassword={SECRET}"

@@ -9,11 +9,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from penstock.backends.arrow import kind_of
-from penstock.backends.duckdb.fitting import column_type
-from penstock.backends.duckdb.values import arrow_types
-from penstock.backends.parquet.column_types import stored_as
-from penstock.backends.parquet.types import travelling
+from penstock.backends.duckdb.catalog.values import arrow_types
+from penstock.backends.duckdb.load.fitting import column_type
+from penstock.backends.parquet.files.column_types import stored_as
+from penstock.backends.parquet.files.types import travelling
+from penstock.backends.shared.arrow import kind_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (.+?)\n(.+?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backends.base import find_backend
-from penstock.supervisor import ENVIRONMENT, worker_environment
+from penstock.backends.api.registry import find_backend
+from penstock.workers.supervisor import ENVIRONMENT, worker_environment
 
 PATTERNS = ("PGHOST", "PGSSL*")
 # What an environment variable may hold at all.

@@ -12,21 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.batch import copy_all
-    from penstock.batch_spec import BatchSpec
-    from penstock.connections import holds_secret, place_of, with_parameters
-    from penstock.display import not_copied_lines
-    from penstock.engine import (
-        RunStatus,
-        control_ddl,
-        copy,
-        create,
-        loaded,
-        plan,
-        resume,
-        status,
-        verify,
-    )
     from penstock.errors import (
         Interrupted,
         NoHolder,
@@ -42,27 +27,40 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
-    from penstock.holding import hold, release, take_up
-    from penstock.model import (
+    from penstock.model.extents import (
         Bound,
-        CommitRecord,
         Extent,
         HashBucket,
         Key,
         KeyIsNull,
         KeyRange,
         KeyValues,
-        NotCopied,
-        Partition,
-        PartitionPlan,
-        Place,
-        TableRef,
         Whole,
     )
-    from penstock.narration import failure_text, narrate, report_text, together
-    from penstock.spec import CopySpec, in_names
-    from penstock.supervisor import streams
-    from penstock.verification import Verification
+    from penstock.model.plans import Partition, PartitionPlan
+    from penstock.model.records import CommitRecord
+    from penstock.model.tables import NotCopied, Place, TableRef
+    from penstock.run.api import (
+        RunStatus,
+        control_ddl,
+        copy,
+        create,
+        loaded,
+        plan,
+        resume,
+        status,
+        verify,
+    )
+    from penstock.run.batch import copy_all
+    from penstock.run.connections import holds_secret, place_of, with_parameters
+    from penstock.run.snapshot_holder import hold, release, take_up
+    from penstock.show.lines import not_copied_lines
+    from penstock.show.log import failure_text, narrate, report_text, together
+    from penstock.spec.arguments import in_names
+    from penstock.spec.batch_spec import BatchSpec
+    from penstock.spec.copy_spec import CopySpec
+    from penstock.verification.checks import Verification
+    from penstock.workers.supervisor import streams
 
 __all__ = [
     "BatchSpec",
@@ -126,11 +124,35 @@ __all__ = [
 ]
 
 _HOMES = {
-    "connections": ("holds_secret", "place_of", "with_parameters"),
-    "batch": ("copy_all",),
-    "batch_spec": ("BatchSpec",),
-    "display": ("not_copied_lines",),
-    "engine": (
+    "events": (
+        "Committed",
+        "Event",
+        "Finished",
+        "PartitionDifference",
+        "Verified",
+        "from_line",
+    ),
+    "model.extents": (
+        "Bound",
+        "Extent",
+        "HashBucket",
+        "Key",
+        "KeyIsNull",
+        "KeyRange",
+        "KeyValues",
+        "Whole",
+    ),
+    "model.plans": (
+        "Partition",
+        "PartitionPlan",
+    ),
+    "model.records": ("CommitRecord",),
+    "model.tables": (
+        "NotCopied",
+        "Place",
+        "TableRef",
+    ),
+    "run.api": (
         "RunStatus",
         "control_ddl",
         "copy",
@@ -141,28 +163,29 @@ _HOMES = {
         "status",
         "verify",
     ),
-    "events": ("Committed", "Event", "Finished", "PartitionDifference", "Verified", "from_line"),
-    "supervisor": ("streams",),
-    "holding": ("hold", "release", "take_up"),
-    "model": (
-        "Bound",
-        "CommitRecord",
-        "Extent",
-        "HashBucket",
-        "Key",
-        "KeyIsNull",
-        "KeyRange",
-        "KeyValues",
-        "NotCopied",
-        "Partition",
-        "PartitionPlan",
-        "Place",
-        "TableRef",
-        "Whole",
+    "run.batch": ("copy_all",),
+    "run.connections": (
+        "holds_secret",
+        "place_of",
+        "with_parameters",
     ),
-    "narration": ("failure_text", "narrate", "report_text", "together"),
-    "spec": ("CopySpec", "in_names"),
-    "verification": ("Verification",),
+    "run.snapshot_holder": (
+        "hold",
+        "release",
+        "take_up",
+    ),
+    "show.lines": ("not_copied_lines",),
+    "show.log": (
+        "failure_text",
+        "narrate",
+        "report_text",
+        "together",
+    ),
+    "spec.arguments": ("in_names",),
+    "spec.batch_spec": ("BatchSpec",),
+    "spec.copy_spec": ("CopySpec",),
+    "verification.checks": ("Verification",),
+    "workers.supervisor": ("streams",),
 }
 
 

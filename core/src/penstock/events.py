@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from penstock.model import NotCopied
+from penstock.model.tables import NotCopied
 
 VERSION = 1
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from psycopg import conninfo
 
 from penstock import CopySpec, UsageError, place_of
-from penstock.spec import redact
+from penstock.spec.references import redact
 
 SECRET = "pa55:w@rd/?#%&="
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import penstock_airflow
-from penstock import UsageError, place_of
+from penstock import TableRef, UsageError, place_of
 from penstock.backends.parquet.location import parse
-from penstock.spec import redact
+from penstock.spec.references import redact
 
 KEY, SECRET, TOKEN = "AKIAEXAMPLE", "s3cr3t/+&=?#%", "t0k3n/+=="
 DATABASE = {"target_conn_id": "pg_dst", "target_table": "dw.orders"}
@@ -283,11 +283,10 @@ def test_an_alias_stands_for_the_target(ends: dict[str, str], table: Any, name: 
 def test_what_files_are_called_in_lineage_and_as_assets(
     url: str, namespace: str, dataset: str, uri: str
 ) -> None:
-    model = import_module("penstock.model")
     place = place_of(url)
     assert place.located
     assert place.namespace == namespace
-    assert place.dataset(model.TableRef("", "target")) == dataset
-    assert place.uri(model.TableRef("", "target")) == uri
+    assert place.dataset(TableRef("", "target")) == dataset
+    assert place.uri(TableRef("", "target")) == uri
     sdk = import_module("airflow.providers.common.compat.sdk")
     assert sdk.Asset(uri=uri).uri == uri

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import Partition
-from penstock.model import Bound, Key, KeyRange, KeyValues
+from penstock.model.extents import Bound, Key, KeyRange, KeyValues
 from penstock_airflow.packing import MAX_LABEL, pack
 
 LONGEST_IN_THE_GRID = 250

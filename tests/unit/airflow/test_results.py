@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Finished, together
 from penstock.events import PartitionTiming
-from penstock.model import CommitRecord
+from penstock.model.records import CommitRecord
 from penstock_airflow.results import ending_of, executions, result_of
 
 

@@ -1,0 +1,1 @@
+"""Databases, one folder each, found by the scheme of a URL."""

@@ -2,18 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.backends.base import (
-    ARROW,
-    HeldSnapshot,
-    Reader,
-    SourceCatalog,
-    TargetCatalog,
-    Writer,
-)
+from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import ARROW, Reader, Writer
 from penstock.backends.duckdb import location
 from penstock.errors import UsageError
-from penstock.model import Place, Relation
-from penstock.spec import WorkerSpec
+from penstock.model.tables import Place, Relation
+from penstock.spec.worker_spec import WorkerSpec
 
 
 class DuckBackend:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from penstock.backends.base import Wait
+from penstock.backends.api.worker import Wait
 from penstock.errors import StallError
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from penstock.backends.duckdb.errors import is_locked, locked, planning, transla
 from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PlanningError
-from penstock.model import TableRef
+from penstock.model.tables import TableRef
 
 # What a session of a worker may use at most, next to what Python and the batches take.
 WORKER_MEMORY = "128MB"

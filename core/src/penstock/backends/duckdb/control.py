@@ -16,27 +16,24 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.base import Outlook, RunningAttempt, RunRow, reading_run
-from penstock.backends.duckdb.condition import condition
+from penstock.backends.api.control import Outlook, RunningAttempt, RunRow, reading_run
+from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.connection import catalog_name, full_name
 from penstock.backends.duckdb.database import Database
 from penstock.backends.duckdb.errors import translated
-from penstock.backends.duckdb.folder import POLL, folder_of, staged, sweep, tidy
-from penstock.backends.duckdb.loaded_table import STORAGE, LoadedTable
+from penstock.backends.duckdb.load.folder import POLL, folder_of, staged, sweep, tidy
+from penstock.backends.duckdb.load.loaded_table import STORAGE, LoadedTable
 from penstock.backends.duckdb.quoting import ident, literal
 from penstock.backends.duckdb.rows import first
-from penstock.backends.presence import Presence
+from penstock.backends.shared.presence import Presence
 from penstock.errors import Diagnosis, PermanentError, Superseded, TransientError, UsageError
-from penstock.model import (
-    CommitRecord,
-    LoadPlan,
-    PartitionPlan,
-    Snapshot,
-    SourceState,
-    Step,
-    TableRef,
-)
-from penstock.spec import FRESH_MODES, CopySpec, Patience
+from penstock.model.plans import LoadPlan, PartitionPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import FRESH_MODES
+from penstock.spec.worker_spec import Patience
 
 SWAP = "swap"
 """The id of the step that renames."""

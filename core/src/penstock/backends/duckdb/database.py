@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.connection import check_database, configure
 from penstock.backends.duckdb.errors import is_locked, locked, planning
-from penstock.backends.duckdb.folder import POLL, folder_of, turn
+from penstock.backends.duckdb.load.folder import POLL, folder_of, turn
 from penstock.backends.duckdb.quoting import literal
 from penstock.errors import PlanningError
 

@@ -9,7 +9,7 @@ import os
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from penstock.errors import UsageError
-from penstock.model import Place
+from penstock.model.tables import Place
 
 SCHEME = "duckdb"
 MEMORY = ":memory:"

@@ -9,7 +9,7 @@ import re
 from decimal import Decimal
 
 from penstock.errors import PlanningError
-from penstock.model import Bound
+from penstock.model.extents import Bound
 
 # Tags that all backends share, and the type that has them here.
 TAGS = {

@@ -7,21 +7,22 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.arrow import first_failing, own
-from penstock.backends.base import Block, Wait
+from penstock.backends.api.worker import Block, Wait
 from penstock.backends.duckdb.background import Call, compute, interrupting
-from penstock.backends.duckdb.condition import condition
+from penstock.backends.duckdb.catalog.conditions import condition
+from penstock.backends.duckdb.catalog.queries import subselect
+from penstock.backends.duckdb.catalog.values import Type, travelling
 from penstock.backends.duckdb.connection import catalog_name, connect_to_read, full_name
 from penstock.backends.duckdb.errors import translated
-from penstock.backends.duckdb.infinite import Infinite, check_finite
+from penstock.backends.duckdb.load.infinite import Infinite, check_finite
 from penstock.backends.duckdb.location import path_of
-from penstock.backends.duckdb.queries import subselect
 from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.snapshot import check
-from penstock.backends.duckdb.values import Type, travelling
+from penstock.backends.shared.arrow import first_failing, own
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model import ColumnPair, Partition, Query, TableRef
-from penstock.spec import WorkerSpec
+from penstock.model.plans import Partition
+from penstock.model.tables import ColumnPair, Query, TableRef
+from penstock.spec.worker_spec import WorkerSpec
 
 # One of DuckDB's vectors at a time: rows may be long, and larger batches gain nothing (measured).
 BATCH_ROWS = 2048

@@ -15,7 +15,7 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.connection import connect_to_read
 from penstock.errors import SnapshotLost
-from penstock.model import Snapshot
+from penstock.model.snapshots import Snapshot
 
 # Of queries in memory over files, which nobody can hold: known to this process alone.
 _MOMENTS: set[str] = set()

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.backends.base import TableStatistics
+from penstock.backends.api.facts import TableStatistics
 from penstock.backends.duckdb.background import interrupting
-from penstock.backends.duckdb.catalog import DuckCatalog
-from penstock.backends.duckdb.condition import GROUP_ROWS, condition
-from penstock.backends.duckdb.connection import catalog_name, connect_to_read, full_name
-from penstock.backends.duckdb.definition import read_definition, read_others
-from penstock.backends.duckdb.errors import planning
-from penstock.backends.duckdb.keys import RANGED, tag_of
-from penstock.backends.duckdb.location import path_of
-from penstock.backends.duckdb.queries import subselect
-from penstock.backends.duckdb.rows import first
-from penstock.backends.duckdb.snapshot import check, identity, now, version
-from penstock.backends.duckdb.tables import (
+from penstock.backends.duckdb.catalog.conditions import GROUP_ROWS, condition
+from penstock.backends.duckdb.catalog.definition import read_definition, read_others
+from penstock.backends.duckdb.catalog.facts import DuckCatalog
+from penstock.backends.duckdb.catalog.keys import RANGED, tag_of
+from penstock.backends.duckdb.catalog.queries import subselect
+from penstock.backends.duckdb.catalog.tables import (
     TYPE,
     find_by_name,
     matching,
@@ -25,18 +20,21 @@ from penstock.backends.duckdb.tables import (
     search_path,
     unique_keys,
 )
+from penstock.backends.duckdb.connection import catalog_name, connect_to_read, full_name
+from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.location import path_of
+from penstock.backends.duckdb.rows import first
+from penstock.backends.duckdb.snapshot import check, identity, now, version
 from penstock.errors import PlanningError
-from penstock.model import (
+from penstock.model.extents import Key, Whole
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import (
     Column,
-    Key,
     NotCopied,
     Query,
     Relation,
-    Snapshot,
-    SourceState,
     TableDefinition,
     TableRef,
-    Whole,
 )
 
 SAMPLE_ROWS = 200_000

@@ -9,20 +9,11 @@ from dataclasses import replace
 
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.arrow import TRAIT, arrow_type
-from penstock.backends.base import Checksum, Fit, LoadRequest
-from penstock.backends.duckdb.catalog import DuckCatalog
-from penstock.backends.duckdb.condition import condition
-from penstock.backends.duckdb.connection import catalog_name, full_name
-from penstock.backends.duckdb.control import ControlTables
-from penstock.backends.duckdb.database import Database
-from penstock.backends.duckdb.definition import DIALECT, read_type
-from penstock.backends.duckdb.errors import planning
-from penstock.backends.duckdb.fitting import column_type, fit_columns
-from penstock.backends.duckdb.load_plan import plan_load
-from penstock.backends.duckdb.location import path_of
-from penstock.backends.duckdb.snapshot import identity
-from penstock.backends.duckdb.tables import (
+from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+from penstock.backends.duckdb.catalog.conditions import condition
+from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
+from penstock.backends.duckdb.catalog.facts import DuckCatalog
+from penstock.backends.duckdb.catalog.tables import (
     TYPE,
     find_by_name,
     read_columns,
@@ -30,18 +21,21 @@ from penstock.backends.duckdb.tables import (
     search_path,
     unique_keys,
 )
-from penstock.backends.duckdb.values import arrow_types
+from penstock.backends.duckdb.catalog.values import arrow_types
+from penstock.backends.duckdb.connection import catalog_name, full_name
+from penstock.backends.duckdb.control import ControlTables
+from penstock.backends.duckdb.database import Database
+from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.load.fitting import column_type, fit_columns
+from penstock.backends.duckdb.load.load_plan import plan_load
+from penstock.backends.duckdb.location import path_of
+from penstock.backends.duckdb.snapshot import identity
+from penstock.backends.shared.arrow import TRAIT, arrow_type
 from penstock.errors import PlanningError
-from penstock.model import (
-    Column,
-    ColumnPair,
-    CommitRecord,
-    Extent,
-    LoadPlan,
-    Relation,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.extents import Extent
+from penstock.model.plans import LoadPlan
+from penstock.model.records import CommitRecord
+from penstock.model.tables import Column, ColumnPair, Relation, TableDefinition, TableRef
 
 
 class DuckTarget:

@@ -17,15 +17,14 @@ import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.arrow import Caster, first_failing, schema_from_text, shown
-from penstock.backends.base import Block, Loaded, Wait
+from penstock.backends.api.worker import Block, Loaded, Wait
 from penstock.backends.duckdb.background import compute, interrupting
-from penstock.backends.duckdb.condition import condition
+from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.connection import catalog_name
 from penstock.backends.duckdb.database import Database
 from penstock.backends.duckdb.errors import translated
-from penstock.backends.duckdb.fitting import staged_type
-from penstock.backends.duckdb.folder import (
+from penstock.backends.duckdb.load.fitting import staged_type
+from penstock.backends.duckdb.load.folder import (
     POLL,
     create,
     folder_of,
@@ -33,14 +32,15 @@ from penstock.backends.duckdb.folder import (
     staged,
     sweep,
 )
-from penstock.backends.duckdb.infinite import Infinite, check_finite
-from penstock.backends.duckdb.loading import Loading
+from penstock.backends.duckdb.load.infinite import Infinite, check_finite
+from penstock.backends.duckdb.load.loading import Loading
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.quoting import ident
-from penstock.backends.presence import is_at, try_lock
+from penstock.backends.shared.arrow import Caster, first_failing, schema_from_text, shown
+from penstock.backends.shared.presence import is_at, try_lock
 from penstock.errors import Diagnosis, PermanentError, TransientError
-from penstock.model import Partition
-from penstock.spec import WorkerSpec
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
 
 
 class DuckWriter:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.backends.base import ARROW, HeldSnapshot, Reader, SourceCatalog, TargetCatalog, Writer
+from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import ARROW, Reader, Writer
 from penstock.backends.parquet import location
 from penstock.errors import UsageError
-from penstock.model import Place, Relation
-from penstock.spec import WorkerSpec
+from penstock.model.tables import Place, Relation
+from penstock.spec.worker_spec import WorkerSpec
 
 
 class ParquetBackend:
@@ -51,7 +53,7 @@ class ParquetBackend:
         return ParquetSource(url)
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
-        from penstock.backends.parquet.snapshot import FilesSnapshot  # noqa: PLC0415
+        from penstock.backends.parquet.files.snapshot import FilesSnapshot  # noqa: PLC0415
 
         return FilesSnapshot(url)
 
@@ -61,7 +63,8 @@ class ParquetBackend:
         return ParquetTarget(url, control_schema)
 
     def preload(self) -> None:
-        from penstock.backends.parquet import filesystems, reader, writer  # noqa: F401, PLC0415
+        from penstock.backends.parquet import reader, writer  # noqa: F401, PLC0415
+        from penstock.backends.parquet.storage import filesystems  # noqa: PLC0415
 
         if self._remote:
             filesystems.preload()

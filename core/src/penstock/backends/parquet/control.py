@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
-from penstock.backends.base import Outlook, RunningAttempt, RunRow
-from penstock.backends.parquet import manifest
-from penstock.backends.parquet import series as claims
-from penstock.backends.parquet.fence import MANIFEST, Fence
-from penstock.backends.parquet.records import Record, Records, now
-from penstock.backends.parquet.runs import Runs, State
-from penstock.backends.parquet.steps import Steps, disturbed
-from penstock.backends.parquet.storage import Storage
-from penstock.backends.presence import Presence
+from penstock.backends.api.control import Outlook, RunningAttempt, RunRow
+from penstock.backends.parquet.load import manifest
+from penstock.backends.parquet.load.fence import MANIFEST, Fence
+from penstock.backends.parquet.load.steps import Steps, disturbed
+from penstock.backends.parquet.records import series as claims
+from penstock.backends.parquet.records.records import Record, Records, now
+from penstock.backends.parquet.records.runs import Runs, State
+from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.shared.presence import Presence
 from penstock.errors import (
     Diagnosis,
     PermanentError,
@@ -23,16 +23,11 @@ from penstock.errors import (
     Superseded,
     UsageError,
 )
-from penstock.model import (
-    CommitRecord,
-    LoadPlan,
-    PartitionPlan,
-    Snapshot,
-    SourceState,
-    Step,
-    TableRef,
-)
-from penstock.spec import Patience
+from penstock.model.plans import LoadPlan, PartitionPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import TableRef
+from penstock.spec.worker_spec import Patience
 
 
 class ControlDocuments:

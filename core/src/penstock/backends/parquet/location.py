@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from penstock.errors import UsageError
-from penstock.model import Place
+from penstock.model.tables import Place
 
 FILE, S3 = "file", "s3"
 _NEXT = re.compile(r",(?=[A-Za-z][A-Za-z0-9+.-]*://)")

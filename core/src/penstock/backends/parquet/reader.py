@@ -14,19 +14,21 @@ import duckdb
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.backends.base import Block, Wait
-from penstock.backends.duckdb.condition import condition
+from penstock.backends.api.worker import Block, Wait
+from penstock.backends.duckdb.catalog.conditions import condition
+from penstock.backends.duckdb.catalog.values import travelling
 from penstock.backends.duckdb.quoting import ident
-from penstock.backends.duckdb.values import travelling
-from penstock.backends.parquet import reading
-from penstock.backends.parquet.ahead import Ahead
-from penstock.backends.parquet.filesystems import file_system
-from penstock.backends.parquet.listing import ListedFile, list_files
+from penstock.backends.parquet.files import engine as reading
+from penstock.backends.parquet.files.ahead import Ahead
+from penstock.backends.parquet.files.listing import ListedFile, list_files
+from penstock.backends.parquet.files.scan import FileScan, ScannedFiles, whole_file
+from penstock.backends.parquet.files.types import converted
 from penstock.backends.parquet.location import parse
-from penstock.backends.parquet.scan import FileScan, ScannedFiles, whole_file
-from penstock.backends.parquet.types import converted
-from penstock.model import FilePart, Files, Located, Partition, Whole
-from penstock.spec import WorkerSpec
+from penstock.backends.parquet.storage.filesystems import file_system
+from penstock.model.extents import FilePart, Files, Whole
+from penstock.model.plans import Partition
+from penstock.model.tables import Located
+from penstock.spec.worker_spec import WorkerSpec
 
 
 class ParquetReader:

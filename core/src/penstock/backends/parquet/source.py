@@ -9,33 +9,28 @@ from dataclasses import replace
 import duckdb
 import pyarrow.dataset as ds
 
-from penstock.backends.arrow import TRAIT
-from penstock.backends.base import Checksum, SourceFile, TableStatistics
-from penstock.backends.duckdb.catalog import DuckCatalog, session_digests
-from penstock.backends.duckdb.condition import condition
+from penstock.backends.api.facts import Checksum, SourceFile, TableStatistics
+from penstock.backends.duckdb.catalog.conditions import condition
+from penstock.backends.duckdb.catalog.facts import DuckCatalog, session_digests
 from penstock.backends.duckdb.errors import planning
-from penstock.backends.parquet import reading
-from penstock.backends.parquet.filesystems import file_system
-from penstock.backends.parquet.footers import common_schema, read_footers
-from penstock.backends.parquet.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.files import engine as reading
+from penstock.backends.parquet.files.footers import common_schema, read_footers
+from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.files.scan import FileScan, ScannedFiles, whole_file
 from penstock.backends.parquet.location import identity, parse
-from penstock.backends.parquet.scan import FileScan, ScannedFiles, whole_file
+from penstock.backends.parquet.storage.filesystems import file_system
+from penstock.backends.shared.arrow import TRAIT
 from penstock.errors import PlanningError, SnapshotLost
-from penstock.model import (
+from penstock.model.extents import Extent, FilePart, Files, Key, Whole
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import (
     Column,
     ColumnPair,
-    Extent,
-    FilePart,
-    Files,
-    Key,
     Located,
     NotCopied,
     Relation,
-    Snapshot,
-    SourceState,
     TableDefinition,
     TableRef,
-    Whole,
 )
 
 DIALECT = "arrow"

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from penstock.backends.arrow import schema_from_text
-from penstock.backends.base import Checksum, Fit, LoadRequest
-from penstock.backends.parquet import load_plan, manifest
-from penstock.backends.parquet.comparing import Comparing
+from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.parquet.control import ControlDocuments
-from penstock.backends.parquet.fence import EMPTYING, MANIFEST, REPLACING
-from penstock.backends.parquet.fitting import fit_columns
+from penstock.backends.parquet.files.comparing import Comparing
+from penstock.backends.parquet.load import load_plan, manifest
+from penstock.backends.parquet.load.fence import EMPTYING, MANIFEST, REPLACING
+from penstock.backends.parquet.load.fitting import fit_columns
+from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest
 from penstock.backends.parquet.location import identity
-from penstock.backends.parquet.manifest import EVERYTHING, Manifest
-from penstock.backends.parquet.storage import open_storage
+from penstock.backends.parquet.storage.storage import open_storage
+from penstock.backends.shared.arrow import schema_from_text
 from penstock.errors import PlanningError
-from penstock.model import (
-    Column,
-    ColumnPair,
-    CommitRecord,
-    Extent,
-    LoadPlan,
-    TableDefinition,
-    TableRef,
-    Whole,
-)
+from penstock.model.extents import Extent, Whole
+from penstock.model.plans import LoadPlan
+from penstock.model.records import CommitRecord
+from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 
 
 class ParquetTarget:

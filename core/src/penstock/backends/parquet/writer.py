@@ -8,19 +8,19 @@ from secrets import token_hex
 
 import pyarrow as pa
 
-from penstock.backends.arrow import Caster, schema_from_text
-from penstock.backends.base import Block, Loaded, Wait
-from penstock.backends.parquet import series
-from penstock.backends.parquet.fence import Fence
-from penstock.backends.parquet.names import new_nonce
-from penstock.backends.parquet.output import Naming, Output
-from penstock.backends.parquet.records import Record, Records, now
-from penstock.backends.parquet.runs import Runs
-from penstock.backends.parquet.storage import Storage, open_storage
-from penstock.backends.parquet.transfer import Transfer
+from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.parquet.load.fence import Fence
+from penstock.backends.parquet.load.names import new_nonce
+from penstock.backends.parquet.load.output import Naming, Output
+from penstock.backends.parquet.records import series
+from penstock.backends.parquet.records.records import Record, Records, now
+from penstock.backends.parquet.records.runs import Runs
+from penstock.backends.parquet.storage.storage import Storage, open_storage
+from penstock.backends.parquet.storage.transfer import Transfer
+from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientError
-from penstock.model import Partition
-from penstock.spec import WorkerSpec
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
 
 # What an attempt that failed leaves behind is removed within this, or by the run's last step.
 DISCARD_SECONDS = 2.0

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.backends.base import (
-    ARROW,
-    HeldSnapshot,
-    Reader,
-    SourceCatalog,
-    TargetCatalog,
-    Writer,
-)
+from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import ARROW, Reader, Writer
 from penstock.backends.postgresql import connection
 from penstock.backends.postgresql.statements import FORMATS
-from penstock.model import Place, Relation
-from penstock.spec import WorkerSpec
+from penstock.model.tables import Place, Relation
+from penstock.spec.worker_spec import WorkerSpec
 
 
 class PostgresBackend:
@@ -37,7 +32,7 @@ class PostgresBackend:
         return connection.secrets(url)
 
     def place(self, url: str) -> Place:
-        from penstock.backends.postgresql.place import place_of  # noqa: PLC0415
+        from penstock.backends.postgresql.location import place_of  # noqa: PLC0415
 
         return place_of(url)
 

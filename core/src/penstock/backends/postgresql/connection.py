@@ -17,7 +17,7 @@ from penstock.backends.postgresql.errors import from_connecting, from_driver
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.older import Guard
+    from penstock.backends.postgresql.attempt.older_sessions import Guard
 
 _FORM = "postgresql://user:password@host:port/database"
 _ESCAPES = "write %2F, %40, %3A, %23, %3F, %25, %26, %5B or %5D for / @ : # ? % & [ ] in a password"

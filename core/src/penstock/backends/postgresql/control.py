@@ -11,10 +11,15 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from penstock.backends.base import Outlook, RunningAttempt, RunRow, reading_run
-from penstock.backends.postgresql.checksums import read_loaded, target_values
-from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.continuance import (
+from penstock.backends.api.control import Outlook, RunningAttempt, RunRow, reading_run
+from penstock.backends.postgresql.attempt.older_sessions import (
+    Guard,
+    control_name,
+    progress_of_copy,
+)
+from penstock.backends.postgresql.attempt.presence import enter
+from penstock.backends.postgresql.attempt.recopy import check_in_place, forget
+from penstock.backends.postgresql.attempt.target_identity import (
     check_loaded_since,
     check_not_replaced,
     check_target,
@@ -24,24 +29,19 @@ from penstock.backends.postgresql.continuance import (
     set_target,
     target_changed,
 )
+from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
+from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import load_lost, planning, translated
-from penstock.backends.postgresql.indexes import SET_LOGGED
-from penstock.backends.postgresql.older import Guard, control_name, progress_of_copy
-from penstock.backends.postgresql.presence import enter
-from penstock.backends.postgresql.recopying import check_in_place, forget
+from penstock.backends.postgresql.load.indexes import SET_LOGGED
+from penstock.backends.postgresql.load.swap import SWAP
 from penstock.backends.postgresql.statements import quoted, statement
-from penstock.backends.postgresql.swap import SWAP
 from penstock.errors import Diagnosis, PermanentError, PlanningError, Superseded, TransientError
-from penstock.model import (
-    CommitRecord,
-    LoadPlan,
-    PartitionPlan,
-    Snapshot,
-    SourceState,
-    Step,
-    TableRef,
-)
-from penstock.spec import FRESH_MODES, Patience
+from penstock.model.plans import LoadPlan, PartitionPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import TableRef
+from penstock.spec.modes import FRESH_MODES
+from penstock.spec.worker_spec import Patience
 
 # Any number that nobody else is likely to use: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53

@@ -5,13 +5,13 @@ from __future__ import annotations
 import psycopg
 from psycopg import sql
 
-from penstock.backends.postgresql.columns import Attribute, described
+from penstock.backends.postgresql.catalog.columns import Attribute, described
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.query_text import without_end
 from penstock.backends.postgresql.statements import relation
 from penstock.errors import PlanningError
-from penstock.model import Column, Query
+from penstock.model.tables import Column, Query
 
 # Long enough to meet most writes, short enough for a query that computes for hours.
 TRIAL_MS = 2000

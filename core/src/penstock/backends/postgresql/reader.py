@@ -12,20 +12,21 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.base import ARROW, Block, Wait
-from penstock.backends.postgresql.columns import read_columns
+from penstock.backends.api.worker import ARROW, Block, Wait
+from penstock.backends.postgresql.catalog.columns import read_columns
+from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.predicate import select, tables_of
 from penstock.backends.postgresql.queries import described_query
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import CSV, copy_format, selected, statement
 from penstock.errors import PermanentError
-from penstock.model import Column, Partition, Query, Relation, TableRef
-from penstock.spec import WorkerSpec
+from penstock.model.plans import Partition
+from penstock.model.tables import Column, Query, Relation, TableRef
+from penstock.spec.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.arrow_out import Decoder
+    from penstock.backends.postgresql.arrow.reading import Decoder
 
 # One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
 GATHER = 128 * 1024
@@ -130,7 +131,7 @@ class PostgresReader:
         if self._spec.format != ARROW:
             return None
         # Imported here: between two servers nothing needs Arrow, and it may not be installed.
-        from penstock.backends.postgresql.arrow_out import Decoder  # noqa: PLC0415
+        from penstock.backends.postgresql.arrow.reading import Decoder  # noqa: PLC0415
 
         relation = self._spec.relation
         if not self._columns:

@@ -16,7 +16,8 @@ from penstock.backends.postgresql.connection import Connection, connect
 from penstock.backends.postgresql.errors import importing_snapshot, planning, translated
 from penstock.backends.postgresql.statements import quoted, relation
 from penstock.errors import Diagnosis, PlanningError, TransientError
-from penstock.model import Relation, Snapshot, TableRef
+from penstock.model.snapshots import Snapshot
+from penstock.model.tables import Relation, TableRef
 
 JOIN_LOCK_MS = 5000
 # What is no table; what may be read in part; and, before PostgreSQL 13, partitions that may be read

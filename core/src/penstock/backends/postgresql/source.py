@@ -8,18 +8,14 @@ from dataclasses import replace
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
-from penstock.backends.base import Checksum, KeyStatistics, TableStatistics
-from penstock.backends.postgresql import keys, sequences
-from penstock.backends.postgresql.casting import castable
-from penstock.backends.postgresql.checksums import read_checksum, read_rows, source_values
-from penstock.backends.postgresql.columns import read_columns
-from penstock.backends.postgresql.connection import abandon, connect
-from penstock.backends.postgresql.definition import read_definition
-from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.moved import may_have_moved
-from penstock.backends.postgresql.predicate import key_expression, select
-from penstock.backends.postgresql.queries import query_columns
-from penstock.backends.postgresql.relations import (
+from penstock.backends.api.facts import Checksum, KeyStatistics, TableStatistics
+from penstock.backends.postgresql.catalog import keys, sequences
+from penstock.backends.postgresql.catalog.casting import castable
+from penstock.backends.postgresql.catalog.columns import read_columns
+from penstock.backends.postgresql.catalog.definition import read_definition
+from penstock.backends.postgresql.catalog.key_texts import read_ranges, read_values
+from penstock.backends.postgresql.catalog.moved import may_have_moved
+from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
     list_heirs,
@@ -27,27 +23,31 @@ from penstock.backends.postgresql.relations import (
     list_tables,
     search_path,
 )
-from penstock.backends.postgresql.sizes import read_statistics
+from penstock.backends.postgresql.catalog.sizes import read_statistics
+from penstock.backends.postgresql.catalog.source_state import read_state
+from penstock.backends.postgresql.compare.checksums import (
+    read_checksum,
+    read_rows,
+    source_values,
+)
+from penstock.backends.postgresql.compare.conditions import key_expression, select
+from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.queries import query_columns
 from penstock.backends.postgresql.snapshot import import_snapshot
-from penstock.backends.postgresql.state import read_state
 from penstock.backends.postgresql.statements import column_list, raw, statement
-from penstock.backends.postgresql.written import read_ranges, read_values
 from penstock.errors import PlanningError
-from penstock.model import (
-    Bound,
+from penstock.model.extents import Bound, Extent, Key, Whole
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import (
     Column,
     ColumnPair,
-    Extent,
-    Key,
     NotCopied,
     Query,
     Relation,
     SequencePosition,
-    Snapshot,
-    SourceState,
     TableDefinition,
     TableRef,
-    Whole,
 )
 
 
@@ -76,7 +76,7 @@ class PostgresSource:
         return columns
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        from penstock.backends.postgresql.arrow_types import travels_as  # noqa: PLC0415
+        from penstock.backends.postgresql.arrow.types import travels_as  # noqa: PLC0415
 
         return tuple(
             replace(column, traits={**column.traits, "arrow": travels_as(column)})

@@ -9,7 +9,7 @@ from importlib.resources import files
 from psycopg import sql
 
 from penstock.backends.postgresql.query_text import without_end
-from penstock.model import ColumnPair, Located, Query, Relation, TableRef
+from penstock.model.tables import ColumnPair, Located, Query, Relation, TableRef
 
 BINARY = "postgresql-binary"
 TEXT = "postgresql-text"

@@ -6,38 +6,34 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from psycopg import sql
 
-from penstock.backends.base import ARROW, Checksum, Fit, LoadRequest
-from penstock.backends.postgresql.checksums import (
+from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+from penstock.backends.api.worker import ARROW
+from penstock.backends.postgresql.catalog.columns import read_columns
+from penstock.backends.postgresql.catalog.definition import DIALECT
+from penstock.backends.postgresql.catalog.relations import find_by_name, search_path
+from penstock.backends.postgresql.catalog.source_state import identity
+from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
+from penstock.backends.postgresql.compare.checksums import (
     read_checksum,
     read_loaded,
     read_rows,
     target_values,
     written_by,
 )
-from penstock.backends.postgresql.columns import read_columns
+from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.control import ControlTables
-from penstock.backends.postgresql.definition import DIALECT
 from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.fitting import fit_columns
-from penstock.backends.postgresql.load_plan import plan_load
-from penstock.backends.postgresql.loadable import check_loadable
-from penstock.backends.postgresql.predicate import condition
-from penstock.backends.postgresql.recreate import defined_columns
-from penstock.backends.postgresql.relations import find_by_name, search_path
-from penstock.backends.postgresql.state import identity
+from penstock.backends.postgresql.load.fitting import fit_columns
+from penstock.backends.postgresql.load.load_plan import plan_load
+from penstock.backends.postgresql.load.loadable import check_loadable
+from penstock.backends.postgresql.load.recreate import defined_columns
 from penstock.backends.postgresql.statements import quoted, rows_of, statement
-from penstock.backends.postgresql.unique_keys import read_unique_keys
 from penstock.errors import PlanningError
-from penstock.model import (
-    Column,
-    ColumnPair,
-    CommitRecord,
-    Extent,
-    LoadPlan,
-    TableDefinition,
-    TableRef,
-)
+from penstock.model.extents import Extent
+from penstock.model.plans import LoadPlan
+from penstock.model.records import CommitRecord
+from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 
 _PRIVILEGES = {"truncate": ["TRUNCATE"], "replace": ["DELETE", "SELECT"]}
 
@@ -83,7 +79,7 @@ class PostgresTarget:
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         if definition.dialect != DIALECT:
-            from penstock.backends.postgresql.made import made_columns  # noqa: PLC0415 - Arrow
+            from penstock.backends.postgresql.load.recreate_unlike import made_columns  # noqa: PLC0415 - Arrow
 
             return made_columns(self._connection, table, columns, types)
         if types:
@@ -96,7 +92,7 @@ class PostgresTarget:
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         if any(ARROW in column.traits for column in source):
-            from penstock.backends.postgresql.arrow_fitting import fit_arrow  # noqa: PLC0415
+            from penstock.backends.postgresql.arrow.fitting import fit_arrow  # noqa: PLC0415
 
             return fit_arrow(source, target)
         return fit_columns(source, target)

@@ -14,22 +14,28 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.base import ARROW, Block, Loaded, Wait
-from penstock.backends.postgresql.columns import read_columns
+from penstock.backends.api.worker import ARROW, Block, Loaded, Wait
+from penstock.backends.postgresql.attempt.older_sessions import (
+    Guard,
+    Holder,
+    Older,
+    progress_of_copy,
+)
+from penstock.backends.postgresql.attempt.replacing import Replaced
+from penstock.backends.postgresql.attempt.staging import STAGE, Stage
+from penstock.backends.postgresql.attempt.target_identity import check_target
+from penstock.backends.postgresql.catalog.columns import read_columns
 from penstock.backends.postgresql.connection import Connection, abandon, connect
-from penstock.backends.postgresql.continuance import check_target
 from penstock.backends.postgresql.errors import load_lost, translated
-from penstock.backends.postgresql.older import Guard, Holder, Older, progress_of_copy
 from penstock.backends.postgresql.reader import end_copy, start_copy
-from penstock.backends.postgresql.replacing import Replaced
-from penstock.backends.postgresql.staging import STAGE, Stage
 from penstock.backends.postgresql.statements import column_list, copy_format, quoted, statement
 from penstock.errors import Diagnosis, PermanentError, TransientError
-from penstock.model import Column, Partition
-from penstock.spec import Patience, WorkerSpec
+from penstock.model.plans import Partition
+from penstock.model.tables import Column
+from penstock.spec.worker_spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.arrow_in import Encoder
+    from penstock.backends.postgresql.arrow.writing import Encoder
 
 # A larger row is handed to libpq in pieces: it would copy the whole of it into its own buffer.
 PIECE = 256 * 1024
@@ -215,7 +221,7 @@ class PostgresWriter:
     def _started(self, batch: Block, wait: Wait) -> Encoder:
         """Begin the stream with its first batch, whose types decide its form."""
         # Imported here: between two servers nothing needs Arrow, and it may not be installed.
-        from penstock.backends.postgresql.arrow_in import Encoder  # noqa: PLC0415
+        from penstock.backends.postgresql.arrow.writing import Encoder  # noqa: PLC0415
 
         table = self._spec.target_table
         with translated("target"), wait.answering("target"):

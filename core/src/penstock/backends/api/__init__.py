@@ -1,0 +1,1 @@
+"""What a database has to offer to be a source or a target."""

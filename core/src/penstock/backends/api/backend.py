@@ -1,0 +1,79 @@
+"""A backend: one object for each kind of database.
+
+The engine speaks to a `SourceCatalog` and a `TargetCatalog`; a worker to a `Reader` and a
+`Writer`. Nothing here names a database.
+
+All methods raise `TransientError` or `PermanentError` (see `penstock.errors`), never a driver's
+own exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.model.tables import (
+    Place,
+    Relation,
+)
+from penstock.spec.worker_spec import WorkerSpec
+
+if TYPE_CHECKING:
+    pass
+from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import Reader, Writer
+
+
+class Backend(Protocol):
+    located: bool
+    """Its URLs lead to rows; else to a database, in which a table or query is to be named."""
+    environment: tuple[str, ...]
+    """Names, or prefixes ending in ``*``, of environment variables that its driver reads and that
+    hold no secret: workers get these and no others."""
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        """Check a URL without connecting, and fold secrets from the environment into it.
+
+        Raises:
+            UsageError: malformed; the message shows no secret.
+        """
+        ...
+
+    def secrets(self, url: str) -> tuple[str, ...]:
+        """The passwords in a URL that `resolve` returned."""
+        ...
+
+    def place(self, url: str) -> Place:
+        """Where a URL leads, for people and lineage: nothing secret is in it."""
+        ...
+
+    def source(self, url: str) -> SourceCatalog: ...
+
+    formats: tuple[str, ...]
+    """The stream formats that its readers and writers speak, best first."""
+
+    def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
+        """Take a snapshot and hold it, on a connection of its own."""
+        ...
+
+    def target(self, url: str, control_schema: str) -> TargetCatalog: ...
+
+    def preload(self) -> None:
+        """Import all that `reader` and `writer` need."""
+        ...
+
+    def reader(self, spec: WorkerSpec) -> Reader: ...
+
+    def writer(self, spec: WorkerSpec) -> Writer: ...
+
+    has_control_ddl: bool
+    """Its control tables may be made by an administrator, with statements."""
+
+    def control_ddl(self, control_schema: str) -> str:
+        """Statements that create the control tables, for an administrator.
+
+        Raises:
+            UsageError: it makes by itself what it keeps runs and commit records in.
+        """
+        ...

@@ -1,0 +1,263 @@
+"""The control store: what a target keeps of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.plans import LoadPlan, PartitionPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import (
+    TableRef,
+)
+from penstock.spec.worker_spec import Patience
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run as the target's control table has it."""
+
+    run_id: str
+    generation: int
+    """Counts how often the run was started over."""
+    spec: Mapping[str, Any]
+    plan: PartitionPlan
+    source_state: SourceState
+    snapshots: tuple[Snapshot, ...]
+    status: str
+    created_at: str
+    prepared_at: str | None
+    finished_at: str | None
+    failures: tuple[Mapping[str, Any], ...]
+    released_at: str | None = None
+    """When it was said that nobody needs the run's snapshot any more."""
+
+
+@contextmanager
+def reading_run(run_id: str) -> Iterator[None]:
+    """Around the reading of what a control store keeps of a run.
+
+    Raises:
+        PermanentError: it is not of the form in which it was written.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise PermanentError(
+            f"target: what is kept of run {run_id} cannot be read: expected it as Penstock has "
+            f"written it, found {type(error).__name__}: {error}; was it edited? Start a new run",
+            Diagnosis(side="target"),
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Whether a run's snapshot is still needed, and which one it is."""
+
+    status: str
+    generation: int
+    snapshot: Snapshot | None
+    pending: int
+    """Partitions that are not committed."""
+    released: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAttempt:
+    """An attempt that is alive in the target at this moment."""
+
+    partition_id: str
+    attempt: int
+    state: str
+    since: str
+    bytes: int | None
+
+
+class ControlStore(Protocol):
+    """Runs and commit records, kept in the target."""
+
+    patience: Patience
+    """How long its calls wait for others; may be set at any time."""
+
+    def create(self) -> None:
+        """Create the control tables where they are missing.
+
+        Raises:
+            PlanningError: the user may not; says what an administrator can do.
+        """
+        ...
+
+    def create_run(
+        self,
+        run_id: str,
+        spec: Mapping[str, Any],
+        plan: PartitionPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> bool:
+        """Store a run; False where the id exists already (nothing is changed then)."""
+        ...
+
+    def load_run(self, run_id: str) -> RunRow | None: ...
+
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        """Say that this process executes the run on the table, until this store's catalog closes.
+
+        Several processes may execute one run. However a process ends, that ends it too.
+
+        Parameters:
+            table: the one that the run is to change in the end, wherever its rows are loaded first.
+            check: called with the ids of the other runs that processes execute on the table at this
+                moment, while no other run can enter it. What it raises leaves this run outside.
+        """
+        ...
+
+    def prepare(self, run_id: str, load: LoadPlan) -> bool:
+        """Do the steps before the first partition, once per run, and note what identifies the table
+        that is loaded.
+
+        Idempotent: False where an earlier call has done it. One transaction.
+        """
+        ...
+
+    def check_target(self, run_id: str) -> None:
+        """Look whether the table is still the one that the run was prepared for.
+
+        Attempts and the steps after the last partition look for themselves, in their transactions.
+
+        Raises:
+            TargetChanged: it was emptied, made again or put aside since, by another run or by
+                somebody else.
+        """
+        ...
+
+    def finish(self, run_id: str, step: Step) -> bool:
+        """Do a step after the last partition, once per run, in one transaction with its record.
+
+        Idempotent: False where an earlier call has done it.
+        """
+        ...
+
+    def steps_done(self, run_id: str) -> frozenset[str]:
+        """Ids of the steps after the last partition that are done."""
+        ...
+
+    def intact(self, run_id: str) -> bool:
+        """False where a crash of the target has emptied the table of a volatile load."""
+        ...
+
+    def start_over(
+        self,
+        run_id: str,
+        generation: int,
+        load: LoadPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> int:
+        """Forget what is committed, prepare the target again, and begin a new generation.
+
+        One transaction. Attempts of older generations that are open are waited for, or ended;
+        later ones are refused.
+
+        Parameters:
+            generation: the one that ends.
+
+        Returns: the new generation.
+
+        Raises:
+            Superseded: it has ended already.
+        """
+        ...
+
+    def set_view(
+        self,
+        run_id: str,
+        generation: int,
+        before: Sequence[Snapshot],
+        state: SourceState,
+        snapshots: Sequence[Snapshot],
+        *,
+        nothing_committed: bool,
+    ) -> int:
+        """Store what the run's rows are read with from now on: all snapshots, newest last.
+
+        Parameters:
+            generation, before: the run's generation and snapshots as they are thought to be.
+            nothing_committed: begin a new generation, so that no attempt that still reads with an
+                older snapshot commits anything.
+
+        Returns: the run's generation from now on.
+
+        Raises:
+            Superseded: they are others by now, or something is committed after all.
+        """
+        ...
+
+    def release(self, run_id: str) -> bool:
+        """Note that nobody needs the run's snapshot any more. False where there is no such run."""
+        ...
+
+    def take_up(self, run_id: str) -> bool:
+        """Note that the run's snapshot is needed again. False where there is no such run."""
+        ...
+
+    def outlook(self, run_id: str) -> Outlook | None: ...
+
+    def recopied(self, run_id: str, request: str) -> frozenset[str]:
+        """Ids of the partitions for which a request to copy them again was seen."""
+        ...
+
+    def check_recopy(self, run_id: str) -> None:
+        """
+        Raises:
+            UsageError: the run's table is not where, or as, the partitions were loaded any more.
+        """
+        ...
+
+    def forget(
+        self,
+        run_id: str,
+        partition_ids: Sequence[str],
+        request: str,
+        *,
+        rows_of: TableRef | None,
+        patience: float,
+    ) -> frozenset[str]:
+        """Take back what is committed of some partitions, once for each request.
+
+        One transaction; an attempt that is open is waited for.
+
+        Parameters:
+            request: names the request, whoever repeats it.
+            rows_of: the table out of which the partitions' rows are deleted; None to leave them to
+                the attempts that follow.
+            patience: seconds to wait for open attempts; 0: for ever.
+
+        Returns: ids of the partitions whose commit record is gone.
+
+        Raises:
+            UsageError: see `check_recopy`.
+            PermanentError: their rows are not those that were committed. Nothing was changed.
+        """
+        ...
+
+    def set_status(
+        self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]
+    ) -> None: ...
+
+    def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
+        """The commit records: what is done, and nothing else says so."""
+        ...
+
+    def loaded(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
+        """What the runs of a series have committed: by partition, the run and the record."""
+        ...
+
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...

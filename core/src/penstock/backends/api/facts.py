@@ -1,0 +1,169 @@
+"""What a source and a target know of tables, keys and loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Extent, Key
+from penstock.model.tables import (
+    Column,
+    ColumnPair,
+    Relation,
+    TableDefinition,
+    TableRef,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """What a source knows about a table without reading it."""
+
+    rows: int | None
+    """Estimated; None where nothing is known."""
+    bytes: int
+    """Real size of the rows' storage."""
+    selected: float
+    """Estimated fraction of the rows that the run's condition selects, 0 to 1."""
+    blocks: int | None
+    """Real size in blocks; None where the table cannot be cut by blocks."""
+    storage: str
+    """What it is stored as and how large that is, or why it cannot be cut by blocks; for people."""
+    default_key: str | None
+    """A column that can be ranged, is indexed and never NULL: the primary key's first."""
+    children: tuple[ChildTable, ...] = ()
+    """The tables that hold its rows, where those are others than itself and may be read."""
+    sampled: bool = True
+    """Bounds of ranges are known, or a small sample gives them."""
+    files: tuple[SourceFile, ...] = ()
+    """The files that hold its rows, where it consists of files, from their footers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a source, and what its row groups hold."""
+
+    path: str
+    size: int
+    """In bytes."""
+    version: str
+    """See `FilePart`."""
+    groups: tuple[tuple[int, int], ...]
+    """Rows and stored bytes of each row group."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildTable:
+    """One of the tables that a table consists of."""
+
+    table: TableRef
+    rows: int | None
+    """Estimated; None where nothing is known."""
+    bytes: int
+    blocks: int | None
+    """Real size in blocks; None where it cannot be cut by blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How a column of the source goes into one of the target."""
+
+    reason: str = ""
+    """Why it cannot; empty where it can."""
+    cast: str = ""
+    """The type that the source would have to cast to first; empty for none."""
+    formats: tuple[str, ...] = ()
+    """The stream formats that carry it, best first."""
+    warning: str = ""
+    lossy: bool = False
+    """Values may arrive as others."""
+    canonical: str = ""
+    """See `ColumnPair`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """The tables that are copied in one batch with a table, and itself."""
+
+    targets: Mapping[TableRef, TableRef] = field(default_factory=dict)
+    """Where each table of the source goes."""
+    remade: frozenset[TableRef] = frozenset()
+    """Those of the target that are dropped and made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What a target has to know to plan how it is loaded."""
+
+    run_id: str
+    source: Relation
+    target: TableRef
+    mode: str
+    pairs: tuple[ColumnPair, ...]
+    conflict_columns: tuple[str, ...] | None
+    indexes: str
+    unlogged: bool
+    definition: TableDefinition | None
+    """Of the source's table, where the target's is made like it."""
+    made: tuple[Column, ...] = ()
+    """The columns of the table that is made; see `TargetCatalog.defined_columns`."""
+    where: str | None = None
+    given: bool = False
+    """The partitions are named by the caller, and need not cover the table."""
+    extents: tuple[tuple[str, Extent], ...] = ()
+    """Of the partitions that are given, with their ids."""
+    writing: Mapping[str, Any] = field(default_factory=dict)
+    """How files are written, as far as it was said; see `CopySpec`."""
+    heirs: tuple[TableRef, ...] = ()
+    """Of the source's table, those whose rows are read with it; see `SourceCatalog.heirs`."""
+    siblings: Siblings = field(default_factory=Siblings)
+    counted: frozenset[str] | None = None
+    """Columns of the source whose `SourceCatalog.positions` are known: the sequences of the columns
+    that they are loaded into go on from there. None: the target's sequences stay as they are."""
+
+    def refuse_writing(self, system: str) -> None:
+        """For a target that is no files.
+
+        Raises:
+            PlanningError: it was said how files are written.
+        """
+        if self.writing:
+            flags = ", ".join("--" + name.replace("_", "-") for name in self.writing)
+            raise PlanningError(
+                f"{flags}: {system} keeps rows in tables, not in files; expected a target of "
+                "files, or leave it out"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """Of some rows, whatever their order."""
+
+    rows: int
+    digest: str
+    """A whole number; that of many rows is the sum of those of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedBound:
+    """A key value and the fraction of non-NULL rows from it up to the next one."""
+
+    bound: Bound
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStatistics:
+    key: Key
+    nullable: bool
+    null_fraction: float
+    bounds: tuple[WeightedBound, ...]
+    """Distinct and in the order of the source's own comparison."""
+    origin: str
+    """Where the bounds come from, for people."""
+    indexed: bool

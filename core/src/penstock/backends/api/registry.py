@@ -1,0 +1,74 @@
+"""How a backend is found: by URL scheme, through the entry point group `penstock.backends`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from penstock.errors import PermanentError, UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+from penstock.backends.api.backend import Backend
+
+ENTRY_POINTS = "penstock.backends"
+
+
+@cache
+def _entry_points() -> EntryPoints:
+    """Asked for once: the search reads the metadata of every distribution that is installed."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - workers never search
+
+    return entry_points(group=ENTRY_POINTS)
+
+
+def find_backend(url: str, flag: str) -> tuple[Backend, str]:
+    """The backend of a URL's scheme, and its ``module:attribute``.
+
+    Raises:
+        UsageError: no backend has that scheme, or its driver is not installed.
+    """
+    scheme = url.partition("://")[0].lower()
+    known = {entry.name: entry for entry in _entry_points()}
+    if scheme not in known:
+        raise UsageError(
+            f"{flag}: expected a URL with one of the schemes {', '.join(sorted(known))}; "
+            f"found {scheme!r}"
+        )
+    entry = known[scheme]
+    try:
+        return cast(Backend, entry.load()), entry.value
+    except ModuleNotFoundError as error:
+        extra = entry.value.partition(":")[0].rpartition(".")[2]
+        raise UsageError(
+            f"{flag}: {scheme} needs the module {error.name!r}; "
+            f"install it with: pip install 'penstock[{extra}]'"
+        ) from error
+
+
+def ddl_scheme() -> str:
+    """A URL scheme of the backend whose control tables an administrator may make.
+
+    Raises:
+        UsageError: there are several.
+    """
+    found: dict[str, str] = {}
+    for entry in _entry_points():
+        with suppress(ModuleNotFoundError):  # its driver is not installed
+            if cast(Backend, entry.load()).has_control_ddl:
+                found.setdefault(entry.value, entry.name)
+    if len(found) != 1:
+        raise UsageError(f"--target: expected a URL, to tell {', '.join(found.values())} apart")
+    return next(iter(found.values()))
+
+
+def load_backend(reference: str) -> Backend:
+    """Import a backend by the ``module:attribute`` that `find_backend` returned."""
+    from importlib import import_module  # noqa: PLC0415 - only workers need it
+
+    module, _, attribute = reference.partition(":")
+    try:
+        return cast(Backend, getattr(import_module(module), attribute))
+    except (ImportError, AttributeError) as error:
+        raise PermanentError(f"backend {reference!r} cannot be imported: {error}") from error

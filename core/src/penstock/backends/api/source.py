@@ -1,0 +1,256 @@
+"""What a database offers to be a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.model.extents import Bound, Extent, Key
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import (
+    Column,
+    ColumnPair,
+    NotCopied,
+    Relation,
+    SequencePosition,
+    TableDefinition,
+    TableRef,
+)
+
+if TYPE_CHECKING:
+    pass
+from penstock.backends.api.facts import Checksum, KeyStatistics, TableStatistics
+
+
+class HeldSnapshot(Protocol):
+    """A snapshot and the connection that keeps it alive.
+
+    While it is held, the table's rows must stay where they are (no rewrite of its storage).
+    """
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    def alive(self) -> bool:
+        """Whether it is still held. Costs next to nothing; may be called every second."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it. May be called twice."""
+        ...
+
+
+class Schemas(Protocol):
+    """How a database finds a table that is named without a schema."""
+
+    def schemas(self) -> tuple[str, ...]:
+        """Its search path: the schemas that it looks into, one after the other."""
+        ...
+
+    def find(self, name: str) -> TableRef | None:
+        """The table, or the like, that the name alone stands for; None: there is none."""
+        ...
+
+
+class SourceCatalog(Schemas, Protocol):
+    """Facts about a source, for planning and verification."""
+
+    settle_seconds: float
+    """How long a write may take to show in `SourceState.writes`."""
+
+    def columns(self, relation: Relation) -> tuple[Column, ...]:
+        """The columns in their order.
+
+        Raises:
+            PlanningError: no such table, or it cannot be read; or the query is none: it has
+                parameters, is several statements, or changes something.
+        """
+        ...
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """The same columns, each with the trait `arrow`. Asked for where source and target are
+        unlike systems."""
+        ...
+
+    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+        """Of pairs of a column and a type: whether the source can assign the one to the other."""
+        ...
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        """How the table is made, for a target that is to be like it; of a query, its columns.
+
+        Parameters:
+            partitioning: with the tables that it consists of.
+
+        Raises:
+            PlanningError: it is no table.
+        """
+        ...
+
+    def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
+        """The tables that inherit from it, whose rows are read with its own unless it is read as
+        `only`. Parts of a partitioned table are none of them."""
+        ...
+
+    def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
+        """How far the sequences have come that give columns their values, by column, as of now.
+
+        Those that may not be read are left out.
+        """
+        ...
+
+    def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
+        """Tables whose ``schema.name`` one of the patterns matches and none of the others does.
+
+        Patterns are those of `fnmatch`. Tables that are a part of a table are left out.
+        """
+        ...
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        """What is no table and what the same patterns match: views, for instance."""
+        ...
+
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
+        """Scans nothing.
+
+        Raises:
+            PlanningError: the condition cannot be evaluated.
+        """
+        ...
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        """Read all that follows as of this snapshot. Again with the same one: nothing.
+
+        Raises:
+            SnapshotLost: nobody holds it any more.
+        """
+        ...
+
+    def state(self, relation: Relation) -> SourceState: ...
+
+    def may_have_moved(
+        self,
+        relation: Relation,
+        where: str | None,
+        extents: Sequence[tuple[Extent, int | None]],
+        since: SourceState,
+    ) -> bool:
+        """Whether rows of these blocks, or in them now, may be of others since then.
+
+        Parameters:
+            extents: by blocks; each with the rows that it had, None where nobody knows.
+        """
+        ...
+
+    def key_type(self, relation: Relation, key: Key) -> str:
+        """The key's type, tagged as in `Bound`.
+
+        Raises:
+            PlanningError: no such column, or the expression cannot be evaluated.
+        """
+        ...
+
+    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
+        """Whether the key may be NULL, and whether an index finds its values."""
+        ...
+
+    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
+        """Bounds from statistics, or from a small sample where there are none.
+
+        Bounds that the condition rules out may be left out.
+
+        Raises:
+            PlanningError: the key's type has no order that ranges could use.
+        """
+        ...
+
+    def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
+        """Bounds of ranges that hold equally many rows: reads the key of every row.
+
+        Raises:
+            PlanningError: the key's type has no order that ranges could use.
+        """
+        ...
+
+    def shared_order(self, relation: Relation, key: Key) -> str:
+        """The collation under which any server compares this key alike; empty if it has none."""
+        ...
+
+    def windows(
+        self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
+    ) -> tuple[tuple[Bound, ...], str]:
+        """Starts of windows of one interval that cover the key's known extent, and their origin.
+
+        Raises:
+            PlanningError: the key is no date or timestamp, or the windows are more than `limit`.
+        """
+        ...
+
+    def distinct(
+        self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
+    ) -> tuple[Bound, ...]:
+        """Distinct non-NULL values of the key, in order.
+
+        Parameters:
+            query: lists the values instead of a scan.
+
+        Raises:
+            PlanningError: the values are more than `limit`, or the query fails.
+        """
+        ...
+
+    def read_ranges(
+        self, relation: Relation, key: Key, ranges: Sequence[tuple[str | None, str | None]]
+    ) -> tuple[tuple[Bound | None, Bound | None], ...]:
+        """Bounds that somebody wrote, as the key's own; None leaves a side open.
+
+        A range may be empty: both its bounds are one value.
+
+        Raises:
+            PlanningError: a text is no value of the key's type, a range's bounds do not ascend, or
+                two ranges overlap.
+        """
+        ...
+
+    def read_values(self, relation: Relation, key: Key, values: Sequence[str]) -> tuple[Bound, ...]:
+        """Values that somebody wrote, as the key's own.
+
+        Raises:
+            PlanningError: a text is no value of the key's type, or two are one value.
+        """
+        ...
+
+    def checksum(
+        self,
+        relation: Relation,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+    ) -> Checksum:
+        """Of the rows as the target has them: after the casts of the pairs.
+
+        Parameters:
+            pairs: empty to count only.
+        """
+        ...
+
+    def row_digests(
+        self,
+        relation: Relation,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+    ) -> Iterator[tuple[str, str]]:
+        """The key, as a text, and the digest of every row, sorted by both as Python sorts.
+
+        Parameters:
+            key: names of the target's columns.
+            only: these keys, instead of all.
+        """
+        ...
+
+    def close(self) -> None:
+        """Disconnect, and cancel what runs. May be called twice."""
+        ...

@@ -1,0 +1,115 @@
+"""What a worker's connections offer: one partition's stream out of a source, and into a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
+
+if TYPE_CHECKING:
+    pass
+
+
+ARROW = "arrow"
+"""The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. Their columns are
+those of the run's pairs, in their order, by the target's names; the first batch of a stream is
+there even if it has no rows."""
+
+
+Block = Any
+"""As the stream's format has it: bytes or a memoryview of a database's own, or a record batch."""
+
+
+class Wait(Protocol):
+    """How a reader or writer waits, so that a stall is noticed wherever it happens."""
+
+    def __call__(self, side: str, fd: int, writing: bool) -> None:
+        """Come back when the socket is ready. Raises `StallError`."""
+        ...
+
+    def answering(self, side: str) -> AbstractContextManager[None]:
+        """For calls that a server answers at once, if it answers. Raises `StallError`."""
+        ...
+
+
+class Reader(Protocol):
+    """A worker's connection to the source, kept for many partitions."""
+
+    def turn(self, spec: WorkerSpec) -> None:
+        """Go on with another run between the same source and target; keeps the connection."""
+        ...
+
+    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
+        """Yield blocks of the partition's stream, and of each the number of rows, roughly, and
+        its size in bytes."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Exact number of rows of the last stream, once it was read to its end."""
+        ...
+
+    def label(self, application_name: str) -> None:
+        """Show this attempt to the server's own monitoring."""
+        ...
+
+    def abandon(self) -> None:
+        """Cancel whatever runs, within about 2 s, and disconnect. May be called at any time.
+        The next `read` connects again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a target took of one stream."""
+
+    rows: int
+    """Exact."""
+    inserted: int | None = None
+    """In mode upsert: rows that were not there before."""
+    updated: int | None = None
+    """In mode upsert: rows that were there and differed."""
+
+
+class Writer(Protocol):
+    """A worker's connection to the target, kept for many partitions."""
+
+    def turn(self, spec: WorkerSpec) -> None:
+        """As for `Reader`."""
+        ...
+
+    def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
+        """Open the transaction, write the commit record, do what the mode asks for.
+
+        Waits for an older attempt of the same partition; ends that one's session if it makes no
+        progress for the grace time.
+
+        Returns: False where the partition is committed already; nothing is open then.
+        """
+        ...
+
+    def fileno(self) -> int:
+        """The socket, to be watched for an early end of the stream; -1 where there is none."""
+        ...
+
+    def check(self) -> None:
+        """Look at what the server has said. Raises if it has ended the stream."""
+        ...
+
+    def write(self, block: Block, wait: Wait) -> None: ...
+
+    def end(self, wait: Wait) -> Loaded:
+        """End the stream, and do what the mode asks for after it."""
+        ...
+
+    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+        """Complete the commit record and commit it together with the rows."""
+        ...
+
+    def abandon(self) -> None:
+        """As for `Reader`; everything since `begin` is rolled back."""
+        ...

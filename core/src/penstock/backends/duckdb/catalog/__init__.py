@@ -1,0 +1,1 @@
+"""What DuckDB knows of tables, keys and values."""

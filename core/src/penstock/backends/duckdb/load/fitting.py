@@ -1,0 +1,253 @@
+"""How values in record batches go into DuckDB's columns, and which columns are made for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.backends.api.facts import Fit
+from penstock.backends.api.worker import ARROW
+from penstock.backends.duckdb.catalog.tables import TYPE
+from penstock.backends.duckdb.catalog.values import Type
+from penstock.backends.duckdb.quoting import ident
+from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
+from penstock.errors import PlanningError
+from penstock.model.tables import Column
+
+# Types of DuckDB's that travel as texts, but are none: two of them may write one value differently.
+_WRITTEN = ("interval", "time with time zone", "bit", "geometry", "bignum")
+# Types whose values a text does not tell apart: 5 is a number, or a text, and NULL one of them.
+_UNTOLD = ("union", "variant")
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+_UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
+MOST_DIGITS = 38
+_EXACT_IN_DOUBLE = 53
+_EXACT_IN_FLOAT = 24
+
+
+def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
+    """The type of a column that is made for values of an Arrow type, and a remark on it.
+
+    Raises:
+        PlanningError: DuckDB has none.
+    """
+    if isinstance(kind, pa.UuidType):
+        return "UUID", ""
+    if isinstance(kind, pa.JsonType):
+        return "JSON", ""
+    if isinstance(kind, pa.BaseExtensionType):
+        return column_type(kind.storage_type, name)
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return column_type(kind.value_type, name)
+    if pt.is_boolean(kind):
+        return "BOOLEAN", ""
+    if pt.is_integer(kind):
+        signed = "" if pt.is_signed_integer(kind) else "U"
+        names = {8: "TINYINT", 16: "SMALLINT", 32: "INTEGER", 64: "BIGINT"}
+        return signed + names[kind.bit_width], ""
+    if pt.is_floating(kind):
+        return ("DOUBLE" if kind.bit_width == 64 else "FLOAT"), ""
+    if pt.is_decimal(kind):
+        if kind.precision > MOST_DIGITS or kind.scale < 0 or kind.scale > kind.precision:
+            return "VARCHAR", f"{kind} becomes a text: DECIMAL has {MOST_DIGITS} digits at most"
+        return f"DECIMAL({kind.precision},{kind.scale})", ""
+    if is_text(kind) or pt.is_null(kind):
+        return "VARCHAR", ""
+    if is_bytes(kind):
+        return "BLOB", ""
+    if pt.is_date(kind):
+        return "DATE", ""
+    if pt.is_time(kind):
+        return "TIME", ("TIME has microseconds" if kind == pa.time64("ns") else "")
+    if pt.is_timestamp(kind):
+        if kind.tz is None:
+            return _UNITS[kind.unit], ""
+        finer = "TIMESTAMP WITH TIME ZONE has microseconds" if kind.unit == "ns" else ""
+        return "TIMESTAMP WITH TIME ZONE", finer
+    if pt.is_duration(kind) or pt.is_interval(kind):
+        return "INTERVAL", ""
+    if is_list(kind):
+        inner, remark = column_type(kind.value_type, name)
+        size = kind.list_size if pt.is_fixed_size_list(kind) else ""
+        return f"{inner}[{size}]", remark
+    if pt.is_struct(kind):
+        parts = [(field.name, *column_type(field.type, name)) for field in kind]
+        inner = ", ".join(f"{ident(part)} {type_}" for part, type_, _ in parts)
+        return f"STRUCT({inner})", next((remark for *_, remark in parts if remark), "")
+    if pt.is_map(kind):
+        key, _ = column_type(kind.key_type, name)
+        item, remark = column_type(kind.item_type, name)
+        return f"MAP({key}, {item})", remark
+    raise PlanningError(f"target: column {name}: DuckDB has no type for {kind}")
+
+
+def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+    return [_fit(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+
+
+def _fit(source: Column, target: Column) -> Fit:
+    mine, theirs = arrow_type(source), arrow_type(target)
+    if target.generated:
+        return Fit(reason="the target computes it")
+    own = target.traits[TYPE].id if TYPE in target.traits else ""
+    if untold := _untold(target):
+        return Fit(
+            reason=f"values come as texts, which do not say what a {untold} holds; expected a "
+            "column of another type, such as VARCHAR (with --mode recreate: --types)"
+        )
+    if source.type == target.type and mine.equals(theirs):
+        return Fit(formats=(ARROW,), canonical=kind_of(theirs))  # of one system
+    found = _fit_types(mine, theirs, written=own in _WRITTEN)
+    if found.reason:
+        return found
+    return Fit(
+        formats=(ARROW,), warning=found.warning, lossy=found.lossy, canonical=found.canonical
+    )
+
+
+def _untold(column: Column) -> str:
+    """The first type that is untold in a column's own, at whatever depth; empty where none is."""
+
+    def found(type_: Type) -> str:
+        if type_.id in _UNTOLD:
+            return str(type_.id).upper()
+        if type_.id not in ("list", "array", "struct", "map"):
+            return ""
+        parts = [part for _, part in type_.children if not isinstance(part, int)]
+        return next(filter(None, map(found, parts)), "")
+
+    return found(column.traits[TYPE]) if TYPE in column.traits else ""
+
+
+def _fit_types(mine: pa.DataType, theirs: pa.DataType, *, written: bool) -> Fit:
+    """
+    Parameters:
+        written: the target's column holds what travels as a text, and is none.
+    """
+    a, b = kind_of(mine), kind_of(theirs)
+    refused = f"values that are no {theirs} are refused"
+    if written and a == "text":
+        return Fit(warning="texts that are no value of the type are refused")
+    if mine.equals(theirs):
+        return Fit(canonical="" if written else b)
+    match a, b:
+        case ("integer", "integer"):
+            fits = _least(theirs) <= _least(mine) and _greatest(theirs) >= _greatest(mine)
+            return Fit(warning="" if fits else refused, canonical=b)
+        case ("integer", "decimal"):
+            fits = theirs.precision - theirs.scale >= _DIGITS[mine.bit_width]
+            return Fit(warning="" if fits else refused, canonical=b)
+        case ("integer", "float"):
+            exact = _EXACT_IN_DOUBLE if theirs.bit_width == 64 else _EXACT_IN_FLOAT
+            fits = mine.bit_width <= exact
+            return Fit(warning="" if fits else refused, canonical=b)
+        case ("decimal", "decimal"):
+            room = theirs.precision - theirs.scale >= mine.precision - mine.scale
+            fits = room and theirs.scale >= mine.scale
+            return Fit(warning="" if fits else refused, canonical=b)
+        case ("decimal", "integer"):
+            return Fit(warning=refused, canonical="decimal")
+        case ("decimal", "float"):
+            return Fit(warning="values may be rounded", lossy=True)
+        case ("float", "float"):
+            if theirs.bit_width >= mine.bit_width:
+                return Fit(canonical=b)
+            return Fit(warning="values may be rounded", lossy=True)
+        case ("float", "decimal" | "integer"):
+            return Fit(warning="values may be rounded, or refused", lossy=True)
+        case ("boolean", "integer") | ("integer", "boolean"):
+            return Fit(lossy=a == "integer")
+        case ("date", "date") | ("time", "time") | ("text", "text") | ("bytes", "bytes"):
+            return Fit(canonical=b)
+        case ("timestamp", "timestamp"):
+            finer = _steps(mine) > _steps(theirs)
+            remarks = [refused] if finer else []
+            if (mine.tz is None) != (theirs.tz is None):
+                remarks.append("a time without zone is taken for UTC")
+            return Fit(warning=", ".join(remarks), canonical=b)
+        case ("date", "timestamp"):
+            return Fit(canonical=b)
+        case ("timestamp", "date"):
+            return Fit(warning="the time of day is cut off", lossy=True)
+        case ("uuid", "text"):
+            return Fit(canonical="uuid")
+        case ("text", "bytes") | ("bytes", "text"):
+            return Fit(reason="bytes are no text: expected one or the other on both sides")
+        case ("text", _) if b and not b.startswith("list:"):
+            return Fit(warning=f"texts that are no {theirs} are refused")
+        case (_, "text") if a and not a.startswith("list:") and not written:
+            return Fit()
+    if is_list(mine) and is_list(theirs):
+        inner = _fit_types(mine.value_type, theirs.value_type, written=False)
+        kind = f"list:{inner.canonical}" if inner.canonical else ""
+        return Fit(inner.reason, warning=inner.warning, lossy=inner.lossy, canonical=kind)
+    if pt.is_struct(mine) and pt.is_struct(theirs):
+        if [f.name for f in mine] != [f.name for f in theirs]:
+            return Fit(reason="the structures have other fields")
+        parts = [
+            _fit_types(x.type, y.type, written=False) for x, y in zip(mine, theirs, strict=True)
+        ]
+        return _together(parts)
+    if pt.is_map(mine) and pt.is_map(theirs):
+        parts = [
+            _fit_types(mine.key_type, theirs.key_type, written=False),
+            _fit_types(mine.item_type, theirs.item_type, written=False),
+        ]
+        return _together(parts)
+    if pt.is_null(mine):
+        return Fit()
+    if written and (pt.is_duration(mine) or pt.is_interval(mine)):
+        return Fit()
+    return Fit(reason=f"{mine} does not go into {theirs}")
+
+
+def _together(parts: Sequence[Fit]) -> Fit:
+    return Fit(
+        next((part.reason for part in parts if part.reason), ""),
+        warning=next((part.warning for part in parts if part.warning), ""),
+        lossy=any(part.lossy for part in parts),
+    )
+
+
+def staged_type(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
+    """The type in which values of one type are staged for a column of another.
+
+    Arrow casts where it refuses what does not fit; DuckDB casts the rest as it loads them.
+    """
+    if pt.is_decimal256(mine) and not pt.is_decimal128(theirs):
+        return pa.string()
+    if pt.is_duration(mine):
+        return pa.duration("us")  # of an INTERVAL, which leaves out what is smaller
+    if (pt.is_list(mine) or pt.is_large_list(mine)) and is_list(theirs):
+        return pa.list_(staged_type(mine.value_type, theirs.value_type))
+    if pt.is_struct(mine) and pt.is_struct(theirs) and mine.names == theirs.names:
+        return pa.struct(
+            [(x.name, staged_type(x.type, y.type)) for x, y in zip(mine, theirs, strict=True)]
+        )
+    if pt.is_map(mine) and pt.is_map(theirs):
+        return pa.map_(
+            staged_type(mine.key_type, theirs.key_type),
+            staged_type(mine.item_type, theirs.item_type),
+        )
+    a, b = kind_of(mine), kind_of(theirs)
+    by_arrow = (
+        (a == b and a not in ("text", "uuid", "") and not a.startswith("list:"))
+        or (a, b) in (("integer", "float"), ("decimal", "integer"), ("decimal", "float"))
+        or (a, b) in (("timestamp", "date"), ("date", "timestamp"), ("float", "integer"))
+        or (a == "text" and b in ("integer", "float", "date", "decimal"))
+    )
+    return theirs if by_arrow else mine
+
+
+def _least(kind: pa.DataType) -> int:
+    return -(1 << (kind.bit_width - 1)) if pt.is_signed_integer(kind) else 0
+
+
+def _greatest(kind: pa.DataType) -> int:
+    return (1 << int(kind.bit_width - pt.is_signed_integer(kind))) - 1
+
+
+def _steps(kind: pa.DataType) -> int:
+    return {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]

@@ -1,0 +1,1 @@
+"""Files as rows: listed, read, compared."""

@@ -1,0 +1,84 @@
+"""Files that pyarrow seems to read, though they are encrypted, broken or hold impossible values."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as is_
+
+from penstock.backends.parquet.errors import Broken
+from penstock.backends.shared.arrow import first_failing, leaves, shown
+
+ENCRYPTED = "it is encrypted; expected a file that is not"
+# The signature of a footer that can be read though columns are encrypted: a nonce and a tag.
+# https://github.com/apache/parquet-format/blob/master/Encryption.md
+_SIGNATURE = 12 + 16
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def is_encrypted(tail: bytes) -> bool:
+    """Whether the footer at a file's end is."""
+    return tail.endswith(b"PARE")
+
+
+def footer_length(tail: bytes) -> int:
+    """What a file's last 8 bytes say."""
+    return int.from_bytes(tail[-8:-4], "little")
+
+
+def check_footer(metadata: pq.FileMetaData, tail: bytes) -> None:
+    """
+    Raises:
+        Broken: columns are encrypted, whose metadata ends the process that looks at
+            it; or the parts of the footer do not fit each other.
+    """
+    if footer_length(tail) - metadata.serialized_size == _SIGNATURE:
+        raise Broken(ENCRYPTED)
+    total = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.num_rows < 0 or group.num_columns != metadata.num_columns:
+            raise Broken(
+                f"it is broken: row group {number} has {group.num_rows:,} rows and "
+                f"{group.num_columns:,} of {metadata.num_columns:,} columns"
+            )
+        total += group.num_rows
+    if total != metadata.num_rows:
+        raise Broken(
+            f"it is broken: its footer says {metadata.num_rows:,} rows, its row groups "
+            f"say {total:,}"
+        )
+
+
+def check_values(batch: pa.RecordBatch, first: int) -> None:
+    """
+    Parameters:
+        first: the number of the batch's first row, for the message.
+
+    Raises:
+        Broken: a value is none of its column's type.
+    """
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            _check(array)
+        except pa.ArrowInvalid as error:
+            row = first_failing(array, _check)
+            raise Broken(
+                f"column {name!r}, row {first + row:,}: expected a value of {array.type}, found "
+                f"{shown(array, row)}"
+            ) from error
+
+
+def _check(array: pa.Array) -> None:
+    times = False
+    for leaf in leaves(array):
+        if is_.is_time(leaf.type):
+            times = True
+            ends = pc.min_max(leaf.view(pa.int32() if is_.is_time32(leaf.type) else pa.int64()))
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+            # 24:00:00 is a time where these come from, if not in Arrow.
+            if low is not None and not (low >= 0 and high <= _DAY[leaf.type.unit]):
+                raise pa.ArrowInvalid("beyond a day")
+    if not times:
+        array.validate(full=True)

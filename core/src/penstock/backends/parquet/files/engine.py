@@ -1,0 +1,107 @@
+"""DuckDB over files, in which `source` is what a URL leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.backends.duckdb.catalog.queries import subselect
+from penstock.backends.duckdb.connection import configure
+from penstock.backends.duckdb.errors import translate
+from penstock.backends.parquet.errors import DRIVER_ERRORS, from_driver
+from penstock.backends.parquet.files.footers import key_fields, read_footers
+from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
+from penstock.backends.parquet.files.scan import ScannedFiles
+from penstock.backends.parquet.location import Location
+from penstock.errors import Diagnosis, PlanningError, SnapshotLost
+from penstock.model.tables import Located, Query, Relation
+
+SOURCE = "source"
+"""The name of the files' rows in a query."""
+
+
+def rows(relation: Relation) -> str:
+    """An item of FROM."""
+    if isinstance(relation, Query):
+        return subselect(relation.text)
+    assert isinstance(relation, Located)
+    return SOURCE
+
+
+def check_names(schema: pa.Schema, side: str) -> None:
+    """
+    Raises:
+        PlanningError: DuckDB would take one column for another. It tells no capitals of ASCII from
+            small letters, and gives new names to those that are then the same:
+            https://duckdb.org/docs/stable/sql/dialect/keywords_and_identifiers
+    """
+    seen: dict[bytes, str] = {}
+    for name in schema.names:
+        other = seen.setdefault(name.encode().lower(), name)
+        if other != name:
+            raise PlanningError(
+                f"{side}: the columns {other!r} and {name!r} differ in capitals alone: conditions, "
+                "keys, queries and checksums of files need names that differ otherwise",
+                Diagnosis(side=side),
+            )
+
+
+def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:
+    """
+    Parameters:
+        files: what `source` is in it.
+        worker: see `configure`.
+    """
+    connection = configure(duckdb.connect(), worker=worker)
+    # In any order, few large rows of many batches would be gathered to one of 2048.
+    connection.execute("SET preserve_insertion_order = true")
+    connection.register(SOURCE, files)
+    return connection
+
+
+@contextmanager
+def translated(files: ScannedFiles, subject: str, *, begun: bool = False) -> Iterator[None]:
+    """Turn errors of DuckDB, and of what it reads, into ours: what a file says goes first.
+
+    Parameters:
+        begun: the files are being read already, and may have failed.
+    """
+    if not begun:
+        files.failures.clear()
+    try:
+        yield
+    except (duckdb.Error, *DRIVER_ERRORS) as error:
+        if files.failures:
+            raise files.failures[0] from error
+        if isinstance(error, duckdb.Error):
+            raise translate(error, "source", subject) from error
+        raise from_driver(error, "source", subject) from error
+
+
+def listed_as(location: Location, token: str | None) -> tuple[ListedFile, ...]:
+    """The files of a location.
+
+    Parameters:
+        token: of the snapshot whose files they are to be; None for whatever is there.
+
+    Raises:
+        SnapshotLost: they are others.
+    """
+    files = list_files(location)
+    if token is not None and token != fingerprint(files):
+        raise SnapshotLost(
+            f"source: the files of {location} are not those any more that were planned: some came, "
+            "went, or were written anew"
+        )
+    return files
+
+
+def schema_of(filesystem: fs.FileSystem, files: Sequence[ListedFile]) -> pa.Schema:
+    """Of files that were found to have the same columns: from one of them."""
+    (first,) = read_footers(filesystem, files[:1], "source")
+    keys = [key for key in key_fields(files) if key.name not in first.schema.names]
+    return pa.schema([*first.schema, *keys])

@@ -1,0 +1,184 @@
+"""What the footers of files say: columns, and rows and bytes of the row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from penstock.backends.api.facts import SourceFile
+from penstock.backends.parquet.errors import Broken, translated
+from penstock.backends.parquet.files.broken import (
+    ENCRYPTED,
+    check_footer,
+    footer_length,
+    is_encrypted,
+)
+from penstock.backends.parquet.files.listing import ListedFile
+from penstock.backends.parquet.files.types import key_type, travelling
+from penstock.errors import PlanningError
+
+# Reading a footer is waiting.
+THREADS = 16
+MOST_LINES = 40
+# What is read of a file's end at first: few footers are longer.
+TAIL = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    file: ListedFile
+    schema: pa.Schema
+    """Of what the file holds, in the types that travel."""
+    groups: tuple[tuple[int, int], ...]
+    """Rows and stored bytes of each row group."""
+
+    @property
+    def rows(self) -> int:
+        return sum(rows for rows, _ in self.groups)
+
+    def as_source_file(self) -> SourceFile:
+        return SourceFile(self.file.path, self.file.size, self.file.version, self.groups)
+
+
+def read_footers(
+    filesystem: fs.FileSystem, files: Sequence[ListedFile], side: str
+) -> tuple[Footer, ...]:
+    """Of all files, in their order.
+
+    Raises:
+        TransientError, PermanentError: a file cannot be read; says which.
+    """
+    with ThreadPoolExecutor(THREADS, "footers") as threads:
+        return tuple(threads.map(lambda file: _read_footer(filesystem, file, side), files))
+
+
+def _read_footer(filesystem: fs.FileSystem, file: ListedFile, side: str) -> Footer:
+    with translated(side, file.path):
+        with filesystem.open_input_file(file.path) as handle:
+            tail = _tail(handle)
+        parquet = open_file(filesystem, file.path, handle=pa.BufferReader(tail))
+        metadata = parquet.metadata
+        check_footer(metadata, tail)
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        # Footers tell it by column, which takes long; the sizes before compression tell the shares.
+        share = file.size / (sum(group.total_byte_size for group in groups) or 1)
+        sizes = tuple((group.num_rows, round(group.total_byte_size * share)) for group in groups)
+        return Footer(file, plain_schema(parquet.schema_arrow), sizes)
+
+
+def _tail(handle: pa.NativeFile) -> bytes:
+    """The footer and what follows it, for whoever reads no more of the file."""
+    size = handle.size()
+    tail = bytes(handle.read_at(min(size, TAIL), max(0, size - TAIL)))
+    if is_encrypted(tail):
+        raise Broken(ENCRYPTED)
+    length = footer_length(tail) + 8
+    if len(tail) < length <= size:
+        tail = bytes(handle.read_at(length, size - length))
+    return tail
+
+
+def open_file(
+    filesystem: fs.FileSystem,
+    path: str,
+    *,
+    handle: pa.NativeFile | None = None,
+    metadata: pq.FileMetaData | None = None,
+    buffer_size: int = 0,
+    pre_buffer: bool = False,
+    int96: str = "us",
+) -> pq.ParquetFile:
+    """
+    Parameters:
+        handle: the file, open.
+        metadata: its footer, where it was read before.
+        buffer_size: bytes that are read at once of a column; 0: all of a row group.
+        pre_buffer: read a row group's columns at once, side by side.
+        int96: the unit in which `INT96` timestamps are read. In nanoseconds, years before 1677 and
+            after 2262 become others without a word; see `int96.py` for the others.
+    """
+    return pq.ParquetFile(
+        path if handle is None else handle,
+        filesystem=filesystem if handle is None else None,
+        metadata=metadata,
+        buffer_size=buffer_size,
+        pre_buffer=pre_buffer,
+        coerce_int96_timestamp_unit=int96,
+        page_checksum_verification=True,  # of pages that have one
+    )
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(part.name, travelling(part.type), part.nullable) for part in schema])
+
+
+def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
+    """The columns that all files have, in the order of the first, then those of their folders.
+
+    Raises:
+        PlanningError: files differ; says which, and in what.
+    """
+    first = footers[0]
+    lines = list(_differences(footers))
+    if lines:
+        shown = [("file", "column", "expected", "found"), *lines[:MOST_LINES]]
+        widths = [max(len(line[place]) for line in shown) for place in range(4)]
+        table = "\n".join("  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in shown)
+        more = len(lines) - MOST_LINES
+        raise PlanningError(
+            f"{side}: the files have different columns; expected those of {first.file.path}:\n"
+            f"{table}" + (f"\n  and {more:,} more" if more > 0 else "")
+        )
+    if repeated := [name for name in first.schema.names if first.schema.names.count(name) > 1]:
+        raise PlanningError(f"{side}: {first.file.path} has two columns {repeated[0]!r}")
+    nullable = {part.name for footer in _unlike(footers) for part in footer.schema if part.nullable}
+    keys = key_fields([footer.file for footer in footers])
+    return pa.schema(
+        [pa.field(part.name, part.type, part.name in nullable) for part in first.schema]
+        + [field for field in keys if field.name not in first.schema.names]
+    )
+
+
+def _unlike(footers: Sequence[Footer]) -> list[Footer]:
+    """One of each schema, the first one's first."""
+    seen: list[Footer] = []
+    for footer in footers:
+        if not any(footer.schema.equals(other.schema) for other in seen):
+            seen.append(footer)
+    return seen
+
+
+def _differences(footers: Sequence[Footer]) -> Iterator[tuple[str, str, str, str]]:
+    first = footers[0]
+    expected = {part.name: str(part.type) for part in first.schema}
+    for footer in footers[1:]:
+        if footer.schema.equals(first.schema):
+            pass
+        else:
+            found = {part.name: str(part.type) for part in footer.schema}
+            for name in expected | found:
+                if expected.get(name) != found.get(name):
+                    yield (
+                        footer.file.path,
+                        name,
+                        expected.get(name, "-"),
+                        found.get(name, "-"),
+                    )
+        folders, others = list(first.file.keys), list(footer.file.keys)
+        if folders != others:
+            shown = "/".join(f"{name}=" for name in folders) or "-"
+            yield footer.file.path, "(folder)", shown, "/".join(f"{n}=" for n in others) or "-"
+
+
+def key_fields(files: Sequence[ListedFile]) -> list[pa.Field]:
+    """The columns that Hive-style folders add."""
+    values: dict[str, set[str | None]] = {name: set() for name in files[0].keys}
+    for file in files if values else ():
+        for name, value in file.keys.items():
+            values.setdefault(name, set()).add(value)
+    return [pa.field(name, key_type(texts), None in texts) for name, texts in values.items()]

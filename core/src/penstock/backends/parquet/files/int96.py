@@ -1,0 +1,84 @@
+"""`INT96` timestamps: a day of 32 bits and a time of day in nanoseconds.
+
+They travel in microseconds, in 64 bits, which hold neither all of the years nor the last three
+digits; pyarrow makes other values of those without a word. So they are read twice more, in seconds,
+which hold every year, and in nanoseconds, whose digits are right even where their years are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.backends.parquet.errors import Broken
+from penstock.backends.shared.arrow import first_failing, leaves
+
+UNITS = ("s", "ns")
+_MOST = (1 << 63) // 1_000_000 - 1
+_REMEDY = "; leave the column out with --columns, or have it written as TIMESTAMP"
+
+
+def columns_of(metadata: pq.FileMetaData, columns: Sequence[str]) -> list[str]:
+    """Those that are, or hold, such timestamps."""
+    schema = metadata.schema
+    paths = [
+        schema.column(place).path
+        for place in range(metadata.num_columns)
+        if schema.column(place).physical_type == "INT96"
+    ]
+    return [
+        name
+        for name in columns
+        if any(path == name or path.startswith(name + ".") for path in paths)
+    ]
+
+
+def check(
+    read: Callable[[str], Iterator[pa.RecordBatch]], first: int, stopped: Callable[[], bool]
+) -> None:
+    """
+    Parameters:
+        read: these columns of a row group, in a unit.
+        first: the number of its first row, for the message.
+        stopped: asked between two batches.
+
+    Raises:
+        Broken: a value is not what it would be in microseconds.
+    """
+    for seconds, nanoseconds in zip(read("s"), read("ns"), strict=True):
+        if stopped():
+            return
+        for name, coarse, fine in zip(
+            seconds.schema.names, seconds.columns, nanoseconds.columns, strict=True
+        ):
+            both = pa.StructArray.from_arrays([coarse, fine], UNITS)
+            try:
+                _check(both)
+            except pa.ArrowInvalid as error:
+                row = first_failing(both, _check)
+                raise Broken(f"column {name!r}, row {first + row:,}: {error}{_REMEDY}") from error
+        first += seconds.num_rows
+
+
+def _check(both: pa.StructArray) -> None:
+    coarse, fine = both.flatten()
+    for seconds, nanoseconds in zip(leaves(coarse), leaves(fine), strict=True):
+        whole, parts = seconds.view(pa.int64()), nanoseconds.view(pa.int64())
+        ends = pc.min_max(whole)
+        for end in (ends["min"].as_py(), ends["max"].as_py()):
+            if end is not None and abs(end) > _MOST:
+                raise pa.ArrowInvalid(
+                    "expected a timestamp of the years that microseconds in 64 bits hold, "
+                    "-290,307 to 294,246; found one beyond"
+                )
+        # Both wrap around alike: what is left is the fraction of a second.
+        fraction = pc.subtract(parts, pc.multiply(whole, 1_000_000_000))
+        rest = pc.subtract(fraction, pc.multiply(pc.divide(fraction, 1000), 1000))
+        most = pc.max(rest).as_py()
+        if most:
+            raise pa.ArrowInvalid(
+                f"expected a timestamp in whole microseconds, found {most} nanoseconds more"
+            )

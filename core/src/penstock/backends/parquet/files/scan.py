@@ -1,0 +1,412 @@
+"""The rows of files as record batches, in bounded memory, whatever the size of a row group.
+
+A row group is decoded batch by batch (`ParquetFile.iter_batches`), never as a whole, as pyarrow's
+own datasets do. DuckDB reads the same way: through `ScannedFiles`, to which it hands the columns
+and the conditions that it needs, so that row groups are left out by their statistics.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from penstock.backends.parquet.errors import translated
+from penstock.backends.parquet.files import int96
+from penstock.backends.parquet.files.ahead import Ahead
+from penstock.backends.parquet.files.broken import check_values
+from penstock.backends.parquet.files.footers import open_file
+from penstock.backends.parquet.files.listing import ListedFile, local_file
+from penstock.backends.parquet.files.types import converted, engine, key_value
+from penstock.backends.shared.arrow import has_empty_struct
+from penstock.errors import (
+    Diagnosis,
+    Interrupted,
+    PenstockError,
+    PermanentError,
+    SnapshotLost,
+)
+from penstock.model.extents import FilePart
+
+# Of a batch. Fewer cost more by far where four workers share two CPUs, more gain little (measured).
+BATCH_ROWS = 16_384
+BATCH_BYTES = 4 << 20
+# Where long values may repeat: they are once in the file, and as often in a batch as they occur.
+UNSURE_ROWS = 256
+# Row groups up to this size are fetched from S3 at once, the columns side by side.
+AT_ONCE = 48 << 20
+# Else each column is read by pieces, which together take so much.
+PIECES = 48 << 20
+# Batches that are read before DuckDB takes them.
+AHEAD = 6
+LEAST_PIECE, MOST_PIECE, LOCAL_PIECE = 64 << 10, 8 << 20, 1 << 20
+
+_FORMAT = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+
+
+def whole_file(file: ListedFile) -> FilePart:
+    return FilePart(file.path, file.size, file.version)
+
+
+class FileScan:
+    """Reads parts of files.
+
+    Parameters:
+        schema: the columns of all files, in the types that travel, and those of their folders.
+        stopped: asked between two batches.
+    """
+
+    def __init__(
+        self,
+        filesystem: fs.FileSystem,
+        schema: pa.Schema,
+        side: str = "source",
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._filesystem = filesystem
+        self.schema = schema
+        self._side = side
+        self._stopped = stopped
+        self._widest = 0.0
+        self._remote = not isinstance(filesystem, fs.LocalFileSystem)
+
+    def batches(
+        self,
+        parts: Sequence[FilePart],
+        columns: Sequence[str],
+        chosen: Callable[[FilePart], Sequence[int] | None] = lambda part: None,
+        head: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of these columns, in this order.
+
+        Parameters:
+            chosen: the row groups of a part that are to be read; None for all.
+            head: only so many rows of each row group.
+
+        Raises:
+            SnapshotLost: a file was written anew, or is gone.
+            TransientError, PermanentError: it cannot be read; says which.
+        """
+        for part in parts:
+            try:
+                with translated(self._side, part.path):
+                    yield from self._part(part, columns, chosen(part), head)
+            except PermanentError as error:
+                if not isinstance(error, SnapshotLost):
+                    self.check(part)  # half of one version and half of another is no Parquet
+                raise
+
+    def check(self, part: FilePart) -> None:
+        """
+        Raises:
+            SnapshotLost: the file was written anew, or is gone.
+            TransientError, PermanentError: it cannot be opened.
+        """
+        with translated(self._side, part.path):
+            self._open(part).close()
+
+    def _part(
+        self,
+        part: FilePart,
+        columns: Sequence[str],
+        chosen: Sequence[int] | None,
+        head: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        if chosen is not None and not chosen:
+            return
+        with self._open(part) as handle:
+            metadata = pq.read_metadata(handle)
+            groups = range(
+                part.lower, metadata.num_row_groups if part.upper is None else part.upper
+            )
+            first = 1
+            for number in range(groups.stop):
+                if number in groups and (chosen is None or number in chosen):
+                    yield from self._group(part, handle, metadata, number, columns, head, first)
+                first += metadata.row_group(number).num_rows
+        # What was read is of one version of the file only if that one is still there.
+        self.check(part)
+
+    def groups(self, part: FilePart, condition: ds.Expression) -> Sequence[int] | None:
+        """The row groups of a file that may hold rows under a condition, by their statistics.
+
+        None for all, where the condition says nothing that the footer could answer.
+        """
+        text = str(condition)
+        if any(_in_engine(part).type != part.type and part.name in text for part in self.schema):
+            return None  # it speaks of other values than those of the file
+        with translated(self._side, part.path):
+            fragment = _FORMAT.make_fragment(part.path, self._filesystem)
+            own = fragment.physical_schema
+            keys = ListedFile(part.path, 0, "").keys
+            outer = [field for field in self.schema if field.name in keys.keys() - set(own.names)]
+            known = ds.scalar(True)
+            for field in outer:
+                value = key_value(keys[field.name], field.type)
+                column = ds.field(field.name)
+                known &= column == value if value.is_valid else column.is_null()
+            fragment = _FORMAT.make_fragment(
+                part.path, self._filesystem, partition_expression=known
+            )
+            try:
+                kept = fragment.subset(condition, schema=pa.schema([*own, *outer]))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                return None  # types whose order is not that of statistics, views for one
+            return [group.id for group in kept.row_groups]
+
+    def _open(self, part: FilePart) -> pa.NativeFile:
+        try:
+            handle = self._filesystem.open_input_file(part.path)
+        except FileNotFoundError as error:
+            raise self._changed(part, "it is gone") from error
+        if self._remote:
+            tag = handle.metadata().get("ETag", b"").decode()
+            found = ListedFile(part.path, handle.size(), tag)
+        else:
+            found = local_file(part.path, os.stat(part.path))
+        if (found.size, found.version) != (part.size, part.version):
+            handle.close()
+            raise self._changed(
+                part,
+                f"it was written anew: expected {part.size:,} bytes, version {part.version}; found "
+                f"{found.size:,} bytes, version {found.version}",
+            )
+        return handle
+
+    def _changed(self, part: FilePart, why: str) -> SnapshotLost:
+        return SnapshotLost(
+            f"{self._side}: {part.path} is not the file any more that was planned: {why}",
+            Diagnosis(side=self._side),
+        )
+
+    def _group(
+        self,
+        part: FilePart,
+        handle: pa.NativeFile,
+        metadata: pq.FileMetaData,
+        number: int,
+        columns: Sequence[str],
+        head: int | None,
+        first: int,
+    ) -> Iterator[pa.RecordBatch]:
+        """
+        Parameters:
+            first: the number of its first row in the file.
+        """
+        group = metadata.row_group(number)
+        if not group.num_rows:
+            return
+        keys = ListedFile(part.path, 0, "").keys
+        stored, _, count, _ = _sizes(group, columns)
+        piece = min(max(PIECES // max(count, 1), LEAST_PIECE), MOST_PIECE)
+        at_once = self._remote and stored <= AT_ONCE and head is None
+
+        def opened(unit: str = "us") -> pq.ParquetFile:
+            return open_file(
+                self._filesystem,
+                part.path,
+                handle=handle,
+                metadata=metadata,
+                buffer_size=0 if at_once else piece if self._remote else min(piece, LOCAL_PIECE),
+                pre_buffer=at_once,
+                int96=unit,
+            )
+
+        parquet = opened()
+        own = set(parquet.schema_arrow.names)
+        if missing := [name for name in columns if name not in own and name not in keys]:
+            raise PermanentError(
+                f"{self._side}: {part.path}: expected columns {', '.join(map(repr, columns))}; "
+                f"found no {', '.join(map(repr, missing))}",
+                Diagnosis(side=self._side),
+            )
+        if head is None and (counted := int96.columns_of(metadata, columns)):
+
+            def read(unit: str) -> Iterator[pa.RecordBatch]:
+                options = {"row_groups": [number], "columns": counted, "use_threads": False}
+                return iter(opened(unit).iter_batches(BATCH_ROWS, **options))
+
+            int96.check(read, first, self._stopped)
+        rows = self._rows(group, columns)
+        left = group.num_rows if head is None else min(head, group.num_rows)
+        batches = parquet.iter_batches(
+            batch_size=min(rows, left),
+            row_groups=[number],
+            columns=[name for name in columns if name in own],
+            use_threads=False,
+        )
+        for batch in batches:
+            if self._stopped():
+                raise Interrupted(f"{self._side}: {part.path}: reading was ended")
+            check_values(batch, first)
+            shaped = self._shaped(batch, columns, keys)
+            left -= batch.num_rows
+            first += batch.num_rows
+            self._widest = max(self._widest, shaped.nbytes / max(batch.num_rows, 1))
+            del batch
+            yield shaped
+            if left <= 0:
+                return
+        raise PermanentError(
+            f"{self._side}: {part.path}: row group {number} ended early: its footer says "
+            f"{group.num_rows:,} rows, {left:,} of them are not there",
+            Diagnosis(side=self._side),
+        )
+
+    def batch_rows(self, part: FilePart, columns: Sequence[str]) -> int:
+        """Rows of these columns that make a batch, anywhere in a part."""
+        with translated(self._side, part.path), self._open(part) as handle:
+            metadata = pq.read_metadata(handle)
+            groups = range(metadata.num_row_groups)[part.lower : part.upper]
+            rows = [self._rows(metadata.row_group(number), columns) for number in groups]
+            return min(rows, default=BATCH_ROWS)
+
+    def _rows(self, group: Any, columns: Sequence[str]) -> int:
+        """Of a batch of a row group."""
+        _, unpacked, _, sure = _sizes(group, columns)
+        width = max(unpacked / max(group.num_rows, 1), self._widest / 2, 1)
+        return max(1, min(BATCH_ROWS if sure else UNSURE_ROWS, int(BATCH_BYTES / width)))
+
+    def _shaped(
+        self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
+    ) -> pa.RecordBatch:
+        """In the columns' order, with those of the folders, in the types that travel."""
+        names = set(batch.schema.names)
+        arrays = []
+        for name in columns:
+            type_ = self.schema.field(name).type
+            if name in names:
+                arrays.append(converted(batch.column(name), type_))
+            else:
+                arrays.append(pa.repeat(key_value(keys[name], type_), batch.num_rows))
+        if not arrays:  # Rows without columns are counted.
+            return batch
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:
+    """Of these columns in a row group: stored bytes, bytes before compression, how many; and
+    whether those bytes say how large values are."""
+    wanted = set(columns)
+    stored = unpacked = count = 0
+    sure = True
+    for place in range(group.num_columns):
+        column = group.column(place)
+        # A nested column's path begins with its name; a name may have dots itself.
+        path = column.path_in_schema
+        if path not in wanted and not any(path.startswith(name + ".") for name in wanted):
+            continue
+        stored += column.total_compressed_size
+        unpacked += column.total_uncompressed_size
+        count += 1
+        if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page:
+            # Writers leave out the least and the greatest value where those are long.
+            known = column.statistics
+            empty = known is not None and known.null_count == column.num_values
+            sure &= empty or (known is not None and known.has_min_max)
+    return stored, unpacked, count, sure
+
+
+class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
+    """Parts of files as something that DuckDB reads: it asks for a scanner each time.
+
+    It reads `pyarrow.dataset.Dataset` and hands columns and conditions to `scanner`; what it hands
+    over it does not test again. https://duckdb.org/docs/stable/guides/python/sql_on_arrow
+    """
+
+    scan: FileScan
+    parts: Sequence[FilePart]
+    head: int | None
+    failures: list[PenstockError]
+    """Of scans: DuckDB tells no more of them than their text."""
+    asked: list[ds.Expression | None] | None
+    """Where it is a list: nothing is read, and conditions are noted here."""
+
+    @classmethod
+    def of(cls, scan: FileScan, parts: Sequence[FilePart], head: int | None = None) -> ScannedFiles:
+        known = [part for part in scan.schema if not has_empty_struct(part.type)]
+        made = cls(pa.schema([_in_engine(part) for part in known]), [])
+        made.scan, made.parts, made.head = scan, parts, head
+        made.failures, made.asked = [], None
+        return made
+
+    def scanner(
+        self,
+        columns: list[str] | None = None,
+        filter: ds.Expression | None = None,
+        **_: Any,
+    ) -> _Scanner:
+        if self.asked is not None:
+            self.asked.append(filter)
+        names = self.schema.names
+        if columns is not None or filter is not None:
+            # An expression tells the columns in it by its text alone: one too many does no harm.
+            text = "" if filter is None else str(filter)
+            wanted = names if columns is None else columns
+            names = [name for name in names if name in wanted or name in text]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        wanted = schema if columns is None else pa.schema([schema.field(n) for n in columns])
+        batches = iter(()) if self.asked is not None else self._ahead(schema, columns, filter)
+        return _Scanner(pa.RecordBatchReader.from_batches(wanted, batches))
+
+    def _ahead(
+        self, schema: pa.Schema, columns: list[str] | None, condition: ds.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns of the rows for which a condition holds, a few batches ahead.
+
+        A scanner of pyarrow's own would be as far ahead as nobody takes its batches: twice the
+        memory where DuckDB is slow (measured).
+        """
+
+        def chosen(stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+            for batch in self._batches(schema, condition):
+                if stopped():
+                    return
+                rows = ds.dataset(pa.Table.from_batches([batch])).scanner(
+                    columns=columns, filter=condition, use_threads=False
+                )
+                yield from rows.to_batches()
+
+        yield from Ahead(chosen, AHEAD).take(_waited)
+
+    def _batches(
+        self, schema: pa.Schema, condition: ds.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        def chosen(part: FilePart) -> Sequence[int] | None:
+            return None if condition is None else self.scan.groups(part, condition)
+
+        try:
+            for batch in self.scan.batches(self.parts, schema.names, chosen, self.head):
+                arrays = [
+                    array if array.type == type_ else array.cast(type_)
+                    for array, type_ in zip(batch.columns, schema.types, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except PenstockError as error:
+            self.failures.append(error)
+            raise
+
+
+class _Scanner:
+    """As much of a `pyarrow.dataset.Scanner` as DuckDB asks for."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return self._reader
+
+
+def _waited(side: str, descriptor: int, writing: bool) -> None:
+    """Whoever waits for DuckDB notices a stall."""
+    select.select([descriptor], [], [])
+
+
+def _in_engine(part: pa.Field) -> pa.Field:
+    return pa.field(part.name, engine(part.type), part.nullable)

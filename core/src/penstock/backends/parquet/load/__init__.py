@@ -1,0 +1,1 @@
+"""A dataset that is loaded: its plan, its steps, its files."""

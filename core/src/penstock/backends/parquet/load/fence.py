@@ -1,0 +1,208 @@
+"""Runs that are loading a dataset, and what becomes of those whose files another run removes.
+
+The manifest names its owner: the run that has emptied the dataset last, or replaced files of it. A
+run that has begun with an empty dataset can end while it is the owner; another one while its files
+are there. Who takes these away shuts the run out: its commit records are made void, so that no
+attempt of it can commit any more, and what it has committed is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.backends.parquet.load import manifest
+from penstock.backends.parquet.load.names import is_empty, run_of
+from penstock.backends.parquet.records.records import Records
+from penstock.backends.parquet.records.runs import Runs, State
+from penstock.backends.parquet.storage.storage import Storage
+from penstock.errors import Diagnosis, TargetChanged
+
+REPLACING = ("replace", "swap")
+EMPTYING = ("truncate", "recreate")
+MANIFEST = "manifest"
+"""The step from which on the files are the dataset's."""
+EMPTIED = "the dataset was emptied, or files of it were replaced"
+FOLDER = "loading"
+"""Of a document for each run that is prepared, or about to be, and has not done that step."""
+
+
+class Fence:
+    def __init__(self, storage: Storage, runs: Runs) -> None:
+        self._storage = storage
+        self._runs = runs
+
+    @staticmethod
+    def _name(run_id: str) -> str:
+        return f"{FOLDER}/{run_id}.json"
+
+    def begin(self, run_id: str) -> None:
+        """Before a run changes anything."""
+        self._storage.documents.create(self._name(run_id), b"{}")
+
+    def end(self, run_id: str) -> None:
+        """After its files are the dataset's."""
+        self._storage.documents.delete([self._name(run_id)])
+
+    def is_loading(self, run_id: str) -> bool:
+        """Whether a run has begun, and its files are not the dataset's yet."""
+        return self._storage.documents.get(self._name(run_id)) is not None
+
+    def _empties(self, state: State) -> bool:
+        return self._runs.planned(state)[0]["mode"] in EMPTYING
+
+    def owner(self, run_id: str, state: State) -> str:
+        """Of the dataset that a run has prepared."""
+        return run_id if self._empties(state) else manifest.read(self._storage.documents).owner
+
+    def check(self, run_id: str) -> None:
+        """
+        Raises:
+            TargetChanged: see `ControlStore.check_target`.
+        """
+        state = self._runs.state(run_id)
+        if state is None or not _is_loading(state):
+            return
+        self.check_open(run_id, state)
+        self.check_owner(run_id)
+        records = Records(self._storage, run_id).publish_all(state["generation"])
+        self.check_there(
+            run_id,
+            {file.path: file.bytes for record in records.values() for file in record.files},
+        )
+
+    def check_owner(self, run_id: str) -> None:
+        """
+        Raises:
+            TargetChanged: another run has emptied the dataset since this one has, or replaced files
+                of it.
+        """
+        state = self._runs.state(run_id)
+        assert state is not None
+        if self._empties(state) and self._is_lost(run_id, state):
+            raise self.lost(run_id, EMPTIED)
+
+    def check_loaded_since(self, run_id: str, state: State) -> None:
+        """
+        Raises:
+            TargetChanged: another run has loaded rows since this one has emptied the dataset, which
+                would go if that were done once more.
+        """
+        if not _is_loading(state) or not self._empties(state):
+            return
+        found = manifest.read(self._storage.documents)
+        others = {entry.run for entry in found.files if entry.partition} - {run_id}
+        if others:
+            raise TargetChanged(
+                f"target: run {min(others)} has loaded rows into {self._storage} since run "
+                f"{run_id} was prepared, which would be lost now; start a new run if they may go",
+                Diagnosis(side="target"),
+            )
+
+    def check_open(self, run_id: str, state: State) -> None:
+        """
+        Raises:
+            TargetChanged: the run was shut out.
+        """
+        if state["disturbed_by"]:
+            self._take_back(run_id, state)
+            raise self._changed(
+                run_id,
+                EMPTIED,
+                state["disturbed_by"],
+            )
+
+    def check_there(self, run_id: str, files: Mapping[str, int]) -> Mapping[str, int]:
+        """
+        Parameters:
+            files: those of the run, with their sizes.
+
+        Returns: the sizes of all files that are there.
+
+        Raises:
+            TargetChanged: some of them were removed, are about to be, or are others.
+        """
+        visible = self._storage.uploads.visible()
+        leaving = set(manifest.read(self._storage.documents).leaving)
+        gone = [
+            path for path, size in files.items() if path in leaving or visible.get(path) != size
+        ]
+        if not gone:
+            return visible
+        what = f"{len(gone):,} files of run {run_id} are gone or others, such as {gone[0]}"
+        raise self.lost(run_id, f"{what}: expected the {len(files):,} that were committed")
+
+    def lost(self, run_id: str, what: str, by: str = "") -> TargetChanged:
+        """What to raise where a run finds that it cannot end. Where another run is the cause, what
+        it has committed is taken back, so that no reader of the folder takes that for rows.
+
+        Parameters:
+            by: the other run; empty to find it.
+        """
+        state = self._runs.state(run_id)
+        owner = manifest.read(self._storage.documents).owner
+        if not by and state is not None and owner not in (run_id, state["owner"]):
+            by = owner
+        if by:
+            marked = self._runs.change(
+                run_id,
+                lambda now_is: {**now_is, "disturbed_by": by} if _is_loading(now_is) else None,
+            )
+            if marked is not None:
+                self._take_back(run_id, marked)
+        return self._changed(run_id, what, by)
+
+    def bury(self, run_id: str) -> None:
+        """Shut out the runs that cannot end any more, since the manifest was changed.
+
+        Parameters:
+            run_id: of the run that does it.
+        """
+        names = self._storage.documents.stamps(FOLDER)
+        for other in sorted(
+            name.removeprefix(f"{FOLDER}/").removesuffix(".json") for name in names
+        ):
+            if other != run_id:
+                self._shut_out(other)
+
+    def _shut_out(self, run_id: str) -> None:
+        owner = ""
+
+        def disturbed(state: State) -> State | None:
+            nonlocal owner
+            owner = manifest.read(self._storage.documents).owner
+            # A run that is prepared has taken the dataset before; whoever has taken it since is
+            # the owner now.
+            if not _is_loading(state) or not self._is_lost(run_id, state):
+                return None
+            return {**state, "disturbed_by": state["disturbed_by"] or owner or "another run"}
+
+        state = self._runs.change(run_id, disturbed)
+        if state is not None:
+            self._take_back(run_id, state)
+            self.end(run_id)
+
+    def _is_lost(self, run_id: str, state: State) -> bool:
+        found = manifest.read(self._storage.documents)
+        if state["disturbed_by"]:
+            return True
+        if self._empties(state):
+            return bool(found.owner != state["owner"])
+        return any(run_of(path) == run_id and not is_empty(path) for path in found.leaving)
+
+    def _take_back(self, run_id: str, state: State) -> None:
+        _, plan = self._runs.planned(state)
+        Records(self._storage, run_id).close(
+            state["generation"], [partition.id for partition in plan.partitions]
+        )
+
+    def _changed(self, run_id: str, what: str, by: str) -> TargetChanged:
+        whom = f"run {by}" if by else "somebody else"
+        return TargetChanged(
+            f"target: {self._storage}: {what}, by {whom}, since run {run_id} began to load; "
+            "start a new run",
+            Diagnosis(side="target"),
+        )
+
+
+def _is_loading(state: State) -> bool:
+    return state["prepared_at"] is not None and MANIFEST not in state["steps"]

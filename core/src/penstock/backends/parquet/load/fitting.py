@@ -1,0 +1,146 @@
+"""How a column of record batches goes into one of a Parquet dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from penstock.backends.api.facts import Fit
+from penstock.backends.api.worker import ARROW
+from penstock.backends.parquet.files.column_types import shown
+from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
+from penstock.model.tables import Column
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+    return [
+        fit(arrow_type(mine), arrow_type(theirs))
+        for mine, theirs in zip(source, target, strict=True)
+    ]
+
+
+def fit(source: pa.DataType, target: pa.DataType) -> Fit:
+    """Whether values of the one can be cast to the other, and what that does to them."""
+    if (is_text(_plain(source)) and isinstance(target, pa.UuidType)) or (
+        isinstance(source, pa.UuidType) and is_text(target)
+    ):
+        return Fit(reason="a uuid and its text: expected a query that casts the one to the other")
+    if source != target:
+        try:
+            pa.nulls(0, source).cast(target)
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
+            return Fit(reason=f"there is no cast from {shown(source)} to {shown(target)}")
+    lost = list(dict.fromkeys(_losses(source, target)))
+    risks = list(dict.fromkeys(_risks(source, target)))
+    return Fit(
+        formats=(ARROW,),
+        warning="; ".join([*lost, *risks]),
+        lossy=bool(lost),
+        canonical="" if lost else _shared_kind(source, target),
+    )
+
+
+def _leaves(source: pa.DataType, target: pa.DataType) -> Iterator[tuple[pa.DataType, pa.DataType]]:
+    """What two types are made of, side by side."""
+    source, target = _plain(source), _plain(target)
+    if is_list(source) and is_list(target):
+        yield from _leaves(source.value_type, target.value_type)
+    elif pa.types.is_map(source) and pa.types.is_map(target):
+        yield from _leaves(source.key_type, target.key_type)
+        yield from _leaves(source.item_type, target.item_type)
+    elif pa.types.is_struct(source) and pa.types.is_struct(target):
+        theirs = {field.name: field.type for field in target}
+        for field in source:
+            if field.name in theirs:
+                yield from _leaves(field.type, theirs[field.name])
+    else:
+        yield source, target
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Without what encodes or names it."""
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _plain(kind.value_type)
+    return kind
+
+
+def _losses(source: pa.DataType, target: pa.DataType) -> Iterator[str]:
+    for mine, theirs in _leaves(source, target):
+        if pa.types.is_floating(theirs):
+            narrower = pa.types.is_floating(mine) and mine.bit_width > theirs.bit_width
+            if narrower or pa.types.is_decimal(mine):
+                yield f"values are rounded to {shown(theirs)}"
+        if pa.types.is_timestamp(mine) and pa.types.is_date(theirs):
+            yield "the time of day is cut off"
+        if pa.types.is_timestamp(mine) and pa.types.is_timestamp(theirs):
+            if mine.tz and not theirs.tz:
+                yield "the zone is left out: values are in UTC"
+            elif theirs.tz and not mine.tz:
+                yield "values are taken to be in UTC"
+        if pa.types.is_struct(mine) and pa.types.is_struct(theirs):
+            yield "fields of the struct that the target lacks are left out"
+
+
+def _risks(source: pa.DataType, target: pa.DataType) -> Iterator[str]:
+    for mine, theirs in _leaves(source, target):
+        if mine == theirs:
+            continue
+        if _number(mine) and _number(theirs) and not _holds(mine, theirs):
+            yield f"a value that {shown(theirs)} does not hold is an error"
+        elif is_text(mine) and not is_text(theirs) and not is_bytes(theirs):
+            yield f"a text that is no {shown(theirs)} is an error"
+        elif is_bytes(mine) and is_text(theirs):
+            yield "bytes that are no UTF-8 are an error"
+        elif _counted(mine) and _counted(theirs):
+            if _UNITS.index(theirs.unit) < _UNITS.index(mine.unit):
+                yield f"a value with a fraction that {shown(theirs)} does not hold is an error"
+            elif theirs.unit == "ns" and mine.unit != "ns":
+                yield "a value before 1677 or after 2262 is an error"
+
+
+def _number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _holds(mine: pa.DataType, theirs: pa.DataType) -> bool:
+    """Whether a type of numbers has every value of another, or rounds it."""
+    if pa.types.is_floating(theirs):
+        bits = {16: 11, 32: 24, 64: 53}[theirs.bit_width]
+        return not pa.types.is_integer(mine) or mine.bit_width <= bits
+    low, high, scale = _range(mine)
+    their_low, their_high, their_scale = _range(theirs)
+    return their_low <= low and high <= their_high and scale <= their_scale
+
+
+def _range(kind: pa.DataType) -> tuple[float, float, float]:
+    """The least and the largest number, and the digits of a fraction."""
+    if pa.types.is_decimal(kind):
+        most = 10 ** (kind.precision - kind.scale) - 1
+        return -most, most, kind.scale
+    if pa.types.is_floating(kind):
+        return float("-inf"), float("inf"), float("inf")
+    if pa.types.is_unsigned_integer(kind):
+        return 0, 2**kind.bit_width - 1, 0
+    return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1, 0
+
+
+def _counted(kind: pa.DataType) -> bool:
+    """Counts units of time."""
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind))
+
+
+def _shared_kind(source: pa.DataType, target: pa.DataType) -> str:
+    """The canonical kind that both sides' values are written in; empty where there is none."""
+    leaves = [leaf for pair in _leaves(source, target) for leaf in pair]
+    if any(pa.types.is_decimal(leaf) and leaf.precision > 38 for leaf in leaves):
+        return ""  # no engine reads it
+    mine, theirs = kind_of(source), kind_of(target)
+    if mine == theirs:
+        return mine
+    # A whole number is written alike as a decimal.
+    return "decimal" if {mine, theirs} == {"integer", "decimal"} else ""

@@ -1,0 +1,263 @@
+"""Whether a dataset can take a load in a mode, with which columns, and the steps around it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.parquet.files.column_types import (
+    NOTATION,
+    parse_type,
+    shown,
+    stored_as,
+)
+from penstock.backends.parquet.load import manifest
+from penstock.backends.parquet.load.fence import EMPTYING, REPLACING
+from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest
+from penstock.backends.parquet.load.names import run_of
+from penstock.backends.parquet.load.steps import plan_steps
+from penstock.backends.parquet.location import FILE
+from penstock.backends.parquet.records.runs import Runs
+from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.shared.arrow import (
+    TRAIT,
+    arrow_type,
+    schema_from_text,
+    schema_of,
+    schema_to_text,
+)
+from penstock.errors import PlanningError
+from penstock.model.plans import LoadPlan
+from penstock.model.tables import Column
+
+
+def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+    return tuple(
+        Column(field.name, shown(field.type), field.nullable, traits={TRAIT: field.type})
+        for field in schema
+    )
+
+
+def defined_columns(columns: Sequence[Column], types: Mapping[str, str]) -> tuple[Column, ...]:
+    """See `TargetCatalog.defined_columns`.
+
+    Raises:
+        PlanningError: types that there are not, or that Parquet does not have: all of them.
+    """
+    fields = []
+    wrong = []
+    for column in columns:
+        wanted = types.get(column.name)
+        try:
+            kind = arrow_type(column) if wanted is None else parse_type(wanted)
+        except ValueError:
+            wrong.append(f"{column.name}: expected a type such as {NOTATION}; found {wanted!r}")
+            continue
+        try:
+            fields.append(pa.field(column.name, stored_as(kind), column.nullable))
+        except ValueError as error:
+            wrong.append(f"{column.name} ({column.type}): {error}")
+    if wrong:
+        raise PlanningError("the target's columns cannot be made:\n  " + "\n  ".join(wrong))
+    return columns_of(pa.schema(fields))
+
+
+def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
+    """
+    Raises:
+        PlanningError: see `TargetCatalog.plan_load`.
+    """
+    _check_options(request)
+    check_writable(storage)
+    found = manifest.read(storage.documents)
+    if request.definition is not None:
+        schema = schema_of(request.made)
+    else:
+        schema = schema_from_text(found.schema)
+        _check_left_out(schema, request)
+    partition_by = tuple(request.writing.get("partition_by") or ())
+    _check_folders(schema, partition_by)
+    if request.mode not in EMPTYING and found.files:
+        _check_same_folders(storage, found, partition_by)
+    leaving, warnings = _check_content(storage, found, request)
+    return LoadPlan(
+        request.target,
+        plan_steps(request.mode, str(storage), leaving),
+        warnings=tuple(warnings),
+        schema=schema_to_text(schema),
+    )
+
+
+def _check_options(request: LoadRequest) -> None:
+    if request.mode == "upsert":
+        raise PlanningError(
+            "--mode upsert: rows of Parquet files cannot be updated; expected append, truncate, "
+            "replace, recreate or swap"
+        )
+    if request.indexes == "defer":
+        raise PlanningError("--indexes defer: Parquet files have no indexes; leave it out")
+    if request.unlogged:
+        raise PlanningError("--unlogged: Parquet files have no write-ahead log; leave it out")
+
+
+def check_writable(storage: Storage) -> None:
+    """Of a local folder: S3 tells with the first document that is written.
+
+    Raises:
+        PlanningError: it is no folder, or may not be written to.
+    """
+    if storage.location.scheme != FILE:
+        return
+    path = storage.location.path
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path):
+        raise PlanningError(f"target: {storage}: expected a folder, found that {path} is a file")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise PlanningError(
+            f"target: {storage}: expected the permission to write to {path}; found none"
+        )
+
+
+def _check_left_out(schema: pa.Schema, request: LoadRequest) -> None:
+    """
+    Raises:
+        PlanningError: a column that is not copied cannot be NULL.
+    """
+    copied = {pair.target for pair in request.pairs}
+    needed = [field.name for field in schema if field.name not in copied and not field.nullable]
+    if needed:
+        raise PlanningError(
+            f"the dataset's {', '.join(needed)} cannot be NULL: expected values for each column "
+            "that is not nullable, found that --columns leaves these out"
+        )
+
+
+def _check_folders(schema: pa.Schema, partition_by: Sequence[str]) -> None:
+    """
+    Raises:
+        PlanningError: folders cannot be named by the values of these columns.
+    """
+    if not partition_by:
+        return
+    unknown = [name for name in partition_by if name not in schema.names]
+    if unknown:
+        raise PlanningError(
+            f"--partition-by: expected columns that are copied, found "
+            f"{', '.join(map(repr, unknown))}; there are {', '.join(schema.names)}"
+        )
+    if len(partition_by) == len(schema.names):
+        raise PlanningError("--partition-by: expected that a column is left for the files")
+    hidden = [name for name in partition_by if name.startswith(("_", "."))]
+    if hidden:
+        raise PlanningError(
+            f"--partition-by: readers take folders that begin with _ or . for hidden: expected "
+            f"other columns, found {', '.join(hidden)}"
+        )
+    wrong = [
+        f"{name} ({shown(schema.field(name).type)})"
+        for name in partition_by
+        if not _names_folders(schema.field(name).type)
+    ]
+    if wrong:
+        raise PlanningError(
+            "--partition-by: expected columns of whole numbers, texts, dates, times of day, "
+            f"timestamps without a zone or booleans, found {', '.join(wrong)}"
+        )
+
+
+def _names_folders(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_string(kind)
+        or types.is_date(kind)
+        or types.is_time(kind)
+        or types.is_boolean(kind)
+        or (types.is_timestamp(kind) and kind.tz is None)
+    )
+
+
+def _check_same_folders(storage: Storage, found: Manifest, partition_by: Sequence[str]) -> None:
+    if found.partition_by != tuple(partition_by):
+        raise PlanningError(
+            f"--partition-by: {storage} is there: expected "
+            f"{','.join(found.partition_by) or 'none'}, as its files have it; found "
+            f"{','.join(partition_by) or 'none'}"
+        )
+
+
+def _check_content(
+    storage: Storage, found: Manifest, request: LoadRequest
+) -> tuple[str, list[str]]:
+    """Look at what is there already. Returns which files are to go, for people, and warnings.
+
+    Raises:
+        PlanningError: it does not go together with what is to be loaded.
+    """
+    visible = storage.uploads.visible()
+    known = {entry.path for entry in found.files}
+    unknown = [path for path in visible if path not in known]
+    foreign = [path for path in unknown if not run_of(path)]
+    everything = request.where is None and not request.given
+    if request.mode in EMPTYING or (request.mode in REPLACING and everything):
+        return _files(len(visible)), [
+            f"{_files(len(foreign))} that no run of Penstock has written will be removed, such as "
+            f"{path}"
+            for path in foreign[:1]
+        ]
+    if foreign:
+        raise PlanningError(
+            f"--mode {request.mode}: {storage} holds {_files(len(foreign))} that no run of "
+            f"Penstock has written, such as {foreign[0]}, and it cannot tell which rows they "
+            "hold; use another folder, or --mode truncate, recreate or replace "
+            "without a condition, which remove them"
+        )
+    if request.mode not in REPLACING:
+        _check_unfinished(storage, unknown, request)
+        return "", []
+    if any(entry.selection == EVERYTHING and entry.partition for entry in found.files):
+        raise PlanningError(
+            f"--mode {request.mode}: {storage} holds files of a run that has selected everything: "
+            "expected files of runs that have selected parts, as this one does, since files are "
+            "replaced as a whole; use --mode replace without a condition, or another folder"
+        )
+    leaving = "those of the same partitions"
+    if not request.given:
+        mine = {**EVERYTHING, "where": request.where}
+        leaving = _files(sum(entry.selection == mine for entry in found.files))
+    stay = {str(entry.selection["where"]) for entry in found.files if entry.partition}
+    stay.discard(str(request.where))
+    if stay and not request.given:
+        return leaving, [
+            "files are replaced whose run had the very same --where; those of "
+            f"{len(stay):,} others stay, such as {min(stay)!r}: they are expected to hold other "
+            "rows"
+        ]
+    return leaving, []
+
+
+def _files(count: int) -> str:
+    return f"{count:,} Parquet file{'' if count == 1 else 's'}"
+
+
+def _check_unfinished(storage: Storage, unknown: Sequence[str], request: LoadRequest) -> None:
+    """
+    Raises:
+        PlanningError: a run has begun to load, and has not ended.
+    """
+    if request.given:
+        return  # runs of partitions that the caller names are made to run side by side
+    runs = Runs(storage)
+    for run_id in sorted({run_of(path) for path in unknown} - {request.run_id}):
+        state = runs.state(run_id)
+        if state is None or state["status"] != "done":
+            status = state["status"] if state else "unknown"
+            raise PlanningError(
+                f"--mode {request.mode}: {storage} holds files of run {run_id}, which is not done "
+                f"({status}): expected files of runs that are; resume it, or use --mode truncate, "
+                "which removes them"
+            )

@@ -1,0 +1,126 @@
+"""The list of a dataset's current files, and which selection of which run each of them holds.
+
+Changed by replacing it where it is unchanged, and tried again where somebody else was faster: so
+runs of other selections that end at once are all in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.backends.parquet.records.records import encode
+from penstock.backends.parquet.storage.documents import Documents
+
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of the dataset."""
+
+    path: str
+    rows: int
+    bytes: int
+    run: str
+    partition: str
+    """Empty: it has no rows, and only tells the columns."""
+    selection: Mapping[str, Any] = field(hash=False)
+    """What was selected of the source: the condition, and the extent of a partition that the
+    caller has named."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "run": self.run,
+            "partition": self.partition,
+            "selection": dict(self.selection),
+        }
+
+
+EVERYTHING: Mapping[str, Any] = {"where": None, "extent": None}
+"""The selection of a run without a condition whose partitions cover the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    files: tuple[Entry, ...] = ()
+    schema: str = ""
+    """See `LoadPlan.schema`; with the columns that name the folders."""
+    partition_by: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+    """Files that are being removed. Their run may not have ended: it must not put them in here."""
+
+    serial: int = 0
+    """How often it was changed: none is ever the same again, with files removed in between."""
+    owner: str = ""
+    """The run that has emptied the dataset last, or replaced files of it."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "serial": self.serial,
+            "files": [entry.as_json() for entry in self.files],
+            "schema": self.schema,
+            "partition_by": list(self.partition_by),
+            "leaving": list(self.leaving),
+            "owner": self.owner,
+        }
+
+
+def read(documents: Documents) -> Manifest:
+    """An empty one where there is none."""
+    return _read(documents)[0]
+
+
+def change(documents: Documents, changed: Callable[[Manifest], Manifest]) -> None:
+    """
+    Parameters:
+        changed: makes the new one out of the old one; called again where somebody was faster.
+    """
+    while True:
+        before, version = _read(documents)
+        # Also where nothing is to be changed: what else was looked at is so only if it still is.
+        after = replace(changed(before), serial=before.serial + 1)
+        content = encode(after.as_json())
+        if version:
+            written = documents.replace(NAME, content, version)
+        else:
+            written = documents.create(NAME, content)
+        if written:
+            return
+
+
+def _read(documents: Documents) -> tuple[Manifest, str]:
+    found = documents.get(NAME)
+    if found is None:
+        return Manifest(), ""
+    raw = json.loads(found[0])
+    return (
+        Manifest(
+            tuple(Entry(**entry) for entry in raw["files"]),
+            raw["schema"],
+            tuple(raw["partition_by"]),
+            tuple(raw["leaving"]),
+            raw["serial"],
+            raw["owner"],
+        ),
+        found[1],
+    )
+
+
+def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) -> Manifest:
+    return replace(manifest, schema=schema, partition_by=partition_by)
+
+
+def removed(documents: Documents, paths: Collection[str]) -> None:
+    """Forget files that were leaving, and are gone."""
+
+    def forgotten(found: Manifest) -> Manifest:
+        return replace(found, leaving=tuple(p for p in found.leaving if p not in paths))
+
+    if paths:
+        change(documents, forgotten)

@@ -1,0 +1,207 @@
+"""The data files of one attempt: rows gathered into row groups, row groups into files.
+
+Memory is bounded by the bytes of a row group, or of the rows that are told apart by their folders
+at once; then each folder's are a row group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.backends.api.worker import Wait
+from penstock.backends.parquet.load.names import NULL_FOLDER, data_name, folder_of
+from penstock.backends.parquet.load.steps import stored_schema
+from penstock.backends.parquet.records.records import DataFile
+from penstock.backends.parquet.storage.transfer import Transfer
+from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Upload, Uploads
+from penstock.errors import Diagnosis, PermanentError
+
+# DuckDB's own, which readers that skip row groups are at ease with:
+# https://duckdb.org/docs/stable/data/parquet/tips
+ROW_GROUP_ROWS = 122_880
+# Of rows in memory: a row group of wide rows has fewer.
+ROW_GROUP_BYTES = 32 << 20
+# Of rows that wait to be told apart by their folders.
+FOLDERS_BYTES = 32 << 20
+FILE_BYTES = 1 << 30
+MOST_FOLDERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What the names of an attempt's files are made of."""
+
+    run_id: str
+    partition_id: str
+    attempt: int
+    nonce: str
+
+    def name(self, number: int) -> str:
+        return data_name(self.run_id, self.partition_id, self.attempt, self.nonce, number)
+
+
+@dataclass(slots=True)
+class _File:
+    path: str
+    sink: Sink
+    writer: Any
+    rows: int = 0
+    size: int = 0
+    """In bytes, once it is ended."""
+
+
+class Output:
+    """
+    Parameters:
+        schema: of the rows.
+        writing: see `CopySpec.writing`.
+    """
+
+    def __init__(
+        self,
+        uploads: Uploads,
+        transfer: Transfer,
+        schema: pa.Schema,
+        writing: Mapping[str, Any],
+        naming: Naming,
+    ) -> None:
+        self._uploads = uploads
+        self._transfer = transfer
+        self._partition_by: Sequence[str] = writing.get("partition_by") or ()
+        self._schema = stored_schema(schema, self._partition_by)
+        self._group_rows = writing.get("row_group_size") or ROW_GROUP_ROWS
+        self._file_size = writing.get("file_size") or FILE_BYTES
+        self._compression = writing.get("compression") or "zstd"
+        self._naming = naming
+        self._open: dict[str, _File] = {}
+        """By folder."""
+        self._files: list[_File] = []
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        """Of the rows that wait."""
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch, wait: Wait) -> None:
+        """
+        Raises:
+            PermanentError: the values of the folders' columns are too many.
+        """
+        if not batch.num_rows:
+            return
+        self.rows += batch.num_rows
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._partition_by:
+            if self._bytes >= FOLDERS_BYTES:
+                self._write_folders(wait)
+        else:
+            while self._rows >= self._group_rows or self._bytes >= ROW_GROUP_BYTES:
+                self._write_waiting(wait)
+
+    def _keep(self, batches: list[pa.RecordBatch]) -> None:
+        self._waiting = batches
+        self._rows = sum(batch.num_rows for batch in batches)
+        self._bytes = sum(batch.nbytes for batch in batches)
+
+    def end(self, wait: Wait) -> None:
+        """End all files; what they consist of may still be under way."""
+        if self._partition_by:
+            self._write_folders(wait)
+        while self._rows:
+            self._write_waiting(wait)
+        for folder in list(self._open):
+            self._end_file(folder, wait)
+
+    def _write_waiting(self, wait: Wait) -> None:
+        """Write as many of the rows that wait as fit into one row group."""
+        table = pa.Table.from_batches(self._waiting)
+        self._write_group("", table.slice(0, self._group_rows), wait)
+        self._keep(table.slice(self._group_rows).to_batches())
+
+    def files(self) -> tuple[DataFile, ...]:
+        """Of an output that is ended, once its transfer is done."""
+        return tuple(
+            DataFile(file.path, file.rows, file.size, file.sink.upload()) for file in self._files
+        )
+
+    def begun(self) -> list[tuple[str, Upload]]:
+        """What there is to be discarded."""
+        return [(file.path, file.sink.upload()) for file in self._files]
+
+    def _write_folders(self, wait: Wait) -> None:
+        """Write the rows that wait, each folder's as a row group."""
+        if not self._waiting:
+            return
+        rows = pa.concat_batches(self._waiting)
+        self._keep([])
+        names = [f"k{number}" for number in range(len(self._partition_by))]
+        keys = [rows.column(name) for name in self._partition_by]
+        positions = pa.array(range(rows.num_rows), pa.int32())
+        # On one thread, the rows of a group keep their order.
+        groups = (
+            pa.table([*keys, positions], [*names, "position"])
+            .group_by(names, use_threads=False)
+            .aggregate([("position", "list")])
+        )
+        values = zip(*(groups[name].cast(pa.string()).to_pylist() for name in names), strict=True)
+        members = groups["position_list"].combine_chunks()
+        table = pa.Table.from_batches([rows.select(self._schema.names).take(members.flatten())])
+        del rows, keys
+        start = 0
+        for value, count in zip(values, members.value_lengths().to_pylist(), strict=True):
+            folder = self._folder(value)
+            for first in range(0, count, self._group_rows):
+                group = table.slice(start + first, min(self._group_rows, count - first))
+                self._write_group(folder, group, wait)
+            start += count
+
+    def _folder(self, values: tuple[str | None, ...]) -> str:
+        """
+        Raises:
+            PermanentError: a value cannot name a folder.
+        """
+        if NULL_FOLDER in values:
+            raise PermanentError(
+                f"target: partition {self._naming.partition_id}: --partition-by: the text "
+                f"{NULL_FOLDER!r} names the folder of NULL: expected any other",
+                Diagnosis(side="target"),
+            )
+        return folder_of(self._partition_by, values)
+
+    def _write_group(self, folder: str, group: pa.Table, wait: Wait) -> None:
+        file = self._open.get(folder) or self._begin_file(folder)
+        file.writer.write_table(group, row_group_size=group.num_rows)
+        file.rows += group.num_rows
+        file.sink.drain(wait, crowded=len(self._open) > MOST_IN_MEMORY)
+        if file.sink.size >= self._file_size:
+            self._end_file(folder, wait)
+
+    def _begin_file(self, folder: str) -> _File:
+        if len(self._open) == MOST_FOLDERS:
+            raise PermanentError(
+                f"target: partition {self._naming.partition_id}: --partition-by "
+                f"{','.join(self._partition_by)}: expected {MOST_FOLDERS:,} folders in one "
+                "partition at most, found more; use columns with fewer values, or cut the source "
+                "by them (--strategy values or range, --key)",
+                Diagnosis(side="target"),
+            )
+        path = folder + self._naming.name(len(self._files))
+        sink = self._uploads.begin(path, self._naming.run_id, self._transfer, self._file_size)
+        writer = pq.ParquetWriter(sink, self._schema, compression=self._compression)
+        self._open[folder] = file = _File(path, sink, writer)
+        self._files.append(file)
+        return file
+
+    def _end_file(self, folder: str, wait: Wait) -> None:
+        file = self._open.pop(folder)
+        file.writer.close()
+        file.writer = None  # its metadata is as large as the file has row groups
+        file.sink.end(wait)
+        file.size = file.sink.size

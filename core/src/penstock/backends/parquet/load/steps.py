@@ -1,0 +1,311 @@
+"""Steps around a load: the columns and the old files before it, the manifest after it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.backends.parquet.load import manifest
+from penstock.backends.parquet.load.fence import EMPTYING, MANIFEST, REPLACING, Fence
+from penstock.backends.parquet.load.manifest import EVERYTHING, Entry, Manifest
+from penstock.backends.parquet.load.names import (
+    empty_name,
+    folder_of,
+    is_empty,
+    partition_of,
+    run_of,
+)
+from penstock.backends.parquet.records.records import Record, Records
+from penstock.backends.parquet.records.runs import Runs, State
+from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.shared.arrow import schema_from_text
+from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.model.plans import LoadPlan, Step
+
+
+def plan_steps(mode: str, place: str, leaving: str) -> tuple[Step, ...]:
+    """
+    Parameters:
+        leaving: which files the load takes the place of, for people.
+    """
+    before = [Step("dataset", f"note the columns of {place}", "dataset")]
+    clean = "remove what is left over"
+    if mode in EMPTYING:
+        before = [Step("empty", f"remove {leaving} in {place}", "empty")]
+    elif mode in REPLACING:
+        clean = f"remove what is replaced ({leaving}) or left over"
+    return (
+        *before,
+        Step(MANIFEST, "put the files into the manifest", MANIFEST, after=True, rank=0),
+        Step("clean", clean, "clean", after=True, rank=1),
+    )
+
+
+class Steps:
+    """Does the steps of one run. Each may be done again, also by two processes at once."""
+
+    def __init__(
+        self, storage: Storage, runs: Runs, records: Records, run_id: str, state: State
+    ) -> None:
+        self._storage = storage
+        self._runs = runs
+        self._records = records
+        self._run_id = run_id
+        self._state = state
+        self._fence = Fence(storage, runs)
+        self._spec, self._plan = runs.planned(state)
+        self._partition_by = tuple(self._spec["partition_by"] or ())
+
+    def do(self, step: Step, load: LoadPlan) -> None:
+        match step.statement:
+            case "dataset":
+                self._note_columns(load)
+            case "empty":
+                self._empty(load)
+            case "manifest":
+                self._switch(load)
+            case "clean":
+                self._clean()
+
+    # Before the first partition
+
+    def _note_columns(self, load: LoadPlan) -> None:
+        visible = self._storage.uploads.visible()
+        others = not self._replaces_all and any(
+            run_of(path) not in ("", self._run_id) for path in visible
+        )
+
+        def noted(found: Manifest) -> Manifest:
+            if self._is_prepared():
+                return found
+            if found.schema and (found.files or others):
+                self._check_same(found, load)
+                return found
+            return manifest.with_schema(found, load.schema, self._partition_by)
+
+        manifest.change(self._storage.documents, noted)
+
+    def _is_prepared(self) -> bool:
+        """Whether somebody else has done the steps before the first partition meanwhile, long ago
+        maybe: then others may rely on what they have left."""
+        state = self._runs.state(self._run_id)
+        return (
+            state is None
+            or state["prepared_at"] is not None
+            or state["generation"] != self._state["generation"]
+        )
+
+    @property
+    def _replaces_all(self) -> bool:
+        mine = self._runs.selections(self._state).values()
+        return self._spec["mode"] in REPLACING and EVERYTHING in mine
+
+    def _check_same(self, found: Manifest, load: LoadPlan) -> None:
+        """
+        Raises:
+            PermanentError: another run has made the dataset since this one was planned, otherwise.
+        """
+        theirs, mine = schema_from_text(found.schema), schema_from_text(load.schema)
+        if theirs == mine and found.partition_by == self._partition_by:
+            return
+        raise PermanentError(
+            f"target: {self._storage} was made by another run since this one was planned: expected "
+            f"its columns to be {_shown(mine, self._partition_by)}, found "
+            f"{_shown(theirs, found.partition_by)}; start a new run",
+            Diagnosis(side="target"),
+        )
+
+    def _empty(self, load: LoadPlan) -> None:
+        others: list[str] = []
+
+        def emptied(found: Manifest) -> Manifest:
+            others.clear()
+            if self._is_prepared():
+                return found
+            # Listed before anything is removed: what others publish from now on is not among it.
+            visible = self._storage.uploads.visible()
+            others.extend(path for path in visible if run_of(path) != self._run_id)
+            kept = tuple(entry for entry in found.files if entry.run == self._run_id)
+            leaving = _leaving(found, others, visible)
+            return Manifest(kept, load.schema, self._partition_by, leaving, owner=self._run_id)
+
+        manifest.change(self._storage.documents, emptied)
+        self._fence.bury(self._run_id)
+        self._storage.uploads.remove(others)
+        manifest.removed(self._storage.documents, others)
+
+    # After the last one
+
+    def _switch(self, load: LoadPlan) -> None:
+        empty = self._empty_entry()
+        put: list[str] = []
+
+        def switched(found: Manifest) -> Manifest:
+            state = self._runs.state(self._run_id)
+            if state is not None and MANIFEST in state["steps"]:
+                return found  # by somebody else, long ago maybe: others may have added files since
+            # Looked at after the manifest was read: where somebody copies a partition again, or
+            # removes files, from now on, the manifest is another one before anything is lost.
+            mine = self._entries()
+            self._fence.check_owner(self._run_id)
+            sizes = {entry.path: entry.bytes for entry in mine}
+            visible = self._fence.check_there(self._run_id, sizes)
+            others = [entry for entry in found.files if entry.run != self._run_id]
+            self._check_apart(others)
+            left = self._replaced(others, visible)
+            kept = [entry for entry in others if entry.path not in left]
+            files = [*kept, *mine]
+            if any(entry.partition for entry in files):
+                # A file without rows has told the columns where there was no other.
+                left |= {entry.path for entry in files if not entry.partition}
+                left |= {empty.path} & visible.keys()
+                files = [entry for entry in files if entry.partition]
+            elif not files:
+                if empty.path not in visible:
+                    put.append(empty.path)
+                    self._storage.uploads.put(empty.path, self._empty_file(load))
+                files = [empty]
+            if kept:
+                self._check_same(found, load)
+            else:  # the run's own columns, where its files are all that is there
+                found = manifest.with_schema(found, load.schema, self._partition_by)
+            files.sort(key=lambda entry: entry.path)
+            listed = {entry.path for entry in files}
+            leaving = [path for path in _leaving(found, left, visible) if path not in listed]
+            owner = self._run_id if self._spec["mode"] in REPLACING else found.owner
+            return replace(found, files=tuple(files), leaving=tuple(leaving), owner=owner)
+
+        manifest.change(self._storage.documents, switched)
+        if put:  # and stopped then, maybe, while somebody else has ended the run
+            self._remove_unlisted(put)
+
+    def _remove_unlisted(self, paths: Collection[str]) -> None:
+        """Files without rows that tell the columns, where the manifest lists others meanwhile."""
+        visible = self._storage.uploads.visible()
+        listed = {entry.path for entry in manifest.read(self._storage.documents).files}
+        self._storage.uploads.remove([p for p in paths if p in visible and p not in listed])
+
+    def committed(self) -> dict[str, Record]:
+        """
+        Raises:
+            TransientError: not every partition is committed any more.
+            TargetChanged: see `ControlStore.check_target`.
+        """
+        state = self._runs.state(self._run_id)
+        if state is not None:
+            self._fence.check_open(self._run_id, state)
+        found = self._records.publish_all(self._state["generation"])
+        same = state is not None and state["generation"] == self._state["generation"]
+        if not same or len(found) < len(self._plan.partitions):
+            raise disturbed(self._run_id)
+        return found
+
+    def _entries(self) -> list[Entry]:
+        found = self.committed()
+        selections = self._runs.selections(self._state)
+        return [
+            Entry(file.path, file.rows, file.bytes, self._run_id, name, selections[name])
+            for name, record in found.items()
+            for file in record.files
+        ]
+
+    def _check_apart(self, others: Sequence[Entry]) -> None:
+        """
+        Raises:
+            TargetChanged: a run that has selected everything has ended since this one was planned,
+                which replaces a part.
+        """
+        if self._spec["mode"] not in REPLACING or self._replaces_all:
+            return
+        for entry in others:
+            if entry.selection == EVERYTHING and entry.partition:
+                what = "files of a run that has selected everything were added"
+                raise self._fence.lost(self._run_id, what, entry.run)
+
+    def _replaced(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
+        """The files that this run's take the place of."""
+        if self._spec["mode"] not in REPLACING:
+            return set()
+        known = {entry.path for entry in others}
+        unknown = {path for path in visible if path not in known and run_of(path) != self._run_id}
+        if self._replaces_all:
+            return known | unknown
+        mine = list(self._runs.selections(self._state).values())
+        left = {entry.path for entry in others if entry.selection in mine}
+        return left | {path for path in unknown if self._selection_of(path) in mine}
+
+    def _selection_of(self, path: str) -> Mapping[str, Any] | None:
+        """Of a file of a run that has not ended; None where no run has written it."""
+        run_id = run_of(path)
+        state = self._runs.state(run_id) if run_id else None
+        if state is None:
+            return None
+        return self._runs.selections(state).get(partition_of(path, run_id))
+
+    def _empty_entry(self) -> Entry:
+        folder = folder_of(self._partition_by, [None] * len(self._partition_by))
+        selection = {**EVERYTHING, "where": self._spec["where"]}
+        return Entry(folder + empty_name(self._run_id), 0, 0, self._run_id, "", selection)
+
+    def _empty_file(self, load: LoadPlan) -> bytes:
+        schema = stored_schema(schema_from_text(load.schema), self._partition_by)
+        written = io.BytesIO()
+        pq.write_table(schema.empty_table(), written)
+        return written.getvalue()
+
+    def _clean(self) -> None:
+        self._fence.bury(self._run_id)
+        # Whoever has put them there: nobody lists them again.
+        leaving = manifest.read(self._storage.documents).leaving
+        self._storage.uploads.remove(leaving)
+        manifest.removed(self._storage.documents, leaving)
+        self._remove_unlisted(
+            [
+                path
+                for path in self._storage.uploads.visible()
+                if is_empty(path) and not self._fence.is_loading(run_of(path))
+            ]
+        )
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """End uploads that no record names. Those of a partition that is being copied again are
+        left alone: its record was taken back, or is not published yet."""
+        uploads = self._storage.uploads
+        pending = uploads.pending(self._run_id)
+        # Read after the uploads were listed: no attempt that began before can commit any more.
+        found = self._records.read_all(self._state["generation"])
+        done = {name for name, (record, _) in found.items() if record.published}
+        left = [each for each in pending if partition_of(each[0], self._run_id) in done]
+        uploads.abandon(self._run_id, left)
+
+
+def _leaving(
+    found: Manifest, paths: Collection[str], visible: Mapping[str, int]
+) -> tuple[str, ...]:
+    """What leaves a dataset, with what does so already and is not gone yet."""
+    return tuple(sorted({*found.leaving, *paths} & visible.keys()))
+
+
+def disturbed(run_id: str) -> TransientError:
+    return TransientError(
+        f"target: run {run_id} was started over, or partitions of it are copied again, by somebody "
+        "else: expected every partition committed, found some that are not",
+        Diagnosis(side="target"),
+    )
+
+
+def stored_schema(schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
+    """Of the files: without the columns that name the folders."""
+    return pa.schema([field for field in schema if field.name not in partition_by])
+
+
+def _shown(schema: pa.Schema, partition_by: Sequence[str]) -> str:
+    columns = json.dumps([f"{field.name} {field.type}" for field in schema])
+    return columns + (f" in folders by {', '.join(partition_by)}" if partition_by else "")

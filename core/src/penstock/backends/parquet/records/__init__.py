@@ -1,0 +1,1 @@
+"""Runs and commit records as documents beside the data."""

@@ -1,0 +1,1 @@
+"""Files and small documents on a disk or in a bucket."""

@@ -1,0 +1,52 @@
+"""Where a dataset is: its data files, and the documents that say what they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from penstock.backends.parquet.location import S3, Location, parse
+from penstock.backends.parquet.storage.documents import Documents, LocalDocuments, S3Documents
+from penstock.backends.parquet.storage.filesystems import s3_client
+from penstock.backends.parquet.storage.uploads import LocalUploads, S3Uploads, Uploads
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    location: Location
+    documents: Documents
+    uploads: Uploads
+    hidden: str = ""
+    """The folder of the documents, where that is local."""
+
+    def __str__(self) -> str:
+        return str(self.location)
+
+
+def open_storage(url: str, control_schema: str) -> Storage:
+    """
+    Parameters:
+        url: of a folder.
+        control_schema: names the folder of the documents, after a ``_``: readers of datasets take
+            nothing out of such a folder.
+
+    Raises:
+        UsageError: the URL leads to several places. PermanentError: no credentials.
+    """
+    location = parse(url, "--target")
+    hidden = "_" + quote(control_schema, safe="")
+    if location.scheme == S3:
+        client = s3_client(location, "target")
+        prefix = location.key + "/" if location.key else ""
+        return Storage(
+            location,
+            S3Documents(client, location.bucket, f"{prefix}{hidden}/"),
+            S3Uploads(client, location.bucket, prefix),
+        )
+    root = location.path
+    return Storage(
+        location,
+        LocalDocuments(f"{root}/{hidden}"),
+        LocalUploads(root, f"{root}/{hidden}"),
+        f"{root}/{hidden}",
+    )

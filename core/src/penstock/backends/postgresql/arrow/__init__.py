@@ -1,0 +1,1 @@
+"""Record batches into the server and out of it."""

@@ -1,0 +1,183 @@
+"""Which of Arrow's types can go into which of a server's: told by family."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.backends.postgresql.catalog.datatypes import DataType
+
+_OF_SERVER = {
+    "bool": "boolean",
+    "int2": "integer",
+    "int4": "integer",
+    "int8": "integer",
+    "numeric": "decimal",
+    "float4": "float",
+    "float8": "float",
+    "bytea": "bytes",
+    "date": "date",
+    "time": "time",
+    "timestamp": "timestamp",
+    "timestamptz": "timestamp",
+    "interval": "interval",
+    "uuid": "uuid",
+    "json": "json",
+    "jsonb": "json",
+    "char": "text",
+    "oid": "number",
+    "xid": "number",
+    "xid8": "number",
+    "cid": "number",
+    "money": "money",
+}
+NESTED = frozenset({"list", "struct", "map", "union"})
+_SCALARS = frozenset(
+    {
+        "boolean", "integer", "decimal", "float", "text", "bytes", "date", "time", "timestamp",
+        "duration", "interval", "uuid", "json",
+    }
+)  # fmt: skip
+
+TAKES: dict[str, frozenset[str]] = {
+    "boolean": frozenset({"boolean"}),
+    "integer": frozenset({"integer", "decimal", "float"}),
+    "decimal": frozenset({"integer", "decimal", "float"}),
+    "float": frozenset({"integer", "decimal", "float"}),
+    "text": _SCALARS | NESTED,
+    "bytes": frozenset({"bytes"}),
+    "date": frozenset({"date", "timestamp"}),
+    "time": frozenset({"time"}),
+    "timestamp": frozenset({"timestamp", "date"}),
+    "interval": frozenset({"interval", "duration"}),
+    "uuid": frozenset({"uuid", "bytes"}),
+    "json": frozenset({"json"}) | NESTED,
+    "number": frozenset({"integer"}),
+    "money": frozenset({"integer", "decimal"}),
+    "enum": frozenset(),
+    "array": frozenset({"list"}),
+    "composite": frozenset({"struct"}),
+    "other": frozenset(),
+}
+"""By the family of the server's type, those of Arrow's that go into it. A text goes into any of
+them, if the server can read it as such; so does what has no value but NULL."""
+
+
+def plain(type_: pa.DataType) -> pa.DataType:
+    """What is below dictionaries, runs and extensions other than UUID and JSON."""
+    if pa.types.is_dictionary(type_) or pa.types.is_run_end_encoded(type_):
+        return plain(type_.value_type)
+    if isinstance(type_, pa.BaseExtensionType) and not isinstance(type_, pa.UuidType | pa.JsonType):
+        return plain(type_.storage_type)
+    return type_
+
+
+def family(type_: pa.DataType) -> str:
+    """Of a type of Arrow's."""
+    type_ = plain(type_)
+    if isinstance(type_, pa.UuidType):
+        return "uuid"
+    if isinstance(type_, pa.JsonType):
+        return "json"
+    return next(name for name, holds in _OF_ARROW if holds(type_))
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_string_view(type_)
+    )
+
+
+def is_list(type_: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_fixed_size_list(type_)
+        or is_list_view(type_)
+    )
+
+
+def is_list_view(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_))
+
+
+_OF_ARROW = (
+    ("null", pa.types.is_null),
+    ("boolean", pa.types.is_boolean),
+    ("integer", pa.types.is_integer),
+    ("decimal", pa.types.is_decimal),
+    ("float", pa.types.is_floating),
+    ("text", _is_text),
+    ("date", pa.types.is_date),
+    ("time", pa.types.is_time),
+    ("timestamp", pa.types.is_timestamp),
+    ("duration", pa.types.is_duration),
+    ("interval", pa.types.is_interval),
+    ("list", is_list),
+    ("struct", pa.types.is_struct),
+    ("map", pa.types.is_map),
+    ("union", pa.types.is_union),
+    ("bytes", lambda _: True),
+)
+
+
+def family_of(type_: DataType) -> str:
+    """Of a type of a server's."""
+    bare = type_.bare
+    if bare.kind in ("array", "enum", "composite"):
+        return bare.kind
+    if bare.schema == "pg_catalog" and bare.kind == "base" and bare.name in _OF_SERVER:
+        return _OF_SERVER[bare.name]
+    return "text" if bare.category == "S" else "other"
+
+
+def element_of(type_: pa.DataType) -> tuple[pa.DataType, int]:
+    """What lists are made of, and how deep they are."""
+    type_, depth = plain(type_), 0
+    while is_list(type_):
+        type_, depth = plain(type_.value_type), depth + 1
+    return type_, depth
+
+
+def goes_into(type_: pa.DataType, target: DataType) -> bool:
+    mine, theirs = family(type_), family_of(target)
+    if mine in ("null", "text"):
+        return True
+    if mine not in TAKES[theirs]:
+        return False
+    bare = target.bare
+    if theirs == "array":
+        return goes_into(element_of(type_)[0], bare.below[0])
+    if theirs == "composite":
+        struct = plain(type_)
+        names = tuple(struct.field(place).name for place in range(struct.num_fields))
+        return names == bare.labels and all(
+            goes_into(struct.field(place).type, part) for place, part in enumerate(bare.below)
+        )
+    return True
+
+
+_COMPARABLE = frozenset(
+    {"boolean", "integer", "decimal", "float", "text", "bytes", "date", "time", "timestamp", "uuid"}
+)
+
+
+def canonical_kind(type_: pa.DataType, target: DataType) -> str:
+    """How values of a pair are written to be compared; empty where both sides have no such form.
+
+    See `ColumnPair.canonical`.
+    """
+    mine, theirs = family(type_), family_of(target)
+    bare = target.bare
+    if mine == "list" and theirs == "array":
+        element, depth = element_of(type_)
+        kind = canonical_kind(element, bare.below[0])
+        return "list:" * depth + kind if kind else ""
+    if mine == "text" and (theirs == "enum" or bare.identity == "pg_catalog.json"):
+        return "text"
+    if mine == "integer" and theirs in ("decimal", "number"):
+        return "integer"
+    if mine == "decimal" and theirs == "integer":
+        return "decimal"  # of whole numbers both are the same digits
+    return mine if mine == theirs and mine in _COMPARABLE else ""

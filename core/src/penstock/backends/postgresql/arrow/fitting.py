@@ -1,0 +1,175 @@
+"""How a column of record batches goes into one of a server's tables, and at what loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from penstock.backends.api.facts import Fit
+from penstock.backends.api.worker import ARROW
+from penstock.backends.postgresql.arrow.families import (
+    canonical_kind,
+    element_of,
+    family,
+    family_of,
+    goes_into,
+    plain,
+)
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.postgresql.load.losses import (
+    DAY,
+    DIGITS,
+    UTC,
+    numeric_modifier,
+    precision,
+)
+from penstock.backends.shared.arrow import arrow_type
+from penstock.model.tables import Column
+
+BLANKS = "trailing blanks count for nothing"
+_INTEGER_BITS = {"int2": 16, "int4": 32, "int8": 64, "oid": 33, "xid": 33, "cid": 33, "xid8": 65}
+_EXACT_BITS = {"float4": 24, "float8": 53}
+_UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
+
+
+def fit_arrow(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+    """
+    Parameters:
+        source: with the trait `arrow`.
+        target: with the traits of this server.
+    """
+    return [_fit(*pair) for pair in zip(source, target, strict=True)]
+
+
+def _fit(mine: Column, theirs: Column) -> Fit:
+    if theirs.generated:
+        return Fit(reason="the target computes this column")
+    type_, target = arrow_type(mine), data_type(theirs)
+    if not target.loadable:
+        return Fit(reason=f"no value of type {theirs.type} can be loaded: its input refuses all")
+    if not goes_into(type_, target):
+        return Fit(reason=f"Arrow's {type_} has no form that {theirs.type} takes")
+    losses = list(dict.fromkeys(_losses(type_, target)))
+    warning = "; ".join([*losses, *dict.fromkeys(_risks(type_, target))])
+    comparable = not losses or losses == [BLANKS]
+    return Fit(
+        formats=(ARROW,),
+        warning=warning,
+        lossy=bool(losses),
+        canonical=canonical_kind(type_, target) if comparable else "",
+    )
+
+
+def _leaves(type_: pa.DataType, target: DataType) -> Iterator[tuple[pa.DataType, DataType]]:
+    """What both are made of, side by side."""
+    type_, target = plain(type_), target.bare
+    if target.kind == "array" and family(type_) == "list":
+        yield from _leaves(element_of(type_)[0], target.below[0])
+    elif target.kind == "composite" and family(type_) == "struct":
+        for place, part in enumerate(target.below):
+            yield from _leaves(type_.field(place).type, part)
+    else:
+        yield type_, target
+
+
+def _losses(type_: pa.DataType, target: DataType) -> Iterator[str]:
+    """How values may arrive as others."""
+    for mine, theirs in _leaves(type_, target):
+        if theirs.schema == "pg_catalog":
+            yield from _lost(mine, theirs)
+
+
+def _lost(type_: pa.DataType, target: DataType) -> Iterator[str]:
+    kind, name = family(type_), target.name
+    if kind == "text":
+        if name == "bpchar":
+            yield BLANKS
+        elif name == "name":
+            yield "cut to 63 bytes"
+        elif name == "char":
+            yield "cut to one byte"
+        elif name == "jsonb":
+            yield "white space, the order of keys and repeated keys are left out"
+        elif name == "cidr":
+            yield "bits to the right of the netmask are set to zero"
+    if kind == "json" and name == "jsonb":
+        yield "white space, the order of keys and repeated keys are left out"
+    if (
+        (kind == "decimal" and name in _EXACT_BITS)
+        or (kind == "float" and name == "numeric")
+        or (pa.types.is_float64(type_) and name == "float4")
+    ):
+        yield DIGITS
+    if kind == "timestamp" and name == "date":
+        yield DAY
+    zoned = kind == "timestamp" and bool(type_.tz)
+    if (name == "timestamptz" and kind in ("timestamp", "date") and not zoned) or (
+        name in ("timestamp", "date") and zoned
+    ):
+        yield UTC
+    if target.typmod >= 0:
+        yield from _lost_by_modifier(type_, target)
+
+
+def _lost_by_modifier(type_: pa.DataType, target: DataType) -> Iterator[str]:
+    kind, name = family(type_), target.name
+    if name == "numeric":
+        _, scale = numeric_modifier(target.typmod)
+        mine = {"integer": 0, "decimal": getattr(type_, "scale", 0)}.get(kind)
+        if mine is None or mine > scale:
+            yield f"rounded to {scale} digits after the decimal point"
+    elif name in ("time", "timestamp", "timestamptz"):
+        digits = precision(target)
+        if kind != "date" and _UNIT_DIGITS[getattr(type_, "unit", "us")] > digits:
+            yield f"rounded to {digits} digits after the second"
+    elif name == "interval":
+        yield "what the target's interval does not have is left out"
+
+
+def _risks(type_: pa.DataType, target: DataType) -> Iterator[str]:
+    """Why values may not arrive, though others do."""
+    bare = target.bare
+    if bare.kind == "array" and family(type_) == "list" and element_of(type_)[1] > 1:
+        yield "lists in a list that are of unequal lengths are refused"
+    for mine, theirs in _leaves(type_, target):
+        yield from _refused(mine, theirs)
+
+
+def _refused(type_: pa.DataType, target: DataType) -> Iterator[str]:
+    kind, theirs, name = family(type_), family_of(target), target.name
+    if kind == "text" and theirs != "text":
+        yield "a text that is no value of the target's type is refused"
+    elif kind == "bytes" and theirs == "text":
+        yield "bytes that are not UTF-8 are refused"
+    elif kind == "bytes" and theirs == "uuid" and type_ != pa.binary(16):
+        yield "other than 16 bytes are refused"
+    elif theirs in ("integer", "number"):
+        if kind == "integer":
+            signed = pa.types.is_signed_integer(type_)
+            fits = type_.bit_width + (not signed) <= _INTEGER_BITS[name]
+            if not fits or (signed and theirs == "number"):
+                yield "numbers out of the range of the target are refused"
+        else:
+            yield "numbers out of range, or with digits after the point, are refused"
+    elif kind == "integer" and name in _EXACT_BITS and type_.bit_width > _EXACT_BITS[name]:
+        yield f"whole numbers beyond {_EXACT_BITS[name]} bits are refused"
+    elif pa.types.is_float64(type_) and name == "float4":
+        yield "numbers out of the range of the target are refused"
+    elif name == "numeric" and target.typmod >= 0:
+        most, scale = numeric_modifier(target.typmod)
+        digits = _whole_digits(type_)
+        if digits is None or digits > most - scale:
+            yield f"numbers of more than {most - scale} digits before the point are refused"
+    if getattr(type_, "unit", "") == "ns" and theirs in ("time", "timestamp", "interval", "text"):
+        yield "parts of a microsecond are refused"
+
+
+def _whole_digits(type_: pa.DataType) -> int | None:
+    """At most so many stand before the point; None where nothing is known."""
+    if family(type_) == "decimal":
+        return int(type_.precision - type_.scale)
+    if family(type_) == "integer":
+        return len(str(1 << (type_.bit_width - pa.types.is_signed_integer(type_))))
+    return None

@@ -1,0 +1,198 @@
+"""Values of a server as text, as Arrow's: what its CSV reader cannot do, or refuses.
+
+The forms are those of our session settings: ISO dates, UTC.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from binascii import unhexlify
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.backends.shared.arrow import first_failing, own
+
+UUID_BYTES = 16
+_DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)")
+_TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
+_BC = " BC"
+_DAY = 86_400_000_000
+_MOST = (1 << 63) - 1
+
+
+class Refused(Exception):
+    """Arrow cannot hold a value.
+
+    Parameters:
+        index: which of an array's.
+        found: the value, as the server writes it.
+    """
+
+    def __init__(self, index: int, found: str) -> None:
+        super().__init__(found)
+        self.index = index
+        self.found = found
+
+
+def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """
+    Parameters:
+        texts: of type binary; see `expression` for what they hold.
+
+    Raises:
+        Refused: the first of them that the type cannot hold.
+    """
+    try:
+        return _parse(texts.cast(pa.string()), wanted)
+    except (ValueError, pa.ArrowException):
+        index = first_failing(texts, lambda part: _parse(part.cast(pa.string()), wanted))
+        found = texts[index].as_py()
+        raise Refused(index, found.decode(errors="backslashreplace")) from None
+
+
+def _parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """
+    Raises:
+        ValueError: one of them is none of its values. That includes `pyarrow.ArrowInvalid`.
+    """
+    if pa.types.is_string(wanted):
+        return texts
+    if pa.types.is_dictionary(wanted):
+        return texts.dictionary_encode()
+    if pa.types.is_list(wanted):
+        return lists(texts, wanted)
+    if wanted == pa.uuid():
+        return uuids(texts)
+    if pa.types.is_binary(wanted):
+        return from_hex(texts)
+    if pa.types.is_boolean(wanted):
+        return _each(
+            texts, {"t": True, "f": False, "true": True, "false": False}.__getitem__, wanted
+        )
+    if pa.types.is_date32(wanted):
+        return _each(texts, days, pa.int32()).view(wanted)
+    if pa.types.is_time64(wanted):
+        return _each(texts, microseconds_of_day, pa.int64()).view(wanted)
+    if pa.types.is_timestamp(wanted):
+        return _each(texts, microseconds, pa.int64()).view(wanted)
+    return texts.cast(wanted)
+
+
+def _each(texts: pa.Array, read: Callable[[str], Any], wanted: pa.DataType) -> pa.Array:
+    values = (None if text is None else read(text) for text in texts.to_pylist())
+    try:
+        return pa.array(values, wanted)
+    except (KeyError, OverflowError) as error:
+        raise ValueError(str(error)) from error
+
+
+def days(text: str) -> int:
+    """Since 1970-01-01, of any year that the server has.
+
+    Raises:
+        ValueError: it is infinite.
+    """
+    found = _DATE.fullmatch(text.removesuffix(_BC))
+    if found is None:
+        raise ValueError(text)
+    year, month, day = map(int, found.groups())
+    if text.endswith(_BC):
+        year = 1 - year
+    # Years that begin in March end with the day that some lack. 400 of them have 146,097 days,
+    # and 719,468 lie between 0000-03-01 and 1970-01-01.
+    year -= month < 3
+    of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
+
+
+def microseconds_of_day(text: str) -> int:
+    """
+    Raises:
+        ValueError: it is no time, or 24:00:00, which Arrow does not know.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    hours, minutes, seconds, fraction = found.groups()
+    of_day = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    of_day = of_day * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    if of_day >= _DAY:
+        raise ValueError(text)
+    return of_day
+
+
+def microseconds(text: str) -> int:
+    """Since 1970-01-01 00:00, of a timestamp; with a time zone, of one in UTC.
+
+    Raises:
+        ValueError: it is infinite, or in the last years that the server has, which have no such
+            number of 64 bits.
+    """
+    era = _BC if text.endswith(_BC) else ""
+    date, _, time = text.removesuffix(_BC).partition(" ")
+    found = days(date + era) * _DAY + microseconds_of_day(time.removesuffix("+00"))
+    if abs(found) > _MOST:
+        raise ValueError(text)
+    return found
+
+
+def from_hex(texts: pa.Array) -> pa.Array:
+    """Bytes from hexadecimal digits: one conversion for all of them."""
+    texts = own(texts)
+    validity, offsets, digits = texts.buffers()
+    ends = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, offsets])
+    halves = pc.shift_right(ends, pa.scalar(1, pa.int32()))
+    content = unhexlify(memoryview(digits)[: ends[-1].as_py()]) if digits else b""
+    return pa.Array.from_buffers(
+        pa.binary(), len(texts), [validity, halves.buffers()[1], pa.py_buffer(content)]
+    )
+
+
+def uuids(texts: pa.Array) -> pa.Array:
+    """From 32 hexadecimal digits each."""
+    filled = from_hex(pc.fill_null(texts, "0" * 2 * UUID_BYTES))
+    validity = own(texts).buffers()[0]
+    storage = pa.Array.from_buffers(
+        pa.binary(UUID_BYTES), len(texts), [validity, filled.buffers()[2]]
+    )
+    return pa.ExtensionArray.from_storage(pa.uuid(), storage)
+
+
+def lists(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """From JSON, whose elements are texts.
+
+    Raises:
+        ValueError: a list has other dimensions than the type.
+    """
+    rows = json.loads(f"[{','.join('null' if t is None else t for t in texts.to_pylist())}]")
+    return _nested(rows, wanted)
+
+
+def _nested(values: list[Any], wanted: pa.DataType) -> pa.Array:
+    if not pa.types.is_list(wanted):
+        if any(isinstance(value, list) for value in values):
+            raise ValueError("more dimensions than declared")
+        return _element(pa.array(values, pa.string()), wanted)
+    if not all(value is None or isinstance(value, list) for value in values):
+        raise ValueError("fewer dimensions than declared")
+    ends = [0]
+    for value in values:
+        ends.append(ends[-1] + len(value or ()))
+    inner = _nested([item for value in values for item in value or ()], wanted.value_type)
+    missing = pa.array([value is None for value in values], pa.bool_())
+    return pa.ListArray.from_arrays(
+        pa.array(ends, pa.int32()), inner, type=wanted, mask=missing if None in values else None
+    )
+
+
+def _element(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """As a cast to text makes them, where a column of that type would come in a form of its own."""
+    if wanted == pa.uuid():
+        return uuids(pc.replace_substring(texts, "-", ""))
+    if pa.types.is_binary(wanted):
+        return from_hex(pc.utf8_slice_codeunits(texts, len(r"\x")))
+    return _parse(texts, wanted)

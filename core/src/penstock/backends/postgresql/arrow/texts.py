@@ -1,0 +1,307 @@
+"""Arrays as the texts that a server reads: the form of every type that has no other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.backends.postgresql.arrow.families import (
+    family,
+    family_of,
+    is_list,
+    is_list_view,
+    plain,
+)
+from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.shared.arrow import own
+
+_DAY = 86_400_000_000
+# Of these Arrow writes years as the server reads them: 0001-01-01 to 9999-12-31.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+# Beyond so many digits after the point Arrow may write an exponent, which a text would keep.
+_MOST_PLAIN_DIGITS = 6
+
+
+def simplified(array: pa.Array) -> pa.Array:
+    """Without dictionaries, runs, views of lists, and extensions."""
+    type_ = array.type
+    if pa.types.is_dictionary(type_):
+        return simplified(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(type_):
+        return simplified(pc.run_end_decode(array))
+    if isinstance(type_, pa.BaseExtensionType):
+        return simplified(array.storage)
+    if is_list_view(type_):
+        # A cast of them gives lists whose offsets are wrong (pyarrow 26).
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_pylist()
+        ends = pa.array(itertools.accumulate(lengths, initial=0), pa.int64())
+        return pa.LargeListArray.from_arrays(
+            ends, array.flatten(), mask=array.is_null() if array.null_count else None
+        )
+    if pa.types.is_fixed_size_list(type_):
+        return array.cast(pa.list_(type_.value_field))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return own(array)
+    return array
+
+
+def texts(array: pa.Array, target: DataType) -> pa.Array:
+    """
+    Raises:
+        ValueError: one of the values has no such text. That includes `pyarrow.ArrowInvalid`.
+    """
+    mine, theirs = family(array.type), family_of(target)
+    type_ = plain(array.type)
+    array = simplified(array)
+    if mine == "null":
+        return pa.nulls(len(array), pa.string())
+    if mine in ("list", "struct", "map", "union"):
+        if theirs == "array":
+            return pa.array(_array_literals(array, target.bare.below[0]), pa.string())
+        if theirs == "composite":
+            return pa.array(_composites(array, target.bare.below), pa.string())
+        return _each(array, as_json)
+    if mine == "uuid" or (mine == "bytes" and theirs == "uuid"):
+        return _each(array, lambda value: str(UUID(bytes=value)))
+    if mine == "bytes" and theirs == "bytes":
+        return hexadecimal(array)
+    if mine == "decimal":
+        if 0 <= type_.scale <= _MOST_PLAIN_DIGITS:
+            return array.cast(pa.string())
+        return _each(array, lambda value: format(value, "f"))
+    if mine == "date":
+        return _dates(array.cast(pa.date32()))
+    if mine == "time":
+        return _times(array.cast(pa.time64("us")))
+    if mine == "timestamp":
+        return _timestamps(array.cast(pa.timestamp("us", type_.tz)))
+    if mine == "integer" and theirs == "number":
+        # The server makes others of numbers that are too large, and of negative ones.
+        wide = target.bare.name == "xid8"
+        return array.cast(pa.uint64() if wide else pa.uint32()).cast(pa.string())
+    if mine == "duration":
+        return pc.binary_join_element_wise(
+            array.cast(pa.duration("us")).view(pa.int64()).cast(pa.string()), "microseconds", " "
+        )
+    if mine == "interval":
+        return _each(array, _interval)
+    return checked(array.cast(pa.string()))
+
+
+def checked(array: pa.Array) -> pa.Array:
+    """
+    Raises:
+        pyarrow.ArrowInvalid: one of the texts is no UTF-8, which nobody may have looked at so far.
+    """
+    array.validate(full=True)
+    return array
+
+
+def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+    _check_times(array)
+    try:
+        values = array.to_pylist(maps_as_pydicts="strict")
+    # A date that Python does not have, a key that is there twice, a key that is a list.
+    except (OverflowError, KeyError, TypeError) as error:
+        raise ValueError(str(error)) from error
+    return pa.array((None if value is None else write(value) for value in values), pa.string())
+
+
+def hexadecimal(array: pa.Array) -> pa.Array:
+    """Bytes as the server reads them: one conversion for all."""
+    array = own(array.cast(pa.large_binary()))
+    validity, offsets, content = array.buffers()
+    ends = pa.Array.from_buffers(pa.int64(), len(array) + 1, [None, offsets])
+    digits = memoryview(content)[: ends[-1].as_py()].hex().encode() if content else b""
+    doubled = pc.shift_left(ends, pa.scalar(1, pa.int64())).buffers()[1]
+    texts = pa.Array.from_buffers(
+        pa.large_string(), len(array), [validity, doubled, pa.py_buffer(digits)]
+    )
+    prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (r"\x", ""))
+    return pc.binary_join_element_wise(prefix, texts, nothing)
+
+
+def _interval(value: Any) -> str:
+    if value.nanoseconds % 1000:
+        raise ValueError(f"{value.nanoseconds} nanoseconds")
+    return f"{value.months} mons {value.days} days {value.nanoseconds // 1000} microseconds"
+
+
+def _dates(array: pa.Array) -> pa.Array:
+    if _is_usual(array.view(pa.int32()), _FIRST_DAY, _LAST_DAY):
+        return array.cast(pa.string())
+    days = array.view(pa.int32()).to_pylist()
+    return pa.array((None if day is None else date_text(day) for day in days), pa.string())
+
+
+def _timestamps(array: pa.Array) -> pa.Array:
+    """In UTC, which is the session's time zone."""
+    numbers, zone = array.view(pa.int64()), "+00" if array.type.tz else ""
+    if _is_usual(numbers, _FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1):
+        found = numbers.view(pa.timestamp("us")).cast(pa.string())
+        return pc.binary_join_element_wise(found, zone, "") if zone else found
+    found = (None if n is None else _timestamp_text(n, zone) for n in numbers.to_pylist())
+    return pa.array(found, pa.string())
+
+
+def _times(array: pa.Array) -> pa.Array:
+    numbers = array.view(pa.int64())
+    if _is_usual(numbers, 0, _DAY - 1):
+        return array.cast(pa.string())
+    found = (None if n is None else _time_text(n) for n in numbers.to_pylist())
+    return pa.array(found, pa.string())
+
+
+def _time_text(number: int) -> str:
+    """
+    Raises:
+        ValueError: no day has so many microseconds; the server has 24:00:00, too.
+    """
+    if not 0 <= number <= _DAY:
+        raise ValueError(f"{number} microseconds of a day")
+    return _clock(number)
+
+
+def _clock(of_day: int) -> str:
+    seconds, fraction = divmod(of_day, 1_000_000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+
+
+def _check_times(array: pa.Array) -> None:
+    """
+    Raises:
+        ValueError: a time within is none of a day, of which Python would make another.
+    """
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        for part in array.flatten():
+            _check_times(simplified(part))
+    elif pa.types.is_map(type_):
+        _check_times(simplified(array.keys))
+        _check_times(simplified(array.items))
+    elif is_list(type_):
+        _check_times(simplified(array.flatten()))
+    elif pa.types.is_time(type_):
+        of_day = array.cast(pa.time64("ns")).view(pa.int64())
+        if not _is_usual(of_day, 0, 1000 * _DAY - 1):
+            raise ValueError("a time beyond a day")
+
+
+def _is_usual(numbers: pa.Array, first: int, last: int) -> bool:
+    ends = pc.min_max(numbers).as_py()
+    return ends["min"] is None or (first <= ends["min"] and ends["max"] <= last)
+
+
+def date_text(day: int) -> str:
+    """Of any year, as the server writes it.
+
+    Parameters:
+        day: since 1970-01-01.
+    """
+    era, of_era = divmod(day + 719_468, 146_097)
+    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    day_of_month = of_year - (153 * month + 2) // 5 + 1
+    month = (month + 2) % 12 + 1
+    year += era * 400 + (month < 3)
+    shown, suffix = (year, "") if year > 0 else (1 - year, " BC")
+    return f"{shown:04}-{month:02}-{day_of_month:02}{suffix}"
+
+
+def _timestamp_text(number: int, zone: str) -> str:
+    day, of_day = divmod(number, _DAY)
+    shown, era, _ = date_text(day).partition(" BC")
+    return f"{shown} {_clock(of_day)}{zone}{era}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _array_literals(array: pa.Array, element: DataType) -> list[str | None]:
+    """As array_in reads them: https://www.postgresql.org/docs/current/arrays.html#ARRAYS-INPUT"""
+    separator = ";" if element.bare.identity == "pg_catalog.box" else ","
+    array = simplified(array)
+    inner: Sequence[str | None]
+    if family(array.values.type) == "list":
+        inner, outer = _array_literals(array.values, element), array.flatten()
+        if outer.null_count or pc.any(pc.equal(pc.list_value_length(outer), 0)).as_py():
+            # The server would make other lists of these: of fewer dimensions, or of NULLs.
+            raise ValueError("an empty list, or NULL, in a list of lists")
+    else:
+        found = texts(array.values, element).to_pylist()
+        inner = [None if text is None else _quoted(text) for text in found]
+    offsets = array.offsets.to_pylist()
+    return [
+        "{" + separator.join("NULL" if text is None else text for text in inner[lower:upper]) + "}"
+        if valid
+        else None
+        for lower, upper, valid in zip(
+            offsets, offsets[1:], array.is_valid().to_pylist(), strict=False
+        )
+    ]
+
+
+def _composites(array: pa.Array, parts: Sequence[DataType]) -> list[str | None]:
+    """As record_in reads them: https://www.postgresql.org/docs/current/rowtypes.html#ROWTYPES-IO"""
+    columns = [
+        texts(field, part).to_pylist() for field, part in zip(array.flatten(), parts, strict=True)
+    ]
+    return [
+        "(" + ",".join("" if text is None else _quoted(text) for text in row) + ")"
+        if valid
+        else None
+        for row, valid in zip(zip(*columns, strict=True), array.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def as_json(value: Any) -> str:
+    """
+    Raises:
+        ValueError: a number is none that JSON knows, or two keys are one text.
+    """
+    if isinstance(value, dict):
+        written = {_key(key): as_json(item) for key, item in value.items()}
+        if len(written) < len(value):
+            raise ValueError("a key that is there twice")
+        return "{" + ", ".join(f"{_json_text(k)}: {v}" for k, v in written.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_json, value)) + "]"
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if value is None or isinstance(value, str | int | float):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _json_text(_plain_text(value))
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return as_json(value) if isinstance(value, bool | Decimal) else _plain_text(value)
+
+
+def _json_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _plain_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, date | datetime | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        # A float would lose digits of it.
+        return format(Decimal(value // timedelta(microseconds=1)).scaleb(-6), "f")
+    if isinstance(value, pa.MonthDayNano):
+        return _interval(value)
+    return str(value)

@@ -1,0 +1,256 @@
+"""Record batches as the server's COPY takes them: binary where every column can be, else text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pgpq
+import pyarrow as pa
+import pyarrow.compute as pc
+from pgpq.encoders import StringEncoderBuilder
+from pgpq.schema import Jsonb
+
+from penstock.backends.postgresql.arrow.families import family, family_of, is_list, plain
+from penstock.backends.postgresql.arrow.texts import simplified, texts
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.postgresql.statements import BINARY, TEXT
+from penstock.backends.shared.arrow import exactly, first_failing, shown, too_fine
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.tables import Column
+
+# Of these the binary form of the server is that of pgpq, also as elements of arrays.
+_SAME: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int2": pa.int16(),
+    "int4": pa.int32(),
+    "int8": pa.int64(),
+    "float4": pa.float32(),
+    "float8": pa.float64(),
+    "text": pa.string(),
+    "bytea": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+}
+_ALONE: dict[str, pa.DataType] = {
+    **_SAME,
+    "varchar": pa.string(),
+    "bpchar": pa.string(),
+    "json": pa.string(),
+    "jsonb": pa.string(),
+    "time": pa.time64("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "interval": pa.duration("us"),
+    "uuid": pa.binary(16),
+}
+# Every whole number that Arrow has.
+_WHOLE = pa.decimal128(20, 0)
+# The server counts from 2000-01-01, and its least numbers are -infinity: in days, in microseconds.
+_NO_DAY = -(1 << 31) + 10_957
+_NO_MOMENT = -(1 << 63) + 10_957 * 86_400_000_000
+_STRUCTURE = "[\\\\\\n\\r\\t\\x00]"
+_ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
+
+
+def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
+    """The type whose encoding is the binary form of a target's; None where there is none."""
+    bare = target.bare
+    mine, theirs = family(type_), family_of(target)
+    if bare.kind == "enum":
+        return pa.string() if mine in ("text", "null") else None
+    if bare.kind == "array":
+        element = bare.below[0].bare
+        inner = plain(type_).value_type if is_list(plain(type_)) else None
+        if inner is None or element.schema != "pg_catalog" or element.name not in _SAME:
+            return None
+        wire = _SAME[element.name]
+        return pa.list_(wire) if family(inner) == family(wire) else None
+    if bare.identity == "extension:citext.citext":
+        return pa.string()
+    if bare.schema != "pg_catalog" or bare.kind != "base":
+        return None
+    if bare.name == "numeric":
+        if mine == "decimal" and not pa.types.is_decimal256(plain(type_)):
+            return plain(type_)
+        return _WHOLE if mine == "integer" else None
+    if mine == "null":
+        return _ALONE.get(bare.name)
+    as_text = theirs in ("text", "json")
+    if mine == "interval" or (mine == "text" and not as_text):
+        return None
+    return _ALONE.get(bare.name)
+
+
+class Encoder:
+    """Turns the batches of one stream into what COPY takes.
+
+    Parameters:
+        schema: of the batches.
+        columns: the target's that they go into, with the traits of this server.
+        all_send: whether binary COPY can load the table.
+        subject: what is loaded, for errors.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, columns: Sequence[Column], subject: str, *, all_send: bool
+    ) -> None:
+        self._columns = columns
+        self._targets = [data_type(column) for column in columns]
+        self._subject = subject
+        self._passed = 0
+        forms = [
+            binary_form(field.type, target)
+            for field, target in zip(schema, self._targets, strict=True)
+        ]
+        self.format = BINARY if all_send and None not in forms else TEXT
+        self._forms = forms
+        if self.format == BINARY:
+            # By place: pgpq knows its columns by name.
+            self._schema = pa.schema([(str(place), form) for place, form in enumerate(forms)])
+            self._pgpq = self._started(self._schema)
+            self._head = self._pgpq.write_header()
+
+    def encode(self, batch: pa.RecordBatch) -> bytes | memoryview:
+        """
+        Raises:
+            PermanentError: a value does not fit; names the column, the row, counted from 1 in the
+                stream, and the value.
+        """
+        encoded = self._binary(batch) if self.format == BINARY else self._text(batch)
+        self._passed += batch.num_rows
+        return encoded
+
+    def finish(self) -> bytes:
+        """What is left at the end of the stream."""
+        if self.format == TEXT:
+            return b""
+        head, self._head = self._head, b""
+        return bytes(head + self._pgpq.finish())
+
+    def _started(self, schema: pa.Schema) -> pgpq.ArrowToPostgresBinaryEncoder:
+        builders: dict[str, Any] = {}
+        for field in schema:
+            if self._targets[int(field.name)].bare.identity == "pg_catalog.jsonb":
+                builders[field.name] = StringEncoderBuilder.new_with_output(field, Jsonb())
+            else:
+                builders[field.name] = pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field)
+        return pgpq.ArrowToPostgresBinaryEncoder.new_with_encoders(schema, builders)
+
+    def _binary(self, batch: pa.RecordBatch) -> bytes:
+        arrays = [
+            self._attempted(place, array, partial(_cast, wanted=field.type, target=target))
+            for place, (array, field, target) in enumerate(
+                zip(batch.columns, self._schema, self._targets, strict=True)
+            )
+        ]
+        try:
+            encoded = self._pgpq.write_batch(
+                pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            )
+        except ValueError:
+            for place, array in enumerate(arrays):
+                self._attempted(place, array, partial(self._alone, place=place))
+            raise
+        head, self._head = self._head, b""
+        return bytes(head + encoded) if head else encoded
+
+    def _alone(self, array: pa.Array, place: int) -> pa.Array:
+        schema = pa.schema([self._schema.field(place)])
+        encoder = self._started(schema)
+        encoder.write_header()
+        encoder.write_batch(pa.RecordBatch.from_arrays([array], schema=schema))
+        return array
+
+    def _text(self, batch: pa.RecordBatch) -> memoryview:
+        """A line for each row, whatever the texts hold: so the server's count of lines is that of
+        rows."""
+        if not batch.num_rows:
+            return memoryview(b"")
+        columns = [
+            self._attempted(place, array, partial(_escaped, form=form, target=target))
+            for place, (array, form, target) in enumerate(
+                zip(batch.columns, self._forms, self._targets, strict=True)
+            )
+        ]
+        rows = pc.binary_join_element_wise(
+            *(column.cast(pa.large_string()) for column in columns),
+            pa.scalar("\t", pa.large_string()),
+            null_handling="replace",
+            null_replacement="\\N",
+        )
+        lines = pc.binary_join_element_wise(
+            rows, pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
+        )
+        return memoryview(lines.buffers()[2])
+
+    def _attempted(
+        self, place: int, array: pa.Array, attempt: Callable[[pa.Array], pa.Array]
+    ) -> pa.Array:
+        """
+        Raises:
+            PermanentError: it fails; names the first value that it fails for.
+        """
+        try:
+            return attempt(array)
+        except (ValueError, pa.ArrowException) as error:
+            index = first_failing(array, attempt)
+            column = self._columns[place]
+            raise PermanentError(
+                f"{self._subject}: column {column.name!r}, row {self._passed + index + 1:,}: "
+                f"expected a value that fits into {column.type}, found {shown(array, index)}"
+                f"{too_fine(array, index)}",
+                Diagnosis(side="target"),
+            ) from error
+
+
+def _cast(array: pa.Array, wanted: pa.DataType, target: DataType) -> pa.Array:
+    """
+    Raises:
+        ValueError: a value does not fit. That includes `pyarrow.ArrowInvalid`.
+    """
+    if pa.types.is_string(wanted):
+        return texts(array, target).cast(wanted)
+    found = simplified(array)
+    if pa.types.is_date32(wanted) and pa.types.is_timestamp(found.type):
+        found = found.cast(pa.timestamp(found.type.unit))
+    cast = exactly(found, wanted)
+    _check_finite(cast)
+    return cast
+
+
+def _check_finite(array: pa.Array) -> None:
+    """
+    Raises:
+        ValueError: a day or a moment is the one whose number the server takes for -infinity.
+    """
+    if pa.types.is_list(array.type):
+        _check_finite(array.values)
+    elif pa.types.is_date32(array.type):
+        _check_all_after(array.view(pa.int32()), _NO_DAY)
+    elif pa.types.is_timestamp(array.type):
+        _check_all_after(array.view(pa.int64()), _NO_MOMENT)
+
+
+def _check_all_after(numbers: pa.Array, last: int) -> None:
+    least = pc.min(numbers).as_py()
+    if least is not None and least <= last:
+        raise ValueError("before all that the server has")
+
+
+def _escaped(array: pa.Array, form: pa.DataType | None, target: DataType) -> pa.Array:
+    """As text, for COPY: https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
+
+    Raises:
+        ValueError: a text holds a zero byte, which no text of the server can.
+    """
+    # What fits does not depend on what other columns there are.
+    array = texts(array if form is None else _cast(array, form, target), target)
+    if not pc.any(pc.match_substring_regex(array, _STRUCTURE)).as_py():
+        return array
+    if pc.any(pc.match_substring(array, "\0")).as_py():
+        raise ValueError("a zero byte")
+    for found, written in _ESCAPES:
+        array = pc.replace_substring(array, found, written)
+    return array

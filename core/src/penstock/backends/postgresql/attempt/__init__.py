@@ -1,0 +1,1 @@
+"""Runs and attempts that meet in one table."""

@@ -1,0 +1,220 @@
+"""Older sessions of a run that are in the way: waited for, and ended where they do not move."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.postgresql.statements import statement
+from penstock.errors import Diagnosis, PenstockError, StallError, TransientError
+from penstock.spec.worker_spec import Patience
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.connection import Connection
+
+# Seconds. What takes less is not worth a word, nor a connection to find out what it waits for; a
+# step that locks others out waits for its lock less long.
+QUIET = 3.0
+# How long an attempt that is about to commit is waited for when its run starts over.
+QUIET_TO_SHUT_OUT = 1.0
+LOOK_EVERY = 0.5
+
+_log = logging.getLogger("penstock")
+
+Holder = tuple[int, str, str]
+"""Process id, application name, and signs that change while it makes progress."""
+
+
+def control_name(run_id: str) -> str:
+    """How a session is called that does something to a whole run."""
+    return f"penstock:control/{run_id}"
+
+
+def is_of_run(application_name: str, run_id: str) -> bool:
+    attempt = application_name.startswith(f"penstock:{run_id}:")
+    return attempt or application_name == control_name(run_id)
+
+
+def progress_of_copy(version: int) -> sql.SQL:
+    """The bytes of a session's COPY, which PostgreSQL 14 and later tell."""
+    if version < 140000:
+        return sql.SQL("NULL::bigint")
+    return sql.SQL(
+        "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p WHERE p.pid = a.pid)"
+    )
+
+
+class Older:
+    """Ends sessions that make no progress for the grace time: of processes stopped or cut off.
+
+    Parameters:
+        what: what they are, for a message.
+    """
+
+    def __init__(self, grace: float, what: str) -> None:
+        self._grace = grace
+        self._what = what
+        self._seen: dict[int, tuple[str, float]] = {}
+
+    def look(self, connection: Connection, holders: Sequence[Holder]) -> list[int]:
+        """
+        Parameters:
+            holders: sessions that are known to be older ones of this run, and to be in the way.
+
+        Returns: process ids of those whose session was ended.
+
+        Raises:
+            TransientError: one is to be ended, and this user may not.
+        """
+        now = time.monotonic()
+        ended = []
+        for pid, _, signs in holders:
+            if pid not in self._seen or self._seen[pid][0] != signs:
+                self._seen[pid] = (signs, now)
+            elif now - self._seen[pid][1] >= self._grace:
+                self._end(connection, pid)
+                ended.append(pid)
+                self._seen[pid] = (signs, now)
+        return ended
+
+    def _end(self, connection: Connection, pid: int) -> None:
+        try:
+            connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise TransientError(
+                f"target: an older {self._what} is cut off but still open (session {pid}), and "
+                f"{connection.info.user!r} may not end it; expected the same user as that one's, "
+                "or a member of pg_signal_backend",
+                Diagnosis(side="target", sqlstate=error.sqlstate or ""),
+            ) from error
+
+
+class Guard:
+    """Sees to it that a session does not wait for ever while it does something for a run.
+
+    Older sessions of the run that are in its way are ended after the grace time without progress.
+    For others it waits for the stall timeout without progress. It says whom it waits for.
+
+    Parameters:
+        connect: opens another session, to look at what the first one waits for.
+        shut_out: is called with that one, again and again, once a statement has to wait.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        patience: Patience,
+        connect: Callable[[], Connection],
+        shut_out: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.what = f"run {run_id}" if run_id else "the control tables"
+        self.patience = patience
+        self.connect = connect
+        self.shut_out = shut_out
+        self.quiet = QUIET if shut_out is None else QUIET_TO_SHUT_OUT
+
+    @contextlib.contextmanager
+    def watching(self, connection: Connection) -> Iterator[None]:
+        """
+        Raises:
+            StallError: what is in the way does not move, and is not ours to end.
+        """
+        watch = _Watch(self, connection)
+        watch.start()
+        try:
+            yield
+        except psycopg.errors.QueryCanceled:
+            if watch.error is None:
+                raise
+            raise watch.error from None
+        finally:
+            watch.over.set()
+
+
+class _Watch(threading.Thread):
+    """Looks after one statement."""
+
+    def __init__(self, guard: Guard, connection: Connection) -> None:
+        super().__init__(daemon=True)
+        self.over = threading.Event()
+        self.error: PenstockError | None = None
+        self._guard = guard
+        self._watched = connection
+        self._pid = connection.server_pid
+        self._older = Older(guard.patience.grace, f"session of {guard.what}")
+        self._told: set[int] = set()
+        self._signs: set[tuple[int, str]] = set()
+        self._since = 0.0
+
+    def run(self) -> None:
+        if self.over.wait(self._guard.quiet):
+            return
+        self._since = time.monotonic()
+        looker: Connection | None = None
+        while not self.over.wait(LOOK_EVERY):
+            try:
+                if looker is None or looker.closed:
+                    looker = self._guard.connect()
+                if self._guard.shut_out is not None:
+                    self._guard.shut_out(looker)
+                holders = self._holders(looker)
+            except (psycopg.Error, PenstockError):
+                continue  # who is in the way can be seen another time
+            try:
+                self._look(looker, holders)
+            except psycopg.Error:
+                continue
+            except PenstockError as error:
+                self.error = error
+                with contextlib.suppress(psycopg.Error, OSError):
+                    self._watched.cancel_safe()
+                break
+        if looker is not None:
+            looker.close()
+
+    def _holders(self, looker: Connection) -> list[tuple[int, str, str, str]]:
+        query = statement("blockers").format(progress=progress_of_copy(looker.info.server_version))
+        return [
+            (pid, name or "", signs, user or "")
+            for pid, name, signs, user in looker.execute(query, {"pid": self._pid}).fetchall()
+        ]
+
+    def _look(self, looker: Connection, holders: Sequence[tuple[int, str, str, str]]) -> None:
+        run_id, patience = self._guard.run_id, self._guard.patience
+        for pid, name, _, user in holders:
+            if pid not in self._told:
+                self._told.add(pid)
+                _log.warning(
+                    "%s: waiting for session %d of user %s in the target (%s), which has locked "
+                    "what is needed",
+                    *(self._guard.what, pid, user, name or "no name"),
+                )
+        ours = [(pid, name, signs) for pid, name, signs, _ in holders if is_of_run(name, run_id)]
+        for pid in self._older.look(looker, ours):
+            _log.warning(
+                "%s: ended session %d in the target, an older one of its own: no progress for %g s",
+                *(self._guard.what, pid, patience.grace),
+            )
+        signs = {(pid, signs) for pid, _, signs, _ in holders}
+        now = time.monotonic()
+        if not signs or signs != self._signs:
+            self._signs, self._since = signs, now
+        elif patience.stall_timeout and now - self._since >= patience.stall_timeout:
+            others = "; ".join(
+                f"session {pid} of user {user} ({name or 'no name'})"
+                for pid, name, _, user in holders
+            )
+            raise StallError(
+                f"target: {self._guard.what}: waits for a lock: expected it within "
+                f"{patience.stall_timeout:g} s, found it held by {others}, which does nothing; end "
+                "that session, or wait for it, and resume",
+                Diagnosis(side="target"),
+            )

@@ -1,0 +1,56 @@
+"""Which runs are executed on a table at this moment, as far as sessions in the target say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from psycopg import sql
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.statements import statement
+from penstock.model.tables import TableRef
+
+
+def enter(
+    connection: Connection,
+    schema: str,
+    run_id: str,
+    table: TableRef,
+    check: Callable[[Sequence[str]], None],
+) -> None:
+    """See `ControlStore.enter`.
+
+    The sign is an advisory lock of the session: the server takes it back when the session ends,
+    however that comes. Behind a pooler there are no sessions to have locks: others are seen there,
+    but this run is not seen by them.
+    """
+    key = {"table": f"penstock:table:{table}", "run_id": run_id}
+    with connection.transaction():
+        connection.execute(
+            "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%(table)s, 0))",
+            key,
+        )
+        others = connection.execute(statement("other_runs"), key).fetchall()
+        if others:
+            check(_names(connection, schema, dict(others)))
+        if not connection.pooled:
+            connection.execute(statement("enter"), key)
+
+
+def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[str]:
+    """
+    Parameters:
+        pids: a session of each run, by the hash of its id.
+    """
+    found = dict(
+        connection.execute(
+            sql.SQL(
+                "SELECT pg_catalog.hashtextextended(run_id, 0) & 2147483647 AS hash, run_id"
+                " FROM {} WHERE pg_catalog.hashtextextended(run_id, 0) & 2147483647 = ANY (%s)"
+            ).format(sql.Identifier(schema, "run")),
+            [list(pids)],
+        ).fetchall()
+    )
+    return [
+        found.get(hash_, f"of other control tables (session {pid})") for hash_, pid in pids.items()
+    ]

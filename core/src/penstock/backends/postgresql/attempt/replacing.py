@@ -1,0 +1,74 @@
+"""Mode replace: what a partition's condition selects goes, and its rows come, in one transaction.
+
+Another run, with another cut or another condition, may replace some of the same rows at the same
+time, and neither sees what the other has not committed yet. So attempts take turns before they
+commit: each looks once more for rows that are not its own.
+"""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from penstock.backends.api.worker import Wait
+from penstock.backends.postgresql.cancellable import compute
+from penstock.backends.postgresql.compare.conditions import condition
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.statements import OWN_XMIN, quoted, rows_of, statement
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
+
+
+class Replaced:
+    """The rows that a partition replaces."""
+
+    def __init__(self, spec: WorkerSpec, partition: Partition) -> None:
+        self._name = spec.target_table
+        self._partition = partition
+        self._table = quoted(spec.target_table)
+        self._rows = rows_of(spec.target_table)
+        self._condition = condition(spec.where, partition.extent)
+
+    def delete(self, connection: Connection, wait: Wait) -> None:
+        # Who replaces the very same rows waits here, instead of copying against a unique key.
+        rows = self._deletion(self._condition).as_string(connection)
+        compute(connection, statement("lock_replaced").format(rows=rows), "target", wait)
+        compute(connection, self._deletion(self._condition), "target", wait)
+
+    def leave_only(self, connection: Connection, rows: int, wait: Wait) -> None:
+        """Delete what others have committed since, and see that nothing else is left.
+
+        Parameters:
+            rows: that this transaction has loaded.
+
+        Raises:
+            PermanentError: the table keeps rows that were to go, as a trigger or a rule may do.
+        """
+        text = sql.Literal(self._table.as_string(connection))
+        compute(connection, statement("lock_replacing").format(table=text), "target", wait)
+        found = connection.execute(
+            statement("keeps_xmin"), {"table": self._table.as_string(connection)}
+        ).fetchone()
+        assert found is not None
+        if found[0]:
+            others = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
+            left = self._count(connection, others, wait)
+            if left:
+                compute(connection, self._deletion(others), "target", wait)
+                left = self._count(connection, others, wait)
+        else:  # rows on another server do not say who has written them
+            left = self._count(connection, self._condition, wait) - rows
+        if left > 0:
+            raise PermanentError(
+                f"target: {left:,} rows of {self._name} that partition {self._partition.id} "
+                f"({self._partition.extent}) replaces are still there after they were deleted; "
+                "expected none (does a trigger or rule keep them?)",
+                Diagnosis(side="target"),
+            )
+
+    def _deletion(self, rows: sql.Composable) -> sql.Composed:
+        return statement("delete_partition").format(table=self._rows, condition=rows)
+
+    def _count(self, connection: Connection, rows: sql.Composable, wait: Wait) -> int:
+        query = sql.SQL("SELECT FROM {} WHERE {}").format(self._rows, rows)
+        return compute(connection, query, "target", wait)

@@ -1,0 +1,1 @@
+"""What the server's catalog knows of tables, types and keys."""

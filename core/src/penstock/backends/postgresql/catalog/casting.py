@@ -1,0 +1,61 @@
+"""Which types a server would assign to which: the rules of its own parser.
+
+https://www.postgresql.org/docs/current/typeconv-query.html and `find_coercion_pathway` in
+parse_coerce.c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.datatypes import DataType, read_types
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.statements import statement
+from penstock.model.tables import Column
+
+Casts = Mapping[tuple[int, int], bool]
+
+
+def castable(
+    connection: Connection, columns: Sequence[Column], wanted: Sequence[tuple[str, str]]
+) -> list[bool]:
+    """Of pairs of a column and a type: whether the server can assign the one to the other.
+
+    Parameters:
+        columns: with their traits, as this server described them.
+    """
+    types = {column.name: data_type(column) for column in columns}
+    with planning("source", "casts"):
+        oids = [
+            connection.execute("SELECT pg_catalog.to_regtype(%s)::oid::int8", [name]).fetchone()
+            for _, name in wanted
+        ]
+        known = [(found[0], -1) for found in oids if found and found[0] is not None]
+        there = {kind.oid: kind for kind, _ in read_types(connection, known)}
+        casts = {
+            (source, target): by_assignment
+            for source, target, by_assignment in connection.execute(statement("casts"))
+        }
+    return [
+        bool(found)
+        and found is not None
+        and found[0] in there
+        and _assignable(types[name], there[found[0]], casts)
+        for (name, _), found in zip(wanted, oids, strict=True)
+    ]
+
+
+def _assignable(source: DataType, target: DataType, casts: Casts) -> bool:
+    source, target = source.bare, target.bare
+    if source.oid == target.oid:
+        return True
+    if (source.oid, target.oid) in casts:
+        return casts[source.oid, target.oid]
+    # A vector may be assigned to an array, but not the other way round.
+    elements = target.kind == "array" and source.kind in ("array", "base") and source.below
+    if elements and _assignable(source.below[0], target.below[0], casts):
+        return True
+    # Any type may be assigned to a string, by its text.
+    return target.category == "S"

@@ -1,0 +1,195 @@
+"""How large a relation is, of which tables it consists, and what can be cut by blocks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+
+from penstock.backends.api.facts import ChildTable, TableStatistics
+from penstock.backends.postgresql.catalog import keys
+from penstock.backends.postgresql.catalog.relations import KINDS, inherited
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.statements import quoted, raw, relation, statement
+from penstock.model.tables import Query, Relation, TableRef
+
+CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/
+
+
+def read_statistics(connection: Connection, read: Relation, where: str | None) -> TableStatistics:
+    if where is not None:
+        with planning("source", f"--where on {read}"):
+            keys.check_closed(connection, read, where)
+    if isinstance(read, Query):
+        return _of_no_storage(connection, read, where, "a query, which has no blocks of its own")
+    assert isinstance(read, TableRef)
+    with planning("source", f"table {read}"):
+        found = connection.execute(
+            statement("statistics"),
+            {
+                "table": quoted(read).as_string(connection),
+                "ranged": [f"pg_catalog.{name}" for name in keys.RANGED],
+            },
+        ).fetchone()
+    assert found is not None
+    kind, method, block_size, size, main_size, tuples, pages, has_children, analyzed, key = found
+    if kind in "vf":
+        storage = f"{KINDS[kind]}, whose rows have no blocks of their own"
+        return _of_no_storage(connection, read, where, storage, sampled=kind == "f" and analyzed)
+    if kind == "p" or (has_children and not read.only):
+        return _of_many(connection, read, where, kind, key)
+    blocks = main_size // block_size
+    rows = _density(tuples, pages, blocks)
+    obstacle = _obstacle(connection, kind, method)
+    return TableStatistics(
+        rows=rows,
+        bytes=size,
+        selected=_selected(connection, read, where, rows),
+        blocks=None if obstacle else blocks,
+        storage=obstacle or f"heap table, {blocks:,} blocks, {_server(connection)}",
+        default_key=key,
+    )
+
+
+def _server(connection: Connection) -> str:
+    return f"PostgreSQL {connection.info.server_version // 10000}"
+
+
+def _density(tuples: float, pages: int, blocks: int) -> int | None:
+    """The density of the last ANALYZE, times the size of today."""
+    if blocks == 0:
+        return 0
+    return round(tuples / pages * blocks) if tuples >= 0 and pages > 0 else None
+
+
+def _obstacle(connection: Connection, kind: str, method: str) -> str:
+    """Why a table cannot be cut by blocks; empty where it can."""
+    if kind not in "rm":
+        return f"{KINDS[kind]}, whose rows have no blocks of their own"
+    if method != "heap":
+        return f"its access method is {method or 'unknown'}, not heap"
+    if connection.info.server_version < CTID_VERSION:
+        return (
+            f"{_server(connection)} reads the whole table for each range; 14 is the first that can"
+        )
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    child: ChildTable
+    readable: bool
+    hidden: bool
+
+
+def _of_many(
+    connection: Connection, read: TableRef, where: str | None, kind: str, key: str | None
+) -> TableStatistics:
+    """A partitioned table, or one that others inherit from."""
+    found = _children(connection, read)
+    children = [each.child for each in found]
+    closed = [str(each.child.table) for each in found if not each.readable]
+    hidden = [str(each.child.table) for each in found if each.hidden]
+    what = f"{KINDS['p']} of {_tables(len(found))}" if kind == "p" else _with_heirs(len(found) - 1)
+    if not found:
+        what = f"{KINDS['p']} without partitions"
+    elif closed:
+        what += (
+            f"; {connection.info.user!r} may not read {_tables(len(closed))} of it by itself "
+            f"(GRANT SELECT ON {closed[0]})"
+        )
+    elif hidden:
+        what += f"; row security would hide rows of {_tables(len(hidden))} of it ({hidden[0]})"
+    counts = [child.rows for child in children]
+    rows = None if None in counts else sum(count for count in counts if count is not None)
+    return TableStatistics(
+        rows=rows,
+        bytes=sum(child.bytes for child in children),
+        selected=_selected(connection, read, where, rows),
+        blocks=None,
+        storage=what,
+        default_key=key,
+        children=() if closed or hidden else tuple(children),
+    )
+
+
+def _tables(count: int) -> str:
+    return f"{count:,} table" if count == 1 else f"{count:,} tables"
+
+
+def _with_heirs(count: int) -> str:
+    return (
+        "a table that another one inherits from"
+        if count == 1
+        else (f"a table that {count:,} others inherit from")
+    )
+
+
+def _children(connection: Connection, read: TableRef) -> list[_Child]:
+    with planning("source", f"table {read}"):
+        rows = connection.execute(
+            statement("children").format(inherited=inherited(connection)),
+            {"table": quoted(read).as_string(connection)},
+        ).fetchall()
+    children = []
+    for schema, name, kind, method, size, blocks, tuples, pages, readable, hidden in rows:
+        table = TableRef(schema, name)
+        if kind == "f":
+            count = round(tuples) if pages > 0 else None
+        else:
+            count = _density(tuples, pages, blocks)
+        cut = None if _obstacle(connection, kind, method) else blocks
+        children.append(_Child(ChildTable(table, count, size, cut), readable, hidden))
+    return children
+
+
+def _of_no_storage(
+    connection: Connection,
+    read: Relation,
+    where: str | None,
+    storage: str,
+    *,
+    sampled: bool = False,
+) -> TableStatistics:
+    """What the server's planner expects: there is nothing to measure."""
+    plan = _expected(connection, read, None, "*")
+    rows = round(plan["Plan Rows"])
+    return TableStatistics(
+        rows=rows,
+        bytes=rows * int(plan["Plan Width"]),
+        selected=_selected(connection, read, where, rows),
+        blocks=None,
+        storage=storage,
+        default_key=None,
+        sampled=sampled,
+    )
+
+
+def _selected(connection: Connection, read: Relation, where: str | None, rows: int | None) -> float:
+    """What the server's planner expects the condition to select; also checks it."""
+    plan = _expected(connection, read, where)
+    return 1.0 if where is None or not rows else min(1.0, float(plan["Plan Rows"]) / rows)
+
+
+def _expected(
+    connection: Connection, read: Relation, where: str | None, columns: str = ""
+) -> dict[str, Any]:
+    # Without a column, the right to read one of them will do.
+    query = sql.SQL("EXPLAIN (FORMAT JSON) SELECT {} FROM {} WHERE {}").format(
+        sql.SQL(columns), relation(read), sql.SQL("true") if where is None else raw(where)
+    )
+    subject = "--query" if isinstance(read, Query) else f"table {read}"
+    with planning("source", subject if where is None else f"--where on {read}"):
+        found = connection.execute(query).fetchone()
+    assert found is not None
+    plans = json.loads(found[0]) if isinstance(found[0], str) else found[0]
+    plan: dict[str, Any] = plans[0]["Plan"]
+    return plan
+
+
+def reads_elsewhere(connection: Connection, read: Relation) -> bool:
+    """Whether another server, or a file, has a part of the rows."""
+    return "'Foreign Scan'" in repr(_expected(connection, read, None))

@@ -1,0 +1,80 @@
+"""The unique keys of a table: what tells its rows apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.statements import quoted, statement
+from penstock.model.tables import TableRef
+
+NULLS_NOT_DISTINCT_VERSION = 150000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    name: str
+    """Empty for an expression."""
+    nullable: bool
+    equals: str
+    """The operator by which the index holds two values for equal."""
+    collate: str
+    """COLLATE and the index's collation, where it is another one than the column's."""
+    operator_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    index: str
+    primary: bool
+    obstacle: str
+    """Why no row can be found by it; empty where one can."""
+    nulls_equal: bool
+    columns: tuple[KeyColumn, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def may_repeat(self) -> tuple[str, ...]:
+        """Columns whose NULLs the index does not tell apart."""
+        if self.nulls_equal:
+            return ()
+        return tuple(column.name for column in self.columns if column.nullable)
+
+    def __str__(self) -> str:
+        shown = ", ".join(name or "expression" for name in self.names)
+        return f"{self.index} ({shown})" + (f": {self.obstacle}" if self.obstacle else "")
+
+
+def read_unique_keys(connection: Connection, table: TableRef) -> tuple[UniqueKey, ...]:
+    """All of a table's unique indexes, the primary key first."""
+    nulls_equal = connection.info.server_version >= NULLS_NOT_DISTINCT_VERSION
+    query = statement("unique_keys").format(
+        nulls_equal=sql.SQL("x.indnullsnotdistinct" if nulls_equal else "false")
+    )
+    rows = connection.execute(query, {"table": quoted(table).as_string(connection)}).fetchall()
+    return tuple(
+        UniqueKey(
+            index,
+            primary,
+            obstacle,
+            nulls_equal,
+            tuple(
+                KeyColumn(c["name"] or "", c["nullable"], c["equals"], c["collate"], c["class"])
+                for c in columns
+            ),
+        )
+        for index, primary, obstacle, nulls_equal, columns in rows
+    )
+
+
+def find_key(keys: tuple[UniqueKey, ...], columns: tuple[str, ...]) -> UniqueKey | None:
+    """The usable key over exactly these columns, in any order."""
+    for key in keys:
+        if not key.obstacle and set(key.names) == set(columns):
+            return key
+    return None

@@ -1,0 +1,1 @@
+"""Extents as conditions, and rows as checksums."""

@@ -1,0 +1,125 @@
+"""Values as two unlike systems both write them, to be compared: the kinds of the types page."""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.postgresql.load.losses import numeric_modifier
+from penstock.errors import PlanningError
+
+LIST = "list:"
+# From 1970-01-01 to 2000-01-01, from which the server counts.
+_EPOCH = 946_684_800_000_000
+_WHOLE = ("int2", "int4", "int8", "oid", "xid", "cid", "xid8")
+
+
+def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Composable:
+    """An expression for the canonical text of a value; NULL where that is NULL.
+
+    Parameters:
+        type_: of the value.
+
+    Raises:
+        PlanningError: there is no such kind.
+    """
+    bare = type_.bare
+    if kind.startswith(LIST):
+        element = bare.below[0] if bare.kind == "array" else bare
+        depth = kind.count(LIST)
+        return _list(value, kind.removeprefix(LIST * depth), element, depth)
+    name = bare.name if bare.schema == "pg_catalog" else ""
+    match kind:
+        case "integer" | "decimal" if name not in _WHOLE:
+            if name == "numeric" and bare.typmod >= 0 and numeric_modifier(bare.typmod)[1] > 0:
+                # The point is always there.
+                trim = "pg_catalog.rtrim(pg_catalog.rtrim({}::text, '0'), '.')"
+                return sql.SQL(trim).format(value)
+            return sql.SQL(
+                "CASE WHEN pg_catalog.scale({0}) > 0"
+                " THEN pg_catalog.rtrim(pg_catalog.rtrim({0}::text, '0'), '.')"
+                " ELSE {0}::text END"
+            ).format(_cast(value, "numeric", name))
+        case "float":
+            return sql.SQL("CASE WHEN {0} = 'NaN' THEN 'NaN' ELSE {1}::text END").format(
+                _cast(value, "float8", name),
+                _bits(sql.SQL("pg_catalog.float8send({})").format(_cast(value, "float8", name))),
+            )
+        case "bytes":
+            return sql.SQL("pg_catalog.encode({}, 'hex')").format(value)
+        case "date":
+            # Of an infinite one there is no number.
+            return sql.SQL(
+                "CASE WHEN pg_catalog.isfinite({0}) THEN ({0} - '1970-01-01'::date)::text"
+                " ELSE {0}::text END"
+            ).format(_cast(value, "date", name))
+        case "time":
+            sent = sql.SQL("pg_catalog.time_send({})").format(_cast(value, "time", name))
+            return sql.SQL("{}::bigint::text").format(_bits(sent))
+        case "timestamp":
+            type_name = "timestamptz" if name == "timestamptz" else "timestamp"
+            sent = sql.SQL("pg_catalog.{}({})").format(
+                sql.Identifier(f"{type_name}_send"), _cast(value, type_name, name)
+            )
+            # Infinite ones are the ends of what 64 bits can hold.
+            return sql.SQL("({}::bigint::numeric + {})::text").format(
+                _bits(sent), sql.Literal(_EPOCH)
+            )
+        case "boolean" | "integer" | "decimal" | "text" | "uuid":
+            return sql.SQL("{}::text").format(value)
+        case _:
+            raise PlanningError(
+                f"checksums: expected a kind of values that is known, found {kind!r}"
+            )
+
+
+def framed(text: sql.Composable) -> sql.Composable:
+    """Such that where it ends can be told, whatever it holds."""
+    return sql.SQL("coalesce(pg_catalog.octet_length({0})::text || ':' || {0}, '-')").format(text)
+
+
+def _cast(value: sql.Composable, wanted: str, name: str) -> sql.Composable:
+    if name == wanted:
+        return value
+    return sql.SQL("({}::{})").format(value, sql.Identifier("pg_catalog", wanted))
+
+
+def _bits(sent: sql.Composable) -> sql.Composable:
+    """The eight bytes of a value's binary form."""
+    return sql.SQL("('x' || pg_catalog.encode({}, 'hex'))::bit(64)").format(sent)
+
+
+def _list(value: sql.Composable, kind: str, element: DataType, depth: int) -> sql.Composable:
+    if depth == 1:
+        if element.bare.kind == "composite":
+            # unnest would make a column of each attribute.
+            value = sql.SQL("{}::pg_catalog.text[]").format(value)
+        return sql.SQL(
+            "CASE WHEN {0} IS NOT NULL THEN (SELECT '{{' || coalesce(pg_catalog.string_agg({1}, ','"
+            " ORDER BY place), '') || '}}' FROM pg_catalog.unnest({0}) WITH ORDINALITY"
+            " AS listed (item, place)) END"
+        ).format(value, framed(canonical_text(sql.Identifier("item"), kind, element)))
+    return sql.SQL("CASE WHEN {} IS NOT NULL THEN {} END").format(
+        value, _level(value, kind, element, depth, ())
+    )
+
+
+def _level(
+    value: sql.Composable,
+    kind: str,
+    element: DataType,
+    depth: int,
+    places: tuple[sql.Composable, ...],
+) -> sql.Composable:
+    """One dimension of an array, as a list of what is below it."""
+    place = sql.Identifier(f"place{len(places) + 1}")
+    within = (*places, place)
+    if len(within) == depth:
+        subscripts = sql.SQL("").join(sql.SQL("[{}]").format(one) for one in within)
+        item = canonical_text(sql.SQL("({}){}").format(value, subscripts), kind, element)
+    else:
+        item = _level(value, kind, element, depth, within)
+    return sql.SQL(
+        "(SELECT '{{' || coalesce(pg_catalog.string_agg({item}, ',' ORDER BY {place}), '')"
+        " || '}}' FROM pg_catalog.generate_subscripts({value}, {dimension}) AS {place})"
+    ).format(item=framed(item), place=place, value=value, dimension=sql.Literal(len(within)))

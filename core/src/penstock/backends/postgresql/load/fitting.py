@@ -1,0 +1,148 @@
+"""How a column of a source goes into one of a target: in what stream, cast or not, at what loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import Fit
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType
+from penstock.backends.postgresql.load.losses import lost_by_cast, lost_by_modifier
+from penstock.backends.postgresql.statements import BINARY, TEXT
+from penstock.model.tables import Column
+
+# Object ids below are assigned by hand in the server's sources and are the same everywhere.
+# https://www.postgresql.org/docs/current/system-catalog-initial-data.html
+FIRST_UNPINNED = 10000
+# Its output leaves a document's XML declaration out, in COPY too; its cast to text does not.
+# https://www.postgresql.org/docs/current/datatype-xml.html
+XML = "pg_catalog.xml"
+# https://www.postgresql.org/docs/current/catalog-pg-type.html#CATALOG-TYPCATEGORY-TABLE
+_WITHOUT_TEXT = "BDGINTV"
+_NO_ENCODING = (
+    "the source database declares no encoding (SQL_ASCII): a text that is not UTF-8 will be an "
+    "error, here and in the other columns"
+)
+
+
+def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+    fits = [_fit(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+    for place, column in enumerate(source):
+        if column.traits["encoding"] == "SQL_ASCII" and _holds_text(data_type(column)):
+            told = [fits[place].warning, _NO_ENCODING]
+            fits[place] = replace(fits[place], warning="; ".join(filter(None, told)))
+            break  # it is said once for all columns
+    return fits
+
+
+def _holds_text(type_: DataType) -> bool:
+    return any(not part.below and part.category not in _WITHOUT_TEXT for part in type_.parts())
+
+
+def _fit(mine: Column, theirs: Column) -> Fit:
+    if theirs.generated:
+        return Fit(reason="the target computes this column")
+    source, target = data_type(mine), data_type(theirs)
+    if not target.loadable:
+        return Fit(reason=f"no value of type {theirs.type} can be loaded: its input refuses all")
+    losses = list(dict.fromkeys(_losses(source, target)))
+    warning = "; ".join([*losses, *dict.fromkeys(_risks(source, target))])
+    if source.bare.identity == target.bare.identity == XML:
+        return Fit(cast="text", formats=(TEXT,), warning=warning)
+    possible = target.binary and theirs.traits["all_send"]
+    if alike(source, target):
+        known = UNKNOWN not in target.embedded
+        binary = possible and source.binary and known and source.embedded == target.embedded
+        formats = (BINARY, TEXT) if binary else (TEXT,)
+        return Fit(formats=formats, warning=warning, lossy=bool(losses))
+    if unlike := _unlike_attributes(source, target):
+        return Fit(reason=unlike)
+    # As the target will have it: a modifier would cut in silence where an assignment fails.
+    binary = possible and all(UNKNOWN < oid < FIRST_UNPINNED for oid in target.embedded)
+    return Fit(
+        cast=target.bare.written,
+        formats=(BINARY, TEXT) if binary else (TEXT,),
+        warning=warning,
+        lossy=bool(losses),
+    )
+
+
+def alike(source: DataType, target: DataType) -> bool:
+    """Whether a value of the one, as it stands in a stream, is one of the other.
+
+    Domains are transparent: the target checks theirs itself. Enums, composites and ranges of one's
+    own may stand in another schema.
+    """
+    source, target = source.bare, target.bare
+    if source.kind != target.kind:
+        return False
+    if source.kind == "array":
+        return alike(source.below[0], target.below[0])
+    if source.kind in ("base", "pseudo"):
+        return source.identity == target.identity
+    # A type of the system or of an extension is no type of one's own that happens to have its name.
+    if source.name != target.name or (
+        source.identity != target.identity and (_foreign(source) or _foreign(target))
+    ):
+        return False
+    if source.kind == "composite" and source.labels != target.labels:
+        return False
+    return len(source.below) == len(target.below) and all(
+        alike(*pair) for pair in zip(source.below, target.below, strict=True)
+    )
+
+
+def _foreign(type_: DataType) -> bool:
+    return bool(type_.extension) or type_.schema == "pg_catalog"
+
+
+def _unlike_attributes(source: DataType, target: DataType) -> str:
+    """Why two composites, or arrays of them, are not alike; empty for other types."""
+    source, target = source.bare, target.bare
+    while source.kind == target.kind == "array":
+        source, target = source.below[0].bare, target.below[0].bare
+    if source.kind != "composite" or target.kind != "composite":
+        return ""
+    return f"the attributes differ: {_attributes(source)}, {_attributes(target)}"
+
+
+def _attributes(type_: DataType) -> str:
+    pairs = zip(type_.labels, type_.below, strict=True)
+    return f"({', '.join(f'{name} {part.written}' for name, part in pairs)})"
+
+
+def _losses(source: DataType, target: DataType) -> Iterator[str]:
+    """How values may arrive as others."""
+    for mine, theirs in _leaves(source, target):
+        if not alike(mine, theirs):
+            yield from lost_by_cast(mine, theirs)
+        yield from lost_by_modifier(mine, theirs)
+
+
+def _risks(source: DataType, target: DataType) -> Iterator[str]:
+    """Why values may not arrive, though others do."""
+    for mine, theirs in _leaves(source, target):
+        if mine.kind == theirs.kind == "enum":
+            missing = [label for label in mine.labels if label not in theirs.labels]
+            if missing:
+                yield f"the target lacks the label {', '.join(map(repr, missing))}"
+        if theirs.names_objects:
+            yield (
+                "travels by name: expected to be there in the target; a name without a schema is "
+                "looked for on the target's search path"
+            )
+        elif mine.identity == XML and source.bare.kind != "base":
+            yield "XML declarations (<?xml ...?>) within a value are left out"
+        elif theirs.identity == "pg_catalog.aclitem":
+            yield "travels by name: the roles are expected to be there in the target"
+
+
+def _leaves(source: DataType, target: DataType) -> Iterator[tuple[DataType, DataType]]:
+    """What two types are made of, side by side, where they are made alike."""
+    source, target = source.bare, target.bare
+    if source.kind == target.kind and source.below and len(source.below) == len(target.below):
+        for pair in zip(source.below, target.below, strict=True):
+            yield from _leaves(*pair)
+    else:
+        yield source, target

@@ -1,0 +1,111 @@
+"""What a value may lose on its way into another type, or into a narrower one of the same type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.backends.postgresql.catalog.datatypes import DataType
+
+_WHOLE = ("int2", "int4", "int8")
+_FLOATS = ("float4", "float8")
+_TEXTS = ("text", "varchar", "bpchar", "name", "char")
+DECIMALS = "digits after the decimal point are rounded away"
+DIGITS = "digits beyond the precision of the target are rounded away"
+UTC = "the time zone is taken to be UTC"
+DAY = "the time of day is left out"
+_DATE = "the date is left out"
+_ZONE = "the time zone is left out"
+_SHAPE = "a part of the shape is left out"
+
+# By source and target. Casts that fail where a value does not fit lose nothing.
+LOSSES: dict[tuple[str, str], str] = {
+    **{(many, whole): DECIMALS for many in (*_FLOATS, "numeric") for whole in _WHOLE},
+    **{("numeric", float_): DIGITS for float_ in _FLOATS},
+    **{(float_, "numeric"): DIGITS for float_ in _FLOATS},
+    ("float8", "float4"): DIGITS,
+    ("int4", "float4"): DIGITS,
+    ("int8", "float4"): DIGITS,
+    ("int8", "float8"): DIGITS,
+    ("numeric", "money"): DECIMALS,
+    ("timestamp", "date"): DAY,
+    ("timestamptz", "date"): f"{DAY}; {UTC}",
+    ("timestamp", "time"): _DATE,
+    ("timestamptz", "time"): f"{_DATE}; {UTC}",
+    ("timestamptz", "timetz"): f"{_DATE}; {UTC}",
+    ("timestamptz", "timestamp"): UTC,
+    ("timestamp", "timestamptz"): UTC,
+    ("date", "timestamptz"): UTC,
+    ("time", "timetz"): UTC,
+    ("timetz", "time"): _ZONE,
+    ("interval", "time"): "days, months and years are left out",
+    ("json", "jsonb"): "white space, the order of keys and repeated keys are left out",
+    ("inet", "cidr"): "bits to the right of the netmask are set to zero",
+    **{("bpchar", text): "trailing blanks are left out" for text in ("text", "varchar", "name")},
+    **{(text, "bpchar"): "trailing blanks count for nothing" for text in ("text", "varchar")},
+    **{(text, "name"): "cut to 63 bytes" for text in ("text", "varchar", "bpchar")},
+    **{(text, "char"): "cut to one byte" for text in ("text", "varchar", "bpchar")},
+    ("oid", "int4"): "numbers from 2147483648 on become negative",
+    **{(shape, "point"): _SHAPE for shape in ("lseg", "box", "polygon", "circle")},
+    ("box", "lseg"): _SHAPE,
+    ("box", "circle"): _SHAPE,
+    ("polygon", "box"): _SHAPE,
+    ("polygon", "circle"): _SHAPE,
+    ("circle", "box"): _SHAPE,
+    ("path", "polygon"): _SHAPE,
+}
+_TIMES = ("time", "timetz", "timestamp", "timestamptz", "interval")
+FULL_PRECISION = 6
+# INTERVAL_FULL_RANGE and INTERVAL_FULL_PRECISION in timestamp.h
+_FULL_RANGE = 0x7FFF
+_FULL = 0xFFFF
+_HEADER = 4  # VARHDRSZ, which modifiers of variable length carry
+
+
+def lost_by_cast(source: DataType, target: DataType) -> Iterator[str]:
+    if source.schema == target.schema == "pg_catalog":
+        if found := LOSSES.get((source.name, target.name)):
+            yield found
+        if "money" in (source.name, target.name):
+            yield "money has two digits after the decimal point, whatever lc_monetary says"
+
+
+def lost_by_modifier(source: DataType, target: DataType) -> Iterator[str]:
+    """What the target's own modifier takes away in silence. Too long a text is an error there."""
+    if target.schema != "pg_catalog" or target.typmod < 0:
+        return
+    if target.name == "numeric":
+        _, scale = numeric_modifier(target.typmod)
+        if source.name in _WHOLE:
+            mine: int | None = 0
+        elif source.name == "numeric" and source.typmod >= 0:
+            mine = numeric_modifier(source.typmod)[1]
+        else:
+            mine = None
+        if mine is None or mine > scale:
+            yield f"rounded to {scale} digits after the decimal point"
+    if target.name in _TIMES and source.name in _TIMES:
+        digits = precision(target)
+        if precision(source) > digits:
+            yield f"rounded to {digits} digits after the second"
+    if target.name == "interval":
+        fields = target.typmod >> 16 & _FULL_RANGE
+        if fields != _FULL_RANGE and (
+            source.name != "interval" or source.typmod < 0 or source.typmod >> 16 != fields
+        ):
+            yield "fields that the target's interval does not have are left out"
+
+
+def numeric_modifier(typmod: int) -> tuple[int, int]:
+    """Precision and scale of a numeric: `make_numeric_typmod` in numeric.c."""
+    packed = typmod - _HEADER
+    # Eleven bits with a sign, since scales may be negative (PostgreSQL 15).
+    return packed >> 16, ((packed & 0x7FF) ^ 0x400) - 0x400
+
+
+def precision(type_: DataType) -> int:
+    if type_.typmod < 0:
+        return FULL_PRECISION
+    if type_.name == "interval":
+        found = type_.typmod & _FULL
+        return FULL_PRECISION if found == _FULL else found
+    return type_.typmod

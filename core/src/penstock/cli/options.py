@@ -1,0 +1,338 @@
+"""Options on the command line and in a TOML file, generated from the fields of `CopySpec`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.spec.batch_spec import ON_TABLE_ERROR, BatchSpec
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.references import redact
+
+_OF_BATCH = ("target_schema", "on_table_error")
+# The run's name is another one, or comes last.
+_COPY_OPTIONS = frozenset(item.name for item in fields(CopySpec)) - {"run_id"}
+
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "what to copy": (
+        "source",
+        "target",
+        "table",
+        "query",
+        "target_table",
+        "descendants",
+        "where",
+        "columns",
+        "map",
+    ),
+    "how to cut it": (
+        "strategy",
+        "key",
+        "values_query",
+        "interval",
+        "partitions",
+        "rows_per_partition",
+        "bytes_per_partition",
+    ),
+    "how to load it": (
+        "mode",
+        "conflict_columns",
+        "indexes",
+        "sequences",
+        "unlogged",
+        "partitioning",
+        "allow_ddl",
+        "types",
+        "snapshot",
+        "on_snapshot_lost",
+        "accept_moving_rows",
+    ),
+    "how to write files": ("partition_by", "file_size", "row_group_size", "compression"),
+    "how to run it": (
+        "degree",
+        "attempts",
+        "on_error",
+        "verify",
+        "stall_timeout",
+        "grace",
+        "snapshot_warn_after",
+    ),
+    "how to find it again": ("run_id", "control_schema"),
+}
+
+_CONNECTION = ("source", "target")
+_NOT_ON_RESUME = (*_CONNECTION, "run_id")
+
+UNQUOTED = (
+    "is it one of the files of a pattern? Write patterns in quotes, as in --source './*.parquet': "
+    "else the shell puts the names of the files in their place"
+)
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def add_copy_options(parser: argparse.ArgumentParser) -> None:
+    """Add every option of `CopySpec`, in groups. Only those that are given end up in the result."""
+    left = {item.name: item for item in fields(CopySpec)}
+    for title, names in _GROUPS.items():
+        group = parser.add_argument_group(title)
+        for name in names:
+            _add(group, left.pop(name))
+    if left:
+        group = parser.add_argument_group("other options")
+        for item in left.values():
+            _add(group, item)
+
+
+def add_batch_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says which tables, and the options that all of them may share."""
+    group = parser.add_argument_group("which tables")
+    known = {item.name: item for item in fields(CopySpec)}
+    for name in _CONNECTION:
+        _add(group, known.pop(name))
+    patterns: dict[str, Any] = {
+        "nargs": "+",
+        "action": "extend",
+        "metavar": "PATTERN",
+        "default": argparse.SUPPRESS,
+    }
+    group.add_argument(
+        "--tables",
+        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot is for names "
+        "in the source's search path",
+        **patterns,
+    )
+    group.add_argument(
+        "--exclude",
+        help="tables to leave out of these; a pattern without a dot is for names in any schema",
+        **patterns,
+    )
+    group.add_argument(
+        "--target-schema",
+        metavar="NAME",
+        default=argparse.SUPPRESS,
+        help="where the tables go; the schema they come from by default",
+    )
+    group.add_argument(
+        "--on-table-error",
+        choices=ON_TABLE_ERROR,
+        default=argparse.SUPPRESS,
+        help="after a table has failed: continue with the others, or stop (default: continue)",
+    )
+    for name in ("table", "query", "target_table"):
+        known.pop(name)
+    for title, names in _GROUPS.items():
+        group = parser.add_argument_group(title + ", for every table")
+        for name in names:
+            if name in known:
+                _add(group, known[name])
+
+
+def add_resume_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that a run may change when it is resumed."""
+    group = parser.add_argument_group("how to run it", "what is left out stays as the run has it")
+    for item in fields(CopySpec):
+        if item.metadata["execution"] and item.name not in _NOT_ON_RESUME:
+            _add(group, item, show_default=False)
+
+
+def add_hold_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that matter to whoever holds a run's snapshot."""
+    group = parser.add_argument_group("how to hold it", "what is left out stays as the run has it")
+    for item in fields(CopySpec):
+        if item.name in ("on_snapshot_lost", "snapshot_warn_after"):
+            _add(group, item, show_default=False)
+
+
+def add_connections(
+    parser: argparse.ArgumentParser, *names: str, required: bool = True, schema: bool = True
+) -> None:
+    """Add ``--source`` and ``--target``, or one of them, and ``--control-schema``."""
+    group = parser.add_argument_group("where it is")
+    known = {item.name: item for item in fields(CopySpec)}
+    for name in names:
+        _add(group, known[name], required=required)
+    if schema:
+        _add(group, known["control_schema"])
+
+
+def _add(
+    group: Any,  # argparse's own class for this is private
+    item: Field[Any],
+    *,
+    required: bool = False,
+    show_default: bool = True,
+) -> None:
+    text = str(item.metadata["help"])
+    default = item.default
+    kind = str(item.type)
+    # "accept_moving_rows" defaults to False, which its help makes plain.
+    if show_default and default is not MISSING and default is not None and default is not False:
+        shown = f"{default:g}s" if kind == "float" else str(default)
+        text += f" (default: {shown})"
+    settings: dict[str, Any] = {
+        "dest": item.name,
+        "help": text.replace("%", "%%"),
+        "default": argparse.SUPPRESS,
+        "required": required,
+    }
+    if kind == "bool":
+        settings["action"] = argparse.BooleanOptionalAction
+    elif item.metadata["choices"]:
+        settings["choices"] = item.metadata["choices"]
+    else:
+        settings["metavar"] = item.metadata["metavar"] or None
+    group.add_argument("--" + item.name.replace("_", "-"), **settings)
+
+
+def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> CopySpec:
+    """The spec that a TOML file, if one is given, and the command line ask for.
+
+    The command line goes first, option by option.
+
+    Raises:
+        UsageError: the file cannot be read, or an option is unknown, missing or wrong.
+    """
+    options, origin = _from_file(arguments, environ)
+    if "tables" in options or isinstance(options.get("table"), list):
+        raise UsageError(f"{origin}: holds many tables: use penstock copy-all")
+    options.update(_given(arguments))
+    return CopySpec.from_mapping(options, origin)
+
+
+def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> BatchSpec:
+    """The batch that a TOML file, if one is given, and the command line ask for.
+
+    Raises:
+        UsageError: the file cannot be read, or an option is unknown, missing or wrong.
+    """
+    options, origin = _from_file(arguments, environ)
+    options.update(_given(arguments))
+    for name in ("tables", "exclude", *_OF_BATCH):
+        if hasattr(arguments, name):
+            options[name] = getattr(arguments, name)
+    return BatchSpec.from_mapping(options, origin)
+
+
+def _from_file(
+    arguments: argparse.Namespace, environ: Mapping[str, str]
+) -> tuple[dict[str, Any], str]:
+    """The options of the file, if one is given, and where options come from, for errors."""
+    if arguments.file is None:
+        return {}, f"penstock {arguments.command}"
+    return read_toml(arguments.file, environ), arguments.file
+
+
+def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options given to ``resume``, by name, with values of their types.
+
+    Raises:
+        UsageError: a value is of the wrong type or out of range.
+    """
+    given = _given(arguments)
+    # The rest stands for what the run has stored, and allows every execution option.
+    spec = CopySpec.from_mapping({**given, "table": "a.b", "mode": "truncate"}, "penstock resume")
+    changeable = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
+    return {
+        name: getattr(spec, name)
+        for name in given
+        if name in changeable and name not in _NOT_ON_RESUME
+    }
+
+
+def given_flags(arguments: argparse.Namespace) -> list[str]:
+    """The execution options of a ``resume`` as they were written, for the next one."""
+    return [
+        word
+        for item in fields(CopySpec)
+        if item.metadata["execution"]
+        and item.name not in _NOT_ON_RESUME
+        and hasattr(arguments, item.name)
+        for word in ("--" + item.name.replace("_", "-"), str(getattr(arguments, item.name)))
+    ]
+
+
+def given_batch_words(arguments: argparse.Namespace) -> list[str]:
+    """What a ``copy-all`` was given, but for the run's name and secrets, for the next one."""
+    words = [arguments.file] if arguments.file else []
+    for name, value in vars(arguments).items():
+        flag = "--" + name.replace("_", "-")
+        if name in ("source", "target"):
+            words += [flag, redact(value)]
+        elif isinstance(value, list):
+            words += [flag, *value]
+        elif name in _OF_BATCH or (name in _COPY_OPTIONS and not isinstance(value, bool)):
+            words += [flag, str(value)]
+        elif name in _COPY_OPTIONS:
+            words.append(flag if value else "--no" + flag[1:])
+    return words
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        item.name: getattr(arguments, item.name)
+        for item in fields(CopySpec)
+        if hasattr(arguments, item.name)
+    }
+
+
+def read_toml(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Options from a TOML file: flat keys, with ``-`` or ``_``; ``${NAME}`` from the environment.
+
+    Raises:
+        UsageError: the file is missing or malformed, a key occurs in both spellings, or a
+            variable is not set.
+    """
+    try:
+        with open(path, "rb") as file:
+            raw = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: expected a TOML file with options, found: {error.strerror}{_unquoted(path)}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}{_unquoted(path)}") from error
+    options: dict[str, Any] = {}
+    for written, value in raw.items():
+        name = written.replace("-", "_")
+        if name in options:
+            raise UsageError(
+                f"{path}: {name!r} is given twice, with '-' and with '_': keep one of them"
+            )
+        options[name] = _interpolate(value, environ, f"{path}: {written}")
+    return options
+
+
+def _unquoted(path: str) -> str:
+    return "" if path.endswith(".toml") else f"; {UNQUOTED}"
+
+
+def _interpolate(value: Any, environ: Mapping[str, str], place: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _interpolate(item, environ, place) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_interpolate(item, environ, place) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def replace(found: re.Match[str]) -> str:
+        if found[0] == "$${":
+            return "${"
+        name = found[1] or ""
+        if _VARIABLE_NAME.fullmatch(name) is None:
+            raise UsageError(
+                f"{place}: expected ${{NAME}} with the name of an environment variable ($${{ for "
+                f"a literal ${{), found {found[0]!r}"
+            )
+        if name not in environ:
+            raise UsageError(f"{place}: environment variable {name!r} is not set")
+        return environ[name]
+
+    return _VARIABLE.sub(replace, value)

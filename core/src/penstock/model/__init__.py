@@ -1,0 +1,1 @@
+"""The nouns of Penstock: tables, columns, partitions, plans, commit records."""

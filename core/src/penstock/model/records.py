@@ -1,0 +1,54 @@
+"""Commit records: what makes a partition done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """The row in the target that makes a partition done."""
+
+    partition_id: str
+    attempt: int
+    rows: int
+    bytes: int
+    started_at: str
+    committed_at: str
+    inserted: int | None = None
+    """Rows of mode upsert that were not there before; None in other modes."""
+    updated: int | None = None
+    """Rows of mode upsert that were there and differed."""
+    transaction: str = ""
+    """The target's own name for the transaction that loaded the rows; empty where it has none."""
+    files: tuple[str, ...] = ()
+    """Where the target consists of files: those that hold the rows, relative to the target."""
+    read_at: str = ""
+    """When the snapshot was taken that the rows were read with; empty where there was none."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "partition_id": self.partition_id,
+            "attempt": self.attempt,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "started_at": self.started_at,
+            "committed_at": self.committed_at,
+            "inserted": self.inserted,
+            "updated": self.updated,
+            "files": list(self.files),
+            "read_at": self.read_at,
+        }
+
+
+def read_later(records: Iterable[CommitRecord]) -> dict[str, tuple[str, ...]]:
+    """Partitions that were read as of a later moment than the first ones, by that moment."""
+    moments: dict[str, list[str]] = {}
+    for record in records:
+        if record.read_at:
+            moments.setdefault(record.read_at, []).append(record.partition_id)
+    _, *later = sorted(moments, key=datetime.fromisoformat) or [""]
+    return {moment: tuple(sorted(moments[moment])) for moment in later}

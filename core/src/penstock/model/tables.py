@@ -1,0 +1,243 @@
+"""Tables, queries, columns, and where they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from penstock.errors import UsageError
+
+# What `TableRef.parse` reads back without quotes.
+_PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableRef:
+    schema: str
+    name: str
+    only: bool = field(default=False, compare=False)
+    """Its own rows, without those of tables that inherit from it."""
+
+    @classmethod
+    def parse(cls, text: str, option: str) -> TableRef:
+        """Read ``SCHEMA.NAME``, or ``NAME`` with an empty schema; a part that holds a dot is
+        written in double quotes.
+
+        Raises:
+            UsageError: the text is not of that form; `option` names where it came from.
+        """
+        parts: list[str] = []
+        rest = text.strip()
+        while rest:
+            if rest.startswith('"'):
+                part, rest = _quoted_part(rest)
+            else:
+                end = rest.find(".")
+                part, rest = (rest, "") if end < 0 else (rest[:end], rest[end:])
+            parts.append(part)
+            if not rest:
+                break
+            if not rest.startswith(".") or len(rest) == 1:
+                parts.append("")
+                break
+            rest = rest[1:]
+        if len(parts) not in (1, 2) or not all(parts):
+            raise UsageError(
+                f"{option}: expected NAME or SCHEMA.NAME (double quotes around a part that holds a "
+                f"dot), found {text!r}"
+            )
+        return cls(parts[0] if len(parts) == 2 else "", parts[-1])
+
+    def as_json(self) -> list[Any]:
+        return [self.schema, self.name, *([True] if self.only else [])]
+
+    def __str__(self) -> str:
+        return ".".join(
+            part if _PLAIN_PART.fullmatch(part) else '"' + part.replace('"', '""') + '"'
+            for part in (self.schema, self.name)
+            if part
+        )
+
+
+def _quoted_part(text: str) -> tuple[str, str]:
+    """Split off a leading double-quoted part; an unclosed one comes back empty."""
+    position = 1
+    part: list[str] = []
+    while position < len(text):
+        if text[position] == '"':
+            if text[position + 1 : position + 2] != '"':
+                return "".join(part), text[position + 1 :]
+            position += 1
+        part.append(text[position])
+        position += 1
+    return "", ""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement whose rows are read instead of a table's."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return "query"
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The rows that a source's URL leads to, where it leads to rows and not to many tables."""
+
+    def __str__(self) -> str:
+        return "source"
+
+
+Relation = TableRef | Query | Located
+"""What rows are read from."""
+
+
+def relation_to_json(relation: Relation) -> Any:
+    match relation:
+        case Query(text):
+            return text
+        case TableRef():
+            return relation.as_json()
+        case Located():
+            return None
+
+
+def relation_from_json(raw: Any) -> Relation:
+    if raw is None:
+        return Located()
+    return Query(raw) if isinstance(raw, str) else TableRef(*raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: str
+    """The type as its database writes it, for people."""
+    nullable: bool = True
+    generated: bool = False
+    """Computed by the database: it cannot be written."""
+    has_default: bool = False
+    traits: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What its backend knows of the type beyond its name, for backends alone; not stored. Under
+    `arrow`: the `pyarrow.DataType` in which its values travel in record batches."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "type": self.type, "nullable": self.nullable}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPair:
+    """A column of the source, and the one of the target that it is loaded into."""
+
+    source: str
+    target: str
+    cast: str = ""
+    """The type that the source casts to, in the source's own notation; empty: as it is."""
+    canonical: str = ""
+    """Between unlike systems: how both sides write a value when values are compared, one of those
+    that the types page lists. Empty: it cannot be compared, or both are of one system."""
+
+    def as_json(self) -> dict[str, str]:
+        raw = {"source": self.source, "target": self.target, "cast": self.cast}
+        return {**raw, "canonical": self.canonical} if self.canonical else raw
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, str]) -> ColumnPair:
+        return cls(raw["source"], raw["target"], raw["cast"], raw.get("canonical", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class NotCopied:
+    """Something of the source, or of a target's table that was dropped, that a copy leaves out."""
+
+    kind: str
+    """What it is, in the plural: ``foreign keys``."""
+    name: str
+    remedy: str = ""
+    """The statement or the option that makes it in the target; empty where there is none."""
+    table: str = ""
+    """The target's table that it belongs to; empty: none."""
+    dropped: bool = False
+    """The target's old table had it, which the copy drops."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "remedy": self.remedy,
+            "table": self.table,
+            "dropped": self.dropped,
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> NotCopied:
+        return cls(raw["kind"], raw["name"], raw["remedy"], raw["table"], raw["dropped"])
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """How a table is made, in the words of its own database."""
+
+    dialect: str
+    content: Mapping[str, Any]
+    """JSON, for backends that know the dialect."""
+    besides: tuple[NotCopied, ...] = ()
+    """What the table has besides columns, which a target of another dialect leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePosition:
+    """How far a sequence has come."""
+
+    last: int
+    called: bool
+    """It has given out `last`; else that is the next value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a URL leads, told without its secrets: how assets and lineage name what is there."""
+
+    scheme: str
+    host: str
+    """A server or a bucket; empty for what is on this machine."""
+    port: int | None
+    database: str
+    """Its name, or the path of its file; where the URL leads to rows, their path."""
+    located: bool = False
+    """It leads to rows, without a table to be named."""
+
+    @property
+    def authority(self) -> str:
+        """`host:port`, as a URL has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port is None else f"{host}:{self.port}"
+
+    @property
+    def namespace(self) -> str:
+        """What lineage calls the server, the bucket, or the kind of file."""
+        return f"{self.scheme}://{self.authority}" if self.host else self.scheme
+
+    def dataset(self, table: TableRef) -> str:
+        """What lineage calls a table, within the namespace.
+
+        Names are those of OpenLineage: https://openlineage.io/docs/spec/naming.
+        """
+        if self.located:
+            return self.database.rstrip("/") or "/"
+        return ".".join(part for part in (self.database, table.schema, table.name) if part)
+
+    def uri(self, table: TableRef) -> str:
+        """What assets call a table: `postgres://host:port/database/schema/table`, `s3://bucket/key`,
+        `file:///path`."""
+        # A name is one part of the path, whatever its characters; a path has parts of its own.
+        parts = [quote(self.database, safe="" if self.host and not self.located else "/=")]
+        if not self.located:
+            parts += [quote(part, safe="") for part in (table.schema, table.name) if part]
+        return f"{self.scheme}://{self.authority}/{'/'.join(parts).strip('/')}"

@@ -1,0 +1,316 @@
+"""Ask the source what a strategy needs to know, and have `planning` cut the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import ARROW
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Key, Whole
+from penstock.model.plans import GIVEN, Partition, PartitionPlan
+from penstock.model.tables import Column, ColumnPair, TableRef
+from penstock.planning import cuts as planning
+from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
+from penstock.planning.cuts import Choice, Cut
+from penstock.planning.named_partitions import place
+from penstock.spec.copy_spec import CopySpec
+
+
+def build_plan(
+    spec: CopySpec,
+    degree: int,
+    run_id: str,
+    source: SourceCatalog,
+    target: TargetCatalog,
+    formats: Sequence[str],
+    given: Sequence[Partition] = (),
+    series: str = "",
+    siblings: Siblings | None = None,
+) -> PartitionPlan:
+    """Plan a copy and check that the target can take it. Changes nothing.
+
+    Parameters:
+        formats: the stream formats that both ends speak, best first for the source.
+        given: partitions that the caller names; by default the strategy makes them.
+        series: see `PartitionPlan`.
+        siblings: the tables of the batch that it is copied in.
+
+    Raises:
+        PlanningError: the plan cannot be made, or the target cannot take it; says everything
+            that is in the way of the columns at once.
+    """
+    relation = spec.relation
+    if target.replaces_by_condition:
+        spec.check_replaceable()
+    all_columns = source.columns(relation)
+    if tuple(formats) == (ARROW,):
+        all_columns = source.in_arrow(relation, all_columns)
+    definition = None
+    made: tuple[Column, ...] = ()
+    if target.makes(spec.target_ref, spec.mode):
+        definition = source.definition(relation, partitioning=spec.partitioning)
+        copied = chosen_columns(spec, all_columns)
+        _check_types(spec, copied)
+        theirs = made = target.defined_columns(
+            spec.target_ref, definition, copied, spec.column_types
+        )
+    else:
+        if spec.types:
+            raise PlanningError(
+                f"--types: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
+                "expected --mode recreate, or a target that is to be made"
+            )
+        theirs = target.columns(spec.target_ref)
+    mapping = match_columns(spec, all_columns, theirs, source, target, formats)
+    if definition is None:
+        written = [pair.target for pair in mapping.pairs]
+        target.check_writable(spec.target_ref, spec.mode, written)
+    _check_apart(spec, source, target)
+    if spec.verify == "checksums":
+        # Of no row: whether that can be done is to be known before any is copied.
+        source.checksum(relation, "false", Whole(), mapping.pairs)
+        if definition is None:
+            target.checksum(spec.target_ref, "false", Whole(), mapping.pairs)
+    heirs = () if spec.descendants == "exclude" else source.heirs(relation)
+    load = target.plan_load(
+        LoadRequest(
+            run_id=run_id,
+            source=relation,
+            target=spec.target_ref,
+            mode=spec.mode,
+            pairs=mapping.pairs,
+            conflict_columns=spec.conflict_columns,
+            indexes=spec.indexes,
+            unlogged=spec.unlogged,
+            definition=definition,
+            made=made,
+            where=spec.where,
+            given=bool(given),
+            extents=tuple((partition.id, partition.extent) for partition in given),
+            writing=spec.writing,
+            heirs=heirs,
+            siblings=siblings or Siblings(),
+            counted=frozenset(source.positions(relation)) if spec.sequences == "set" else None,
+        )
+    )
+    statistics = source.statistics(relation, spec.where)
+    names = {column.name for column in all_columns}
+    if given:
+        placed = place(spec, given, source, names)
+        choice, cut = Choice(GIVEN, (), spec.key), Cut((), placed.reasons, placed.warnings)
+        partitions = placed.partitions
+    else:
+        choice = planning.choose(spec, statistics, degree)
+        by_condition = target.replaces_by_condition
+        cut = _cut(spec, choice, statistics, source, names, replaces_by_condition=by_condition)
+        partitions = planning.number(cut.extents, statistics)
+    plan = PartitionPlan(
+        strategy=choice.strategy,
+        reasons=(*choice.reasons, *cut.reasons, *mapping.reasons, *_made_columns(made, formats)),
+        warnings=(
+            *cut.warnings,
+            *mapping.warnings,
+            *load.warnings,
+            *_lost_columns(spec, heirs, all_columns, source),
+        ),
+        partitions=partitions,
+        columns=mapping.columns,
+        pairs=mapping.pairs,
+        format=mapping.format,
+        load=load,
+        rows=None
+        if statistics.rows is None or given
+        else round(statistics.rows * statistics.selected),
+        bytes=None if given else round(statistics.bytes * statistics.selected),
+        series=series,
+    )
+    if spec.mode == "replace" and target.replaces_by_condition:
+        _check_same_names(mapping.pairs)
+        if choice.key is None:
+            raise PlanningError("--mode replace: expected a key strategy and --key; found none")
+        if choice.strategy == "hash":
+            _check_hashed_alike(mapping.columns, theirs)
+        _check_key_unchanged(choice.key, mapping)
+        for kind in {type(partition.extent): partition for partition in plan.partitions}.values():
+            target.check_condition(spec.target_ref, spec.where, kind.extent)
+    return plan
+
+
+def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
+    """What columns a table gets; between like systems those that the source has."""
+    if not made or tuple(formats) != (ARROW,):
+        return ()
+    return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
+
+
+def _lost_columns(
+    spec: CopySpec, heirs: Sequence[TableRef], columns: Sequence[Column], source: SourceCatalog
+) -> list[str]:
+    """A warning of each table whose rows come without some of its columns."""
+    mine = {column.name for column in columns}
+    warnings = []
+    for heir in heirs:
+        more = [column.name for column in source.columns(heir) if column.name not in mine]
+        if more:
+            warnings.append(
+                f"rows of {heir}, which inherits from {spec.source_name}, come without its own "
+                f"columns ({', '.join(more)}); copy it by itself, and this one with "
+                "--descendants exclude, as copy-all does"
+            )
+    return warnings
+
+
+def match_columns(
+    spec: CopySpec,
+    mine: Sequence[Column],
+    theirs: Sequence[Column],
+    source: SourceCatalog,
+    target: TargetCatalog,
+    formats: Sequence[str],
+) -> ColumnMapping:
+    """Pair the columns, with what both catalogs know.
+
+    Raises:
+        PlanningError: see `map_columns`.
+    """
+    if tuple(formats) == (ARROW,):
+        mine = source.in_arrow(spec.relation, mine)
+    return map_columns(
+        spec,
+        mine,
+        theirs,
+        fit=target.fit,
+        castable=lambda wanted: source.castable(spec.relation, wanted),
+        formats=formats,
+    )
+
+
+def _check_types(spec: CopySpec, columns: Sequence[Column]) -> None:
+    names = {column.name for column in columns}
+    unknown = [name for name in spec.column_types if name not in names]
+    if unknown:
+        raise PlanningError(
+            f"--types: expected columns that are copied, found {', '.join(map(repr, unknown))}; "
+            f"there are {', '.join(column.name for column in columns)}"
+        )
+
+
+def _check_apart(spec: CopySpec, source: SourceCatalog, target: TargetCatalog) -> None:
+    identity = source.state(spec.relation).identity
+    if identity and identity == target.identity(spec.target_ref):
+        raise PlanningError(
+            f"source and target are the same: one table ({spec.source_name}), or one file, which "
+            "cannot be written while it is read; choose another target"
+        )
+
+
+def _check_same_names(pairs: Sequence[ColumnPair]) -> None:
+    """The partitions' condition is evaluated on both sides: a name must mean the same there."""
+    differing = [
+        f"{pair.source} into {pair.target}" for pair in pairs if pair.source != pair.target
+    ]
+    if differing:
+        raise PlanningError(
+            "--mode replace deletes in the target by the condition that selects in the source: "
+            f"expected the same column names on both sides, found {', '.join(differing)}"
+        )
+
+
+def _check_key_unchanged(key: str, mapping: ColumnMapping) -> None:
+    """A row whose key is rounded may stand in another partition, which would delete it."""
+    names = {column.name for column in mapping.columns}
+    changed = [name for name in mapping.changed if name == key or key not in names]
+    if changed:
+        raise PlanningError(
+            f"--mode replace deletes by --key {key}, so its values have to arrive as they are, but "
+            f"they may change on the way: {'; '.join(mapping.warnings)}"
+        )
+
+
+def _check_hashed_alike(mine: Sequence[Column], theirs: Sequence[Column]) -> None:
+    """Values are hashed by their text, which 1.0 and 1.00 do not share."""
+    types = {column.name: column.type for column in theirs}
+    differing = [
+        f"{column.name} ({column.type}, {types[column.name]})"
+        for column in mine
+        if types[column.name] != column.type
+    ]
+    if differing:
+        raise PlanningError(
+            "--mode replace with --strategy hash: expected the very same column types on both "
+            f"sides, so that both hash alike; found {', '.join(differing)}; use --strategy range"
+        )
+
+
+def _cut(
+    spec: CopySpec,
+    choice: Choice,
+    statistics: TableStatistics,
+    source: SourceCatalog,
+    columns: set[str],
+    *,
+    replaces_by_condition: bool,
+) -> Cut:
+    relation = spec.relation
+    if choice.strategy == "whole":
+        return planning.cut_whole()
+    if choice.strategy == "ctid":
+        return planning.cut_blocks(statistics.blocks or 0, choice.count)
+    if choice.strategy == "files":
+        return planning.cut_files(statistics.files, choice.count)
+    if choice.strategy == "children":
+        cut = planning.cut_children if spec.strategy == "children" else planning.cut_tables
+        return cut(statistics.children, choice.count)
+    assert choice.key is not None
+    key = Key(choice.key, expression=choice.key not in columns)
+    if choice.strategy == "hash":
+        source.key_type(relation, key)  # an error in the expression is found now
+        return planning.cut_hash(key, choice.count)
+    if spec.mode == "replace" and replaces_by_condition:
+        # The target decides by the same condition what to delete: both must compare alike.
+        key = replace(key, collation=source.shared_order(relation, key))
+    if choice.strategy == "values":
+        values = source.distinct(
+            relation, key, spec.where, spec.values_query, planning.MOST_PARTITIONS
+        )
+        nullable, _ = source.key_facts(relation, key)
+        return planning.cut_values(values, key, nullable=nullable)
+    if key.expression:
+        raise PlanningError(
+            f"--key {key.text}: no such column in {spec.source_name}; "
+            f"--strategy {choice.strategy} cuts by a column; it has {', '.join(sorted(columns))}"
+        )
+    if choice.strategy == "time":
+        starts, origin = _windows(spec, choice, source, key)
+        nullable, indexed = source.key_facts(relation, key)
+        return planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
+    if choice.strategy == "ntile":
+        known = source.ntile(relation, key, spec.where, choice.count)
+        return planning.cut_range(known, choice.count)
+    return planning.cut_range(source.key_statistics(relation, key, spec.where), choice.count)
+
+
+def _windows(
+    spec: CopySpec, choice: Choice, source: SourceCatalog, key: Key
+) -> tuple[tuple[Bound, ...], str]:
+    """Starts of windows, as wide as asked for or as fits, and their origin."""
+    most = planning.MOST_PARTITIONS
+    if spec.interval is not None:
+        return source.windows(spec.relation, key, spec.interval, spec.where, most)
+    widest, *narrower = planning.INTERVALS
+    starts, origin = source.windows(spec.relation, key, widest, spec.where, most)
+    chosen = widest
+    for interval in narrower:
+        # Without a first value there are no windows, however narrow.
+        if not starts or len(starts) >= choice.count:
+            break
+        try:
+            starts, origin = source.windows(spec.relation, key, interval, spec.where, most)
+        except PlanningError:
+            break  # too many
+        chosen = interval
+    return starts, f"{origin}, each of {chosen}"

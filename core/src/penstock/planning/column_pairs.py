@@ -1,0 +1,212 @@
+"""Which column of the source goes into which of the target, and in what form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from penstock.backends.api.facts import Fit
+from penstock.errors import PlanningError
+from penstock.model.tables import Column, ColumnPair
+from penstock.spec.copy_spec import CopySpec
+
+Castable = Callable[[Sequence[tuple[str, str]]], list[bool]]
+FitColumns = Callable[[Sequence[Column], Sequence[Column]], list[Fit]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMapping:
+    columns: tuple[Column, ...]
+    """The source's columns that are copied."""
+    pairs: tuple[ColumnPair, ...]
+    format: str
+    """Of the streams: the best that carries every column."""
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    changed: tuple[str, ...]
+    """The source's columns whose values may arrive as others."""
+
+
+def map_columns(
+    spec: CopySpec,
+    mine: Sequence[Column],
+    theirs: Sequence[Column],
+    *,
+    fit: FitColumns,
+    castable: Castable,
+    formats: Sequence[str],
+) -> ColumnMapping:
+    """Pair the source's columns with the target's, by name or by position.
+
+    Parameters:
+        fit, castable: see `TargetCatalog.fit` and `SourceCatalog.castable`.
+        formats: what both speak, best first for the source.
+
+    Raises:
+        PlanningError: columns without a counterpart, or of types that do not fit: all of them.
+    """
+    columns = chosen_columns(spec, mine)
+    if spec.map == "position":
+        pairs, lines = _by_position(spec, columns, theirs)
+    else:
+        pairs, lines = _by_name(spec, columns, theirs)
+    unpaired = bool(lines)
+    fits = fit([source for source, _ in pairs], [target for _, target in pairs])
+    wanted = [
+        (source.name, found.cast)
+        for (source, _), found in zip(pairs, fits, strict=True)
+        if found.cast and not found.reason
+    ]
+    allowed = dict(zip(wanted, castable(wanted), strict=True)) if wanted else {}
+    unfit = set()
+    for (source, target), found in zip(pairs, fits, strict=True):
+        why = found.reason
+        if not why and found.cast and not allowed[source.name, found.cast]:
+            why = "the types differ, and the source has no assignment cast between them"
+        if why:
+            unfit.add(source.name)
+            lines.append((source.name, source.type, target.type, why))
+    if lines:
+        raise PlanningError(
+            f"{spec.source_name} does not fit into {spec.target_name}:\n"
+            + _table([("column", "source", "target", "why"), *lines])
+            + (_advice(spec, columns, theirs, unfit) if unpaired else "")
+        )
+    format_, reasons = _form(pairs, fits, formats)
+    return ColumnMapping(
+        columns=tuple(source for source, _ in pairs),
+        pairs=tuple(
+            ColumnPair(source.name, target.name, found.cast, found.canonical)
+            for (source, target), found in zip(pairs, fits, strict=True)
+        ),
+        format=format_,
+        reasons=tuple(reasons),
+        warnings=tuple(
+            f"{source.name} ({source.type} into {target.type}): {found.warning}"
+            for (source, target), found in zip(pairs, fits, strict=True)
+            if found.warning
+        ),
+        changed=tuple(
+            source.name for (source, _), found in zip(pairs, fits, strict=True) if found.lossy
+        ),
+    )
+
+
+def chosen_columns(spec: CopySpec, mine: Sequence[Column]) -> list[Column]:
+    """Those of the source's columns that are copied, in the order asked for.
+
+    Raises:
+        PlanningError: one of them is not there.
+    """
+    if spec.columns is None:
+        return list(mine)
+    known = {column.name: column for column in mine}
+    unknown = [name for name in spec.columns if name not in known]
+    if unknown:
+        raise PlanningError(
+            f"--columns: {spec.source_name} has no column {', '.join(map(repr, unknown))}; "
+            f"it has {', '.join(known)}"
+        )
+    return [known[name] for name in spec.columns]
+
+
+Pairs = list[tuple[Column, Column]]
+Lines = list[tuple[str, str, str, str]]
+
+
+def _by_name(
+    spec: CopySpec, columns: list[Column], theirs: Sequence[Column]
+) -> tuple[Pairs, Lines]:
+    targets = {column.name: column for column in theirs}
+    names = {column.name for column in columns}
+    pairs: Pairs = []
+    lines: Lines = []
+    for column in columns:
+        target = targets.get(column.name)
+        if target is None:
+            lines.append((column.name, column.type, "-", "the target has no such column"))
+        elif spec.columns is None and column.generated and target.generated:
+            continue  # what both compute is computed again, not copied
+        else:
+            pairs.append((column, target))
+    if spec.columns is None:
+        lines += [
+            (column.name, "-", column.type, "the source has no such column")
+            for column in theirs
+            if column.name not in names and not column.generated
+        ]
+    return pairs, lines
+
+
+def _by_position(
+    spec: CopySpec, columns: list[Column], theirs: Sequence[Column]
+) -> tuple[Pairs, Lines]:
+    if spec.columns is None and len(columns) == len(theirs):
+        pairs = list(zip(columns, theirs, strict=True))
+        return [pair for pair in pairs if not (pair[0].generated and pair[1].generated)], []
+    targets = [column for column in theirs if not column.generated]
+    stored = [column for column in columns if not column.generated]
+    if spec.columns is None and len(columns) > len(targets) == len(stored):
+        columns = stored
+    count = min(len(columns), len(targets))
+    lines = [
+        (column.name, column.type, "-", f"the target has {len(targets)} columns to write")
+        for column in columns[count:]
+    ] + [
+        ("-", "-", f"{column.name} {column.type}", f"the source has {len(columns)} columns")
+        for column in targets[count:]
+    ]
+    if spec.columns is not None:  # the rest of the target keeps its defaults
+        lines = [line for line in lines if line[0] != "-"]
+    return list(zip(columns, targets, strict=False)), lines
+
+
+def _advice(
+    spec: CopySpec, columns: list[Column], theirs: Sequence[Column], unfit: Collection[str]
+) -> str:
+    if spec.map == "position":
+        return "\nchoose as many columns as the target has with --columns"
+    common = {column.name for column in theirs if not column.generated}
+    shared = [column.name for column in columns if column.name in common]
+    if not shared:
+        return "\nno name is on both sides: use --map position where the order is the same"
+    fitting = [name for name in shared if name not in unfit]
+    if not fitting:
+        return ""
+    return (
+        f"\nto copy what {'fits' if unfit else 'both have'}: --columns {','.join(fitting)}; where "
+        "the columns have other names but the same order: --map position"
+    )
+
+
+def _form(pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]) -> tuple[str, list[str]]:
+    """The stream format, and why it is not the best one."""
+    carried = [name for name in formats if all(name in found.formats for found in fits)]
+    if not carried:
+        raise PlanningError(
+            "source and target have no stream format in common that carries every column: both "
+            f"speak {', '.join(formats) or 'none'}"
+        )
+    found_for = [(source.name, found) for (source, _), found in zip(pairs, fits, strict=True)]
+    reasons = []
+    if carried[0] != formats[0]:
+        slow = [name for name, found in found_for if formats[0] not in found.formats]
+        reasons.append(f"{carried[0]} streams, for {_listed(slow)}")
+    casts = [f"{name}::{found.cast}" for name, found in found_for if found.cast]
+    if casts:
+        reasons.append(f"cast by the source: {_listed(casts)}")
+    return carried[0], reasons
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def _table(rows: Sequence[tuple[str, str, str, str]]) -> str:
+    widths = [max(len(row[index]) for row in rows) for index in range(4)]
+    return "\n".join(
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

@@ -1,0 +1,135 @@
+"""Partitions that the caller names: found to be of the key's type, and apart from each other.
+
+They need not cover the table. An orchestrator whose own partitions are ranges of a key copies some
+of them today, and others tomorrow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.backends.api.source import SourceCatalog
+from penstock.errors import UsageError
+from penstock.model.extents import (
+    Bound,
+    Extent,
+    HashBucket,
+    Key,
+    KeyIsNull,
+    KeyOther,
+    KeyRange,
+    KeyValues,
+)
+from penstock.model.plans import Partition
+from penstock.spec.copy_spec import MAX_PARTITION_ID, CopySpec
+
+# What empties the table first would take the partitions of other runs away.
+BESIDE_OTHERS = ("append", "replace", "upsert")
+_ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PARTITION_ID}}}")
+_BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    partitions: tuple[Partition, ...]
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def check_given(spec: CopySpec, given: Sequence[Partition]) -> None:
+    """
+    Raises:
+        UsageError: an id that cannot be one, or is there twice; an extent that selects by no key,
+            or by another one than the others; a mode that empties the table.
+    """
+    if spec.mode not in BESIDE_OTHERS:
+        raise UsageError(
+            f"given partitions: expected --mode {', '.join(BESIDE_OTHERS)}, which leave rows of "
+            f"other partitions alone; found {spec.mode}"
+        )
+    for name, count in Counter(partition.id for partition in given).items():
+        if _ID.fullmatch(name) is None:
+            raise UsageError(
+                f"given partitions: id: expected 1 to {MAX_PARTITION_ID} letters, digits or any of "
+                f"_.-, found {name!r}"
+            )
+        if count > 1:
+            raise UsageError(f"given partitions: expected each id once, found {name!r} twice")
+    for partition in given:
+        if not isinstance(partition.extent, _BY_KEY):
+            raise UsageError(
+                f"given partitions: {partition.id}: expected an extent that selects by a key, "
+                f"found {partition.extent}"
+            )
+        if partition.extent.key.text != spec.key:
+            raise UsageError(
+                f"given partitions: {partition.id}: expected one by --key {spec.key}, found one by "
+                f"{partition.extent.key.text}"
+            )
+
+
+def check_series(series: str) -> None:
+    """
+    Raises:
+        UsageError: it is no name.
+    """
+    if not series.strip():
+        raise UsageError(f"series: expected a name, found {series!r}")
+
+
+def place(
+    spec: CopySpec,
+    given: Sequence[Partition],
+    source: SourceCatalog,
+    columns: Collection[str],
+) -> Placed:
+    """The partitions with bounds of the key's type, as the source writes them.
+
+    Raises:
+        PlanningError: a bound is no value of the key's type, or partitions overlap.
+    """
+    assert spec.key is not None
+    relation = spec.relation
+    key = Key(spec.key, expression=spec.key not in columns)
+    if spec.mode == "replace":
+        # The target decides by the same condition what to delete: both must compare alike.
+        key = replace(key, collation=source.shared_order(relation, key))
+    # Also where nothing is to be read of it: an error in the expression is found now.
+    source.key_type(relation, key)
+    extents: dict[str, Extent] = {}
+    for partition in given:
+        assert isinstance(partition.extent, _BY_KEY)
+        extents[partition.id] = replace(partition.extent, key=key)
+    ranges = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyRange)}
+    if ranges:
+        texts = [(_text(extent.lower), _text(extent.upper)) for extent in ranges.values()]
+        found = source.read_ranges(relation, key, texts)
+        for id_, (lower, upper) in zip(ranges, found, strict=True):
+            extents[id_] = KeyRange(key, lower, upper)
+    lists = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyValues)}
+    if lists:
+        values = [value.text for extent in lists.values() for value in extent.values]
+        read = iter(source.read_values(relation, key, values))
+        for id_, extent in lists.items():
+            extents[id_] = KeyValues(key, tuple(next(read) for _ in extent.values))
+    hashed = all(isinstance(extent, HashBucket) for extent in extents.values())
+    _, indexed = source.key_facts(relation, key)
+    warnings = []
+    if not indexed and not hashed:
+        which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
+        warnings.append(f"{key.text} has no index: {which} scans the whole table")
+    return Placed(
+        tuple(replace(partition, extent=extents[partition.id]) for partition in given),
+        (
+            f"given: {len(given):,} partition{'s' if len(given) > 1 else ''} by {key.text}, "
+            "named by the caller",
+        ),
+        tuple(warnings),
+    )
+
+
+def _text(bound: Bound | None) -> str | None:
+    return bound.text if bound else None

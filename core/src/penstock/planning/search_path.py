@@ -1,0 +1,107 @@
+"""Tables and patterns that are written without a schema, and the schemas that they are found in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from glob import escape
+from typing import Any
+
+from penstock.backends.api.source import Schemas
+from penstock.errors import PlanningError
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+
+
+def lacks_schema(spec: CopySpec) -> bool:
+    """Whether a table is named without a schema."""
+    written = [spec.table_ref] if spec.table is not None else []
+    written += [spec.target_ref] if spec.target_table is not None else []
+    return not all(table.schema for table in written)
+
+
+def with_schemas(
+    spec: CopySpec, source: Schemas, target: Schemas | None
+) -> tuple[CopySpec, tuple[str, ...]]:
+    """The spec with the schema of each table, and a line on each that was looked for.
+
+    Parameters:
+        target: None where its URL leads to where the rows go.
+
+    Raises:
+        PlanningError: the source has no such table in its search path, or the target has no search
+            path.
+    """
+    lines = []
+    if spec.table is not None and not spec.table_ref.schema:
+        name = spec.table_ref.name
+        found = source.find(name)
+        if found is None:
+            raise PlanningError(
+                f"--table {name}: no such table in the source's search path "
+                f"({_listed(source)}); name its schema, as in SCHEMA.{name}"
+            )
+        lines.append(f"table {name}: {found} of the source, by its search path")
+        spec = replace(spec, table=str(found), target_table=spec.target_table or spec.table)
+    written = spec.target_table
+    if target is None or written is None or spec.target_ref.schema:
+        # Where the rows go has no name of its own.
+        return (replace(spec, target_table=None) if target is None else spec), tuple(lines)
+    name = spec.target_ref.name
+    there = target.find(name)
+    if there is not None:
+        lines.append(f"target table {name}: {there}, by the target's search path")
+        return replace(spec, target_table=str(there)), tuple(lines)
+    if spec.table is not None and spec.table_ref.name == name:
+        meant, why = spec.table_ref, "as in the source"
+    else:
+        first, *_ = target.schemas() or ("",)
+        if not first:
+            raise PlanningError(
+                f"--target-table {name}: the target's search path has no schema; name one, as in "
+                f"SCHEMA.{name}"
+            )
+        meant, why = TableRef(first, name), "the first schema"
+    lines.append(
+        f"target table {name}: {meant}, {why}: the target's search path ({_listed(target)}) has no "
+        f"{name}"
+    )
+    return replace(spec, target_table=str(meant)), tuple(lines)
+
+
+def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
+    """The spec with the schemas that its run was planned with.
+
+    Parameters:
+        stored: the options of the run.
+    """
+    changes = {}
+    for option in ("table", "target_table"):
+        written = getattr(spec, option) or (spec.table if option == "target_table" else None)
+        then = stored.get(option)
+        if written is None or then is None:
+            continue
+        asked, known = (TableRef.parse(text, f"--{option}") for text in (written, then))
+        if not asked.schema and asked.name == known.name:
+            changes[option] = then
+    return replace(spec, **changes)
+
+
+def with_searched(patterns: Sequence[str], source: Schemas) -> tuple[str, ...]:
+    """Patterns of tables, those without a schema for each schema of the search path."""
+    found: list[str] = []
+    for pattern in patterns:
+        if "." in pattern:
+            found.append(pattern)
+        else:
+            found += (f"{escape(schema)}.{pattern}" for schema in source.schemas())
+    return tuple(found)
+
+
+def with_any_schema(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Patterns of tables to leave out: those without a schema leave tables of any out."""
+    return tuple(pattern if "." in pattern else f"*.{pattern}" for pattern in patterns)
+
+
+def _listed(side: Schemas) -> str:
+    return ", ".join(side.schemas()) or "which is empty"

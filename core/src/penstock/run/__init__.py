@@ -1,0 +1,1 @@
+"""Runs: made, executed, resumed, held, reported."""

@@ -1,0 +1,181 @@
+"""The steps after the last partition: indexes, constraints, the swap. Some side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.backends.api.target import TargetCatalog
+from penstock.errors import LoadLost, PenstockError, TooManyConnections
+from penstock.events import Event, StepChanged
+from penstock.model.plans import Step
+from penstock.workers.supervisor import backoff
+
+# For so long a step that locks others out is tried again: readers come and go.
+URGENT_SECONDS = 300.0
+LISTEN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    run_id: str
+    step: Step
+
+
+class Finishing:
+    """Does the steps of one run or of many; each run's in the order of their ranks.
+
+    Parameters:
+        steps: by run, those that are not done yet.
+        open_catalog: a connection to the target for each thread.
+        degree: how many steps at once.
+        attempts: for each step, when errors are transient.
+    """
+
+    def __init__(
+        self,
+        steps: Mapping[str, Sequence[Step]],
+        open_catalog: Callable[[], TargetCatalog],
+        *,
+        degree: int,
+        attempts: int,
+    ) -> None:
+        self._left = {
+            run_id: sorted(asked, key=lambda step: step.rank) for run_id, asked in steps.items()
+        }
+        self._open_catalog = open_catalog
+        self._attempts = attempts
+        self._ready: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[tuple[_Task, Event, PenstockError | None]] = (
+            queue.SimpleQueue()
+        )
+        self._catalogs: set[TargetCatalog] = set()
+        self._ended = threading.Event()
+        most = sum(map(len, self._left.values()))
+        self._threads = [
+            threading.Thread(target=self._work, daemon=True) for _ in range(min(degree, most))
+        ]
+        self._working = len(self._threads)
+        self._retiring = threading.Lock()
+        self.failures: dict[str, PenstockError] = {}
+        """By run: what the first step said that failed for good."""
+        self.left: dict[str, list[tuple[Step, PenstockError]]] = {}
+        """By run: steps that failed, but without which the run is done all the same."""
+
+    def run(self) -> Iterator[Event]:
+        """Yield events until every step is done or a run's step has failed.
+
+        Closing the iterator cancels what runs.
+        """
+        under_way = {run_id: self._next_rank(run_id) for run_id in self._left}
+        for thread in self._threads:
+            thread.start()
+        try:
+            while any(under_way.values()):
+                try:
+                    task, event, error = self._heard.get(timeout=LISTEN)
+                except queue.Empty:
+                    continue
+                yield event
+                if not isinstance(event, StepChanged) or event.state not in ("done", "failed"):
+                    continue
+                under_way[task.run_id] -= 1
+                if error is not None and task.step.instead and not isinstance(error, LoadLost):
+                    self.left.setdefault(task.run_id, []).append((task.step, error))
+                elif error is not None:
+                    self.failures.setdefault(task.run_id, error)
+                if under_way[task.run_id] == 0 and task.run_id not in self.failures:
+                    under_way[task.run_id] = self._next_rank(task.run_id)
+        finally:
+            self._end()
+
+    def _next_rank(self, run_id: str) -> int:
+        """Hand out the run's steps of the lowest rank that is left. Returns how many."""
+        left = self._left[run_id]
+        if not left:
+            return 0
+        now = [step for step in left if step.rank == left[0].rank]
+        self._left[run_id] = left[len(now) :]
+        for step in now:
+            self._ready.put(_Task(run_id, step))
+        return len(now)
+
+    def _end(self) -> None:
+        self._ended.set()
+        for _ in self._threads:
+            self._ready.put(None)
+        for catalog in list(self._catalogs):
+            catalog.close()  # cancels what it does
+        for thread in self._threads:
+            thread.join(2.0)
+
+    def _work(self) -> None:
+        catalog: TargetCatalog | None = None
+        while (task := self._ready.get()) is not None and not self._ended.is_set():
+            begun = time.monotonic()
+            self._tell(task, "started", begun)
+            attempt = 0
+            while True:
+                attempt += 1
+                try:
+                    if catalog is None:
+                        catalog = self._open_catalog()
+                        self._catalogs.add(catalog)
+                    catalog.control.finish(task.run_id, task.step)
+                except PenstockError as error:
+                    self._forget(catalog)
+                    catalog = None
+                    if self._ended.is_set():
+                        return
+                    if isinstance(error, TooManyConnections) and self._retire():
+                        # Fewer may do: the others come to it when they are done with theirs.
+                        self._tell(task, "retrying", begun, error)
+                        self._ready.put(task)
+                        return
+                    if not self._again(task, error, attempt, begun):
+                        self._tell(task, "failed", begun, error)
+                        break
+                    self._tell(task, "retrying", begun, error)
+                    self._ended.wait(backoff(min(attempt, 3)))
+                else:
+                    self._tell(task, "done", begun)
+                    break
+        self._forget(catalog)
+
+    def _retire(self) -> bool:
+        """Leave the work to other threads; False where this one is the last."""
+        with self._retiring:
+            if self._working == 1:
+                return False
+            self._working -= 1
+            return True
+
+    def _again(self, task: _Task, error: PenstockError, attempt: int, begun: float) -> bool:
+        if not error.transient:
+            return False
+        if task.step.urgent:
+            return time.monotonic() - begun < URGENT_SECONDS
+        return attempt < self._attempts
+
+    def _forget(self, catalog: TargetCatalog | None) -> None:
+        if catalog is not None:
+            self._catalogs.discard(catalog)
+            with contextlib.suppress(PenstockError):
+                catalog.close()
+
+    def _tell(
+        self, task: _Task, state: str, begun: float, error: PenstockError | None = None
+    ) -> None:
+        event = StepChanged(
+            run_id=task.run_id,
+            step_id=task.step.id,
+            step=task.step.name,
+            state=state,
+            seconds=round(time.monotonic() - begun, 3),
+            message=error.message if error else "",
+        )
+        self._heard.put((task, event, error if state == "failed" else None))

@@ -1,0 +1,169 @@
+"""Whether a run that exists may go on: the same request, tables of the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import Any
+
+from penstock.backends.api.control import ControlStore, RunRow, reading_run
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
+from penstock.model.extents import KeyRange
+from penstock.model.plans import GIVEN, Partition
+from penstock.planning.build import match_columns
+from penstock.spec.copy_spec import CopySpec
+
+
+def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
+    """
+    Raises:
+        UsageError: no such run.
+    """
+    run = target.control.load_run(run_id)
+    if run is None:
+        raise not_there(run_id, control_schema)
+    return run
+
+
+def not_there(run_id: str, control_schema: str) -> UsageError:
+    return UsageError(
+        f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the "
+        "run id, "
+        "--target and --control-schema"
+    )
+
+
+def stored_spec(
+    run: RunRow,
+    source: str,
+    target: str,
+    control_schema: str,
+    caller: str,
+    overrides: Mapping[str, Any],
+) -> CopySpec:
+    """The spec of a run, with its connections and with options that say how to run.
+
+    Parameters:
+        caller: what was called, for errors.
+
+    Raises:
+        UsageError: an option says what to copy, or is none.
+    """
+    allowed = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
+    unknown = set(overrides) - (allowed - {"source", "target", "run_id"})
+    if unknown:
+        raise UsageError(
+            f"{caller}: {', '.join(sorted(unknown))} cannot be changed for a run that exists; "
+            "start a "
+            "new run"
+        )
+    with reading_run(run.run_id):
+        spec = CopySpec.from_stored(run.spec, source, target)
+    return replace(spec, **overrides, control_schema=control_schema)
+
+
+def check_same_spec(spec: CopySpec, run: RunRow) -> None:
+    """A run id stands for one request.
+
+    Raises:
+        SpecMismatch: the run has other options.
+    """
+    differences = spec.differences(run.spec)
+    if differences:
+        raise SpecMismatch(
+            f"run {run.run_id} exists with other options; use them, or another run id:\n  "
+            + "\n  ".join(differences)
+        )
+
+
+def check_same_given(given: Sequence[Partition], series: str, run: RunRow) -> None:
+    """
+    Raises:
+        SpecMismatch: the run has other partitions than those that are given, or another series.
+    """
+    theirs = {p.id for p in run.plan.partitions} if run.plan.strategy == GIVEN else set()
+    if {partition.id for partition in given} != theirs:
+        raise SpecMismatch(
+            f"run {run.run_id} exists with other partitions: expected {_some(theirs)}, found "
+            f"{_some({partition.id for partition in given})}"
+        )
+    if series != run.plan.series:
+        raise SpecMismatch(
+            f"run {run.run_id} exists in another series: expected {run.plan.series!r}, found "
+            f"{series!r}"
+        )
+
+
+def _some(ids: set[str]) -> str:
+    first, *rest = sorted(ids) or ["none that are given"]
+    return f"{first} and {len(rest):,} more" if rest else first
+
+
+def check_same_shape(
+    spec: CopySpec,
+    run: RunRow,
+    source: SourceCatalog,
+    target: TargetCatalog,
+    formats: Sequence[str],
+) -> None:
+    """The plan was made for these columns; nothing of it holds for others.
+
+    Raises:
+        PlanningError: the source or the target has changed; says the differences.
+    """
+    columns = source.columns(spec.relation)
+    before = {column.name: column for column in run.plan.columns}
+    now = {column.name: column for column in columns}
+    lines = [f"column {name!r} is gone" for name in before if name not in now]
+    if spec.columns is None:
+        lines += [
+            f"column {c.name!r} is new" for c in columns if c.name not in before and not c.generated
+        ]
+    lines += [
+        f"column {name!r} was {before[name].type}, is {now[name].type}"
+        for name in before
+        if name in now and before[name].type != now[name].type
+    ]
+    keys = {p.extent.key.text for p in run.plan.partitions if isinstance(p.extent, KeyRange)}
+    lines += [
+        f"key {name!r} was never NULL, may be NULL"
+        for name in keys
+        if name in now and name in before and now[name].nullable and not before[name].nullable
+    ]
+    if lines:
+        raise PlanningError(
+            f"{spec.source_name} has changed since run {run.run_id} was planned; start a new run:"
+            + "".join(f"\n  {line}" for line in lines)
+        )
+    made_by_run = target.makes(spec.target_ref, spec.mode) or run.plan.load.table != spec.target_ref
+    if run.prepared_at is not None or not made_by_run:
+        theirs = target.columns(run.plan.load.table)
+        match_columns(spec, columns, theirs, source, target, formats)
+
+
+def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
+    """Ids of the partitions that are committed, and not lost in a crash of the target since."""
+    committed = {record.partition_id for record in control.committed(run.run_id)}
+    if committed and run.plan.load.volatile and not control.intact(run.run_id):
+        return set()
+    return committed
+
+
+@contextmanager
+def unless_complete(run: RunRow, control: ControlStore) -> Iterator[None]:
+    """Do what the rest of a run needs, and do without where it turns out that none is left.
+
+    Another execution may commit the last partition meanwhile, let go of the snapshot, and put
+    another table in the place of the one that is looked at here.
+
+    Raises:
+        PlanningError, SnapshotLost: as they come, where partitions are left.
+    """
+    try:
+        yield
+    except (PlanningError, SnapshotLost):
+        if len(committed_partitions(run, control)) < len(run.plan.partitions):
+            raise

@@ -1,0 +1,257 @@
+"""`hold`, `release`: the snapshot of a run that many processes execute, held by one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from typing import Any
+
+from penstock.backends.api.control import ControlStore, Outlook, RunRow
+from penstock.errors import PermanentError, SnapshotLost, TransientError
+from penstock.events import Event, SnapshotChanged
+from penstock.run.connections import Connections, connect, resolve
+from penstock.run.control_link import ControlLink
+from penstock.run.resume_checks import committed_partitions, load_run, not_there, stored_spec
+from penstock.run.source_view import SourceView
+from penstock.spec.copy_spec import CopySpec, check_run_id
+
+# Seconds between two looks: at the snapshot's session, and at the target.
+LOOK_EVERY = 0.5
+LOOK_AT_TARGET_EVERY = 2.0
+# A server that is away for longer ends the holder; another one may take over.
+AWAY_SECONDS = 300.0
+
+
+def hold(
+    run_id: str,
+    *,
+    source: str,
+    target: str,
+    control_schema: str = "penstock",
+    stop: threading.Event | None = None,
+    **overrides: Any,
+) -> Generator[Event, None, None]:
+    """Hold a run's snapshot for as long as the run needs it; yields what becomes of it.
+
+    Takes the snapshot where the run has none. Where it had one that is gone, another one takes its
+    place as `on_snapshot_lost` allows; where somebody else holds it, that one is watched. Ends when
+    every partition is committed (and, where that is asked for, both sides are compared), or after
+    `release`; at once where that was called before, unless `take_up` was called since. Closing the
+    iterator lets the snapshot go.
+
+    Parameters:
+        source, target: the connections; the control tables keep none.
+        stop: once set, the snapshot is let go within about a second; the run still waits for it.
+        overrides: as for `resume`; `on_snapshot_lost` and `snapshot_warn_after` matter.
+
+    Raises:
+        UsageError: no such run or option.
+        SnapshotLost: it is gone, and the run may not go on with another one. Nobody waits for a
+            holder then.
+        PlanningError: the rows are not where the plan says.
+        TransientError: a server stays away.
+    """
+    check_run_id(run_id)
+    ends = connect(source, target)
+    with (
+        closing(ends.target_backend.target(ends.target_url, control_schema)) as catalog,
+        closing(ends.link(catalog, control_schema)) as link,
+    ):
+        run = load_run(catalog, run_id, control_schema)
+        spec = stored_spec(run, source, target, control_schema, "hold", overrides)
+        outlook = catalog.control.outlook(run_id)
+        assert outlook is not None
+        if outlook.released or not _needed(spec, outlook):
+            return
+        yield from _Holder(spec, run_id, ends, link, stop or threading.Event()).run()
+
+
+def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
+    """Say that nobody needs a run's snapshot any more; its holder ends within seconds.
+
+    Raises:
+        UsageError: no such run.
+    """
+    _note(run_id, target, control_schema, lambda control: control.release(run_id))
+
+
+def take_up(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
+    """Say that a run needs a snapshot again, although it was released; `hold` will hold one.
+
+    Not for a holder to call by itself: one that begins late, or anew, would outlive its run.
+
+    Raises:
+        UsageError: no such run.
+    """
+    _note(run_id, target, control_schema, lambda control: control.take_up(run_id))
+
+
+def _note(
+    run_id: str, target: str, control_schema: str, write: Callable[[ControlStore], bool]
+) -> None:
+    """Write something into the run's row.
+
+    Raises:
+        UsageError: no such run.
+    """
+    check_run_id(run_id)
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        if not write(catalog.control):
+            raise not_there(run_id, control_schema)
+
+
+def _needed(spec: CopySpec, outlook: Outlook) -> bool:
+    if spec.snapshot == "none" or outlook.status == "done":
+        return False
+    # Whoever has compared both sides marks the snapshot as released.
+    return outlook.pending > 0 or (spec.verify != "none" and not outlook.released)
+
+
+class _Stopped(Exception):
+    """The caller wants the snapshot to be let go."""
+
+
+class _Holder:
+    def __init__(
+        self,
+        spec: CopySpec,
+        run_id: str,
+        ends: Connections,
+        link: ControlLink,
+        stop: threading.Event,
+    ) -> None:
+        self._spec = spec
+        self._run_id = run_id
+        self._ends = ends
+        self._link = link
+        self._stop = stop
+        self._view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
+        self._looked = time.monotonic()
+        self._away_since: float | None = None
+        self._replaced = False
+        """Whether somebody else has given the run another snapshot."""
+
+    def run(self) -> Iterator[Event]:
+        try:
+            yield from self._find()
+            while self._is_needed():
+                self._pause(LOOK_EVERY)
+                yield from self._watch()
+            yield self._released()
+        except _Stopped:
+            return
+        except PermanentError:
+            # Nobody shall wait for a holder: there will be none.
+            with contextlib.suppress(TransientError):
+                self._release()
+            raise
+        finally:
+            self._view.close()
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise _Stopped
+
+    def _find(self) -> Iterator[Event]:
+        """Take, adopt or replace the snapshot, as the run's row and its policy say.
+
+        Raises:
+            SnapshotLost, PlanningError: the policy does not allow it. TransientError: a server
+                stays away.
+        """
+        while True:
+            self._view.close()
+            self._replaced = False
+            try:
+                run = self._load()
+                self._view = SourceView(
+                    self._spec,
+                    self._run_id,
+                    self._ends.source_url,
+                    self._ends.source_backend,
+                    run,
+                    pause=self._pause,
+                )
+                control = self._link.catalog.control
+                committed = committed_partitions(run, control)
+                with closing(self._view.open()) as source:
+                    yield from self._view.recover(
+                        source, control, anything_committed=bool(committed)
+                    )
+                self._away_since = None
+                return
+            except TransientError as error:
+                self._note_away(error)
+                self._link.drop()
+                self._pause(LOOK_AT_TARGET_EVERY)
+
+    def _load(self) -> RunRow:
+        return load_run(self._link.catalog, self._run_id, self._spec.control_schema)
+
+    def _watch(self) -> Iterator[Event]:
+        """Look after the snapshot, whoever holds it, and replace it where it is lost."""
+        if self._replaced:
+            yield from self._find()
+            return
+        try:
+            yield from self._view.watch()
+            if not self._view.holds and self._due():
+                self._look_at_theirs()
+        except SnapshotLost as error:
+            yield self._view.lost(error.message)
+            yield from self._find()
+
+    def _look_at_theirs(self) -> None:
+        """
+        Raises:
+            SnapshotLost: nobody holds it any more.
+        """
+        assert self._view.snapshot is not None
+        try:
+            with closing(self._view.open()) as source:
+                source.adopt(self._view.snapshot)
+        except TransientError as error:
+            self._note_away(error)
+
+    def _due(self) -> bool:
+        return time.monotonic() - self._looked >= LOOK_AT_TARGET_EVERY
+
+    def _is_needed(self) -> bool:
+        """Whether the run needs the snapshot still, as far as its target can be asked."""
+        if not self._due():
+            return True
+        self._looked = time.monotonic()
+        try:
+            outlook = self._link.catalog.control.outlook(self._run_id)
+        except TransientError as error:
+            self._note_away(error)
+            self._link.drop()
+            return True
+        self._away_since = None
+        if outlook is None:
+            return False
+        self._replaced = outlook.snapshot != self._view.snapshot
+        return not outlook.released and _needed(self._spec, outlook)
+
+    def _note_away(self, error: TransientError) -> None:
+        """
+        Raises:
+            TransientError: a server has been away for too long.
+        """
+        now = time.monotonic()
+        self._away_since = self._away_since or now
+        if now - self._away_since >= AWAY_SECONDS:
+            raise error
+
+    def _released(self) -> SnapshotChanged:
+        # In this order: nobody finds a snapshot that is gone and still waits for a holder.
+        self._release()
+        self._view.close()
+        return self._view.released()
+
+    def _release(self) -> None:
+        self._link.call(lambda control: control.release(self._run_id))

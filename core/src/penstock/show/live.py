@@ -1,0 +1,177 @@
+"""The live display of a run on a terminal."""
+
+from __future__ import annotations
+
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from penstock.events import Event
+from penstock.show.lines import (
+    Tally,
+    cells,
+    duration,
+    megabytes,
+    note,
+    number,
+    one_line,
+    percent,
+    size,
+)
+from penstock.show.tables import STYLES, Column, Shortened, make_table, print_line
+
+# Title, bar, figures, an empty line, the streams' heading, an empty line, and one to spare.
+_OTHER_LINES = 7
+
+
+class LiveDisplay:
+    """A bar, overall figures and one line per stream, redrawn in place; notes stay above.
+
+    Parameters:
+        tally: adds up the events.
+        console: where to draw.
+        title: what is copied.
+    """
+
+    def __init__(self, tally: Tally, console: Console, title: str) -> None:
+        self.tally = tally
+        self._console = console
+        self._title = title
+        # The refreshing thread reads the tally. Never held while printing: that takes the
+        # console's own lock, which the refreshing thread holds when it wants this one.
+        self._lock = Lock()
+        # stdout is for results and may be another file: leave it alone.
+        self._live = Live(
+            console=console,
+            get_renderable=self.render,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def show(self, event: Event) -> None:
+        with self._lock:
+            self.tally.add(event)
+            found = note(event, self.tally)
+        if found is not None:
+            first, *rest = found.lines
+            print_line(self._console, Text(first, style=STYLES[found.style]))
+            for line in rest:
+                warned = line.startswith("    warning: ")
+                print_line(self._console, Text(line, style=STYLES["warning"] if warned else ""))
+
+    def render(self) -> RenderableType:
+        """What the lower part of the screen shows now."""
+        with self._lock:
+            # Ends with an empty line, where the terminal's echo of ^C breaks nothing.
+            return Group(self._header(), self._bar(), self._figures(), "", self._streams(), "")
+
+    def _header(self) -> RenderableType:
+        kind = "batch" if self.tally.is_batch else "run"
+        run = f"{kind} {self.tally.run_id}" if self.tally.run_id else "connecting"
+        if self.tally.cancelling:
+            return Text("interrupted: ending the streams", style="bold yellow")
+        words = [word for word in (self._title, run) if word]
+        return Shortened("  ".join(words), "bold")
+
+    def _bar(self) -> RenderableType:
+        tally = self.tally
+        share = tally.share()
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(ratio=1)
+        table.add_column(no_wrap=True, justify="right", min_width=4)
+        count = f"{tally.committed:,}/{tally.partitions:,}" if tally.planned else ""
+        parts: list[RenderableType] = [
+            ProgressBar(total=1.0, completed=share),
+            Text(percent(share), style="bold"),
+        ]
+        if self._console.width >= 40:
+            table.add_column(no_wrap=True)
+            parts.append(Text(f"{count} partitions" if count else "planning"))
+        table.add_row(*parts)
+        return table
+
+    def _figures(self) -> RenderableType:
+        tally = self.tally
+        rows, moved = tally.rate()
+        left = tally.left()
+        parts = [
+            f"{number(tally.rows)} rows",
+            f"{number(rows)} rows/s",
+            f"{megabytes(moved)} MB/s",
+            f"about {duration(left)} left" if left is not None else "",
+            f"{duration(tally.elapsed)} elapsed",
+            size(tally.bytes),
+        ]
+        text = ""
+        for part in parts:
+            longer = f"{text}   {part}" if text and part else text or part
+            if cells(longer) > self._console.width:
+                break
+            text = longer
+        return Text(text, no_wrap=True, overflow="ellipsis")
+
+    def _steps(self, room: int) -> list[str]:
+        """The steps after the last partition that are under way."""
+        steps = [
+            f"{table}: {step}" if (table := self.tally.table(run_id)) else step
+            for (run_id, _), step in self.tally.steps.items()
+        ]
+        return steps[:room]
+
+    def _streams(self) -> RenderableType:
+        tally = self.tally
+        streams = list(tally.streams.values())
+        room = max(1, self._console.height - _OTHER_LINES)
+        shown = streams if len(streams) <= room else streams[: max(1, room - 1)]
+        if tally.steps and not streams:
+            return Group(*(Text(one_line(step), no_wrap=True) for step in self._steps(room)))
+        rows: list[list[RenderableType]] = []
+        for stream in shown:
+            again = f" #{stream.attempt}" if stream.attempt > 1 else ""
+            rate_rows, rate_bytes = stream.rate()
+            idle = tally.idle(stream)
+            rows.append(
+                [
+                    one_line(stream.partition_id) + again,
+                    Shortened(one_line(stream.label), "dim"),
+                    number(stream.rows),
+                    Text(f"idle {duration(idle)}", style="yellow") if idle else number(rate_rows),
+                    "" if idle else megabytes(rate_bytes),
+                ]
+            )
+        if not rows:
+            return ""
+        table = make_table(
+            self._console,
+            [
+                Column("partition", width=24 if tally.is_batch else 9),
+                Column("what it selects", wide=True, from_width=60),
+                Column("rows", right=True, width=12),
+                Column("rows/s", right=True, width=12, from_width=36),
+                Column("MB/s", right=True, width=8, from_width=48),
+            ],
+            rows,
+            expand=True,
+        )
+        if len(shown) == len(streams):
+            return table
+        return Group(table, Text(f"and {len(streams) - len(shown):,} more streams", style="dim"))

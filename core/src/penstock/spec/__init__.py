@@ -1,0 +1,1 @@
+"""What a person asks for, and what a worker needs to know."""

@@ -1,0 +1,59 @@
+"""Options by the names of Python's arguments, for messages inside orchestrators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+
+from penstock.spec.copy_spec import CopySpec, flag_of
+
+_FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+
+
+_COMMAND = re.compile(r"(`[^`]*`)")
+
+
+# Of `resume`, beside the fields of a `CopySpec`.
+_OF_RESUME = ("only", "recopy", "as_of_now", "await_snapshot")
+
+
+def in_names(message: str) -> str:
+    """A message with Python's arguments in the place of the command line's flags.
+
+    ``--on-snapshot-lost accept or restart`` becomes ``on_snapshot_lost="accept" or "restart"``, and
+    ``--allow-ddl`` ``allow_ddl=True``. Commands, which stand between backticks, stay as they are.
+    """
+    return "".join(
+        part if position % 2 else _in_names(part)
+        for position, part in enumerate(_COMMAND.split(message))
+    )
+
+
+def _in_names(text: str) -> str:
+    known = {item.name: item for item in fields(CopySpec)}
+    for item in known.values():
+        if item.metadata["choices"]:
+            text = _with_values(text, item.name, item.metadata["choices"])
+
+    def argument(found: re.Match[str]) -> str:
+        name = found[1].replace("-", "_")
+        if (
+            name in known
+            and known[name].type == "bool"
+            and not found.string.startswith(":", found.end())
+        ):
+            return f"{name}=True"
+        return name if name in known or name in _OF_RESUME else found[0]
+
+    return _FLAG.sub(argument, text)
+
+
+def _with_values(text: str, name: str, choices: Sequence[str]) -> str:
+    """With the values that follow a flag between quotes: one, or a list of them."""
+    value = f"(?:{'|'.join(map(re.escape, choices))})\\b"
+    listed = re.compile(rf"{flag_of(name)} ({value}(?:(?:, | or |, or ){value})*)")
+    return listed.sub(
+        lambda found: f"{name}=" + re.sub(f"({value})", r'"\1"', found[1]),
+        text,
+    )

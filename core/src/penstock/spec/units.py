@@ -1,0 +1,54 @@
+"""Sizes and durations as people write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from penstock.errors import UsageError
+
+# Servers and the system count milliseconds of timeouts in 32 bits, and rows and attempts too.
+LONGEST = 24 * 86400.0
+
+
+_SIZE_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+_DURATION_UNITS = {
+    "": 1.0,
+    "ms": 0.001,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+
+
+def parse_size(value: Any, flag: str) -> int:
+    """Bytes from ``64MB``, ``1.5 GiB`` or a number; units are powers of 1024."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?\s*", str(value), re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found {value!r}")
+    size = float(found[1]) * _SIZE_UNITS[found[2].upper()]
+    if size == float("inf"):
+        raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found more than that")
+    return int(size)
+
+
+def parse_duration(value: Any, flag: str) -> float:
+    """Seconds from ``90s``, ``10m``, ``1h`` or a number."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value), re.IGNORECASE)
+    if found is None or found[2].lower() not in _DURATION_UNITS:
+        raise UsageError(f"{flag}: expected a duration such as 90s, 10m or 1h, found {value!r}")
+    return float(found[1]) * _DURATION_UNITS[found[2].lower()]
+
+
+def check_duration(seconds: float, flag: str) -> None:
+    """
+    Raises:
+        UsageError: it is less than nothing, or more than timers can count.
+    """
+    if not 0 <= seconds <= LONGEST:  # nor is what is no number
+        expected = "0 or more" if seconds < 0 else f"{LONGEST / 86400:g}d at most"
+        raise UsageError(f"{flag}: expected {expected}, found {seconds} s")

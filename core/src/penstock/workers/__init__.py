@@ -1,0 +1,1 @@
+"""Worker processes, and the one stream that each of them runs."""

@@ -1,0 +1,212 @@
+"""Worker processes as the supervisor holds them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from penstock.errors import PermanentError
+
+START_SECONDS = 60.0
+LAUNCHES = 5
+ORPHAN_POLL = 0.05
+
+
+class WorkerProcess:
+    """One worker: its pipes, and how it ended."""
+
+    def __init__(
+        self, nursery: Nursery, pid: int, stdin: BinaryIO, stdout: BinaryIO, stderr: BinaryIO
+    ) -> None:
+        self._nursery = nursery
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def wait(self, timeout: float) -> int | None:
+        """The exit code, negative for a signal; None where it has not ended in time."""
+        return self._nursery.wait(self.pid, timeout)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal unless the worker has ended."""
+        if self.wait(0) is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def close(self) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+
+
+class Nursery:
+    """Starts workers by way of `penstock.workers.fork_server`.
+
+    It is started at once, so that its imports are done while the caller plans.
+
+    Parameters:
+        environment: of the workers.
+        backends: ``module:attribute`` of each that workers need.
+    """
+
+    def __init__(self, environment: Mapping[str, str], backends: Sequence[str]) -> None:
+        self._environment = dict(environment)
+        self._backends = tuple(backends)
+        self._ended: dict[int, int] = {}
+        self._received = b""
+        self._mine: set[int] = set()
+        """Workers of the present nursery process; those of an earlier one are orphans."""
+        self._launch()
+
+    def _launch(self) -> None:
+        self._mine.clear()
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            # -P: nothing in the current folder may pose as a module.
+            self._popen = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "penstock.workers.fork_server",
+                    str(theirs.fileno()),
+                    *self._backends,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=self._environment,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def start(self) -> WorkerProcess:
+        """Start a worker.
+
+        Raises:
+            PermanentError: workers cannot be started; says what Python said.
+        """
+        for _ in range(LAUNCHES):
+            worker = self._ask()
+            if worker is not None:
+                return worker
+            # Somebody killed it: nothing is wrong with us.
+            self._discard()
+            self._launch()
+        raise PermanentError(f"workers cannot be started: killed {LAUNCHES} times in a row")
+
+    def _ask(self) -> WorkerProcess | None:
+        """A worker, or None where the nursery was killed before it could start one."""
+        stdin, to_worker = os.pipe()
+        from_worker, stdout = os.pipe()
+        errors, stderr = os.pipe()
+        theirs = (stdin, stdout, stderr)
+        pid = None
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(self._socket, [b"+"], theirs)
+            pid = self._started()
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+            if pid is None:
+                for descriptor in (to_worker, from_worker, errors):
+                    os.close(descriptor)
+        if pid is None:
+            return None
+        self._mine.add(pid)
+        return WorkerProcess(
+            self,
+            pid,
+            os.fdopen(to_worker, "wb"),
+            os.fdopen(from_worker, "rb", buffering=0),
+            os.fdopen(errors, "rb", buffering=0),
+        )
+
+    def _started(self) -> int | None:
+        """The pid that the nursery answers; None where it was killed.
+
+        Raises:
+            PermanentError: it ended by itself, or does not answer.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            for word, pid, _ in self._listen(min(1.0, deadline - time.monotonic())):
+                if word == "started":
+                    return pid
+            code = self._popen.poll()
+            if code is not None and code < 0:
+                return None
+            if code is not None:
+                break
+        self._popen.kill()
+        assert self._popen.stderr is not None
+        said = self._popen.stderr.read().decode(errors="replace").strip()
+        raise PermanentError(f"workers cannot be started: {said[-2000:] or 'no answer'}")
+
+    def wait(self, pid: int, timeout: float) -> int | None:
+        deadline = time.monotonic() + timeout
+        while pid not in self._ended:
+            orphan = pid not in self._mine or self._popen.poll() is not None
+            if orphan and not _exists(pid):
+                # Nobody was left to say how it ended.
+                self._ended[pid] = -signal.SIGKILL
+                break
+            remaining = deadline - time.monotonic()
+            self._listen(max(0.0, min(remaining, ORPHAN_POLL) if orphan else remaining))
+            if remaining <= 0:
+                break
+        return self._ended.get(pid)
+
+    def _listen(self, timeout: float) -> list[tuple[str, int, int]]:
+        """What the nursery says within the time; notes which workers have ended."""
+        ready, _, _ = select.select([self._socket], [], [], timeout)
+        if ready:
+            try:
+                data = self._socket.recv(1 << 16)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                time.sleep(0.01)  # it is ending, and shows as ready until it has
+            self._received += data
+        *lines, self._received = self._received.split(b"\n")
+        said = []
+        for line in lines:
+            word, pid, *code = line.decode().split()
+            said.append((word, int(pid), int(code[0]) if code else 0))
+            if word == "ended":
+                self._ended[int(pid)] = int(code[0])
+        return said
+
+    def _discard(self) -> None:
+        self._socket.close()
+        self._popen.kill()
+        self._popen.wait()
+        assert self._popen.stderr is not None
+        self._popen.stderr.close()
+        self._received = b""
+
+    def close(self) -> None:
+        """End the nursery. Its workers are to be ended before. May be called twice."""
+        self._discard()
+
+
+def _exists(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody reaps does not."""
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # no /proc here
+    return state.rpartition(")")[2].split()[0] != "Z"

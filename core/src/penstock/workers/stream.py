@@ -1,0 +1,136 @@
+"""One partition from source to target, in the best format that both speak."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.backends.api.worker import Loaded, Reader, Writer
+from penstock.errors import Diagnosis, PermanentError, StallError
+from penstock.model.plans import Partition
+
+
+@dataclass(slots=True)
+class Meter:
+    """How far an attempt is. Written by the stream, read by whoever reports progress."""
+
+    rows: int = 0
+    bytes: int = 0
+    waited: dict[str, float] = field(default_factory=lambda: {"source": 0.0, "target": 0.0})
+    started: float = field(default_factory=time.monotonic)
+
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+
+class Waiter:
+    """Waits for sockets, counts the time by side, and ends a stream that has stalled.
+
+    While it waits for the source it also watches the target, so that an error there is heard at
+    once.
+    """
+
+    def __init__(self, meter: Meter, stall_timeout: float) -> None:
+        self._meter = meter
+        self._timeout = stall_timeout
+        self._watched: Writer | None = None
+        self._polls: dict[tuple[int, bool, int], select.poll] = {}
+
+    def watch(self, writer: Writer | None) -> None:
+        self._watched = writer
+
+    def __call__(self, side: str, fd: int, writing: bool) -> None:
+        """Come back when the socket is ready.
+
+        Raises:
+            StallError: nothing moved for the stall timeout.
+        """
+        watched = self._watched.fileno() if self._watched and side == "source" else -1
+        poll = self._poll(fd, writing, watched)
+        begun = time.monotonic()
+        try:
+            while True:
+                remaining: float | None = None
+                if self._timeout:
+                    remaining = max(0.0, begun + self._timeout - time.monotonic()) * 1000
+                ready = poll.poll(remaining)
+                if any(ready_fd == fd for ready_fd, _ in ready):
+                    return
+                if not ready:
+                    raise StallError(
+                        f"{side}: no bytes moved in either direction for {self._timeout:g} s "
+                        "(--stall-timeout)",
+                        Diagnosis(side=side),
+                    )
+                assert self._watched is not None
+                self._watched.check()
+        finally:
+            self._meter.waited[side] += time.monotonic() - begun
+
+    @contextlib.contextmanager
+    def answering(self, side: str) -> Iterator[None]:
+        """Bound calls that a server answers at once, if it answers. On the main thread only.
+
+        Raises:
+            StallError: no answer for the stall timeout.
+        """
+
+        def stalled(*_: object) -> None:
+            raise StallError(f"{side}: no answer for {self._timeout:g} s", Diagnosis(side=side))
+
+        before = signal.signal(signal.SIGALRM, stalled)
+        signal.setitimer(signal.ITIMER_REAL, self._timeout)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _poll(self, fd: int, writing: bool, watched: int) -> select.poll:
+        key = (fd, writing, watched)
+        if key not in self._polls:
+            poll = select.poll()
+            poll.register(fd, select.POLLIN | (select.POLLOUT if writing else 0))
+            if watched >= 0:
+                poll.register(watched, select.POLLIN)
+            self._polls[key] = poll
+        return self._polls[key]
+
+    def pending(self, fd: int) -> bool:
+        """Whether the socket has something to read now."""
+        return bool(self._poll(fd, False, -1).poll(0))
+
+
+def relay(
+    reader: Reader, writer: Writer, partition: Partition, waiter: Waiter, meter: Meter
+) -> Loaded:
+    """Move a partition's rows. `writer.begin` was called; `writer.commit` is to follow.
+
+    Returns: what the target took; source and target agree on the number of rows.
+
+    Raises:
+        PermanentError: they do not agree.
+    """
+    watched = writer.fileno()
+    waiter.watch(writer if watched >= 0 else None)
+    try:
+        for block, rows, size in reader.read(partition, waiter):
+            if watched >= 0 and waiter.pending(watched):
+                writer.check()
+            writer.write(block, waiter)
+            meter.rows += rows
+            meter.bytes += size
+            del block  # the reader takes the next one now: a large row is not held twice
+    finally:
+        waiter.watch(None)
+    loaded = writer.end(waiter)
+    if loaded.rows != reader.rows:
+        raise PermanentError(
+            f"partition {partition.id}: the source sent {reader.rows:,} rows and the target took "
+            f"{loaded.rows:,}; expected the same (does a trigger or rule on the target drop rows?)"
+        )
+    return loaded

@@ -1,0 +1,411 @@
+"""N workers, retries, cancellation: events out, partitions in."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import heapq
+import os
+import selectors
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenacity import RetryCallState, wait_exponential, wait_random
+from tenacity.wait import wait_base
+
+from penstock.errors import (
+    LoadLost,
+    PenstockError,
+    PermanentError,
+    SnapshotLost,
+    TooManyConnections,
+    WorkerLost,
+)
+from penstock.events import (
+    Committed,
+    DegreeLowered,
+    Event,
+    Failed,
+    Opened,
+    PartitionFailure,
+    Retrying,
+    from_line,
+)
+from penstock.model.plans import Partition
+from penstock.spec.copy_spec import resolve_degree
+from penstock.spec.worker_spec import QUIT, WorkerSpec, request_line
+from penstock.workers.process import Nursery, WorkerProcess
+
+TICK = 0.5
+# A worker shows every second that it lives; one that does not for so long was stopped.
+SILENCE = 30.0
+SHORTEST_SILENCE = 10.0
+# Cancelled workers get so long to roll back before they are killed; all ends within 5 s.
+CANCEL_SECONDS = 3.5
+STDERR_TAIL = 4000
+# Native code that gives up does so again where the same rows make it: one more try is enough.
+CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
+# What any Python program needs; what the driver needs is the backend's to say.
+ENVIRONMENT = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+    "PYTHON*", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+
+BACKOFF: wait_base = wait_exponential(multiplier=0.5, max=30) + wait_random(0, 0.5)
+
+
+def worker_environment(
+    environ: Mapping[str, str], patterns: Iterable[str], secrets: Iterable[str]
+) -> dict[str, str]:
+    """The environment of a worker: what it needs by name, and nothing that holds a secret.
+
+    Parameters:
+        secrets: URLs and passwords; a variable that holds one is left out whatever its name.
+    """
+    allowed = (*ENVIRONMENT, *patterns)
+    hidden = tuple(secret for secret in secrets if secret)
+    return {
+        name: value
+        for name, value in environ.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed)
+        and not any(secret in value for secret in hidden)
+    }
+
+
+def available_cpus() -> int:
+    """CPUs that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def streams(degree: int) -> int:
+    """How many streams a `degree` means on this machine."""
+    return resolve_degree(degree, available_cpus())
+
+
+def backoff(attempt: int) -> float:
+    """Seconds before the attempt that follows this one."""
+    state = RetryCallState(None, None, (), {})  # type: ignore[arg-type] # only the number counts
+    state.attempt_number = attempt
+    return float(BACKOFF(state))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A partition and the run that it belongs to."""
+
+    spec: WorkerSpec
+    partition: Partition
+    attempts: int
+    """For the partition, when errors are transient."""
+    stop_on_error: bool
+    """After one of the run's partitions has failed for good, start no others of it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.spec.run_id, self.partition.id
+
+
+@dataclass(slots=True)
+class _Assignment:
+    work: Work
+    attempt: int
+    crashed: bool = False
+    """The attempt before made its worker crash."""
+
+
+@dataclass(slots=True, eq=False)
+class _Process:
+    """A worker process, what it does, and what it said but not to the end of a line."""
+
+    worker: WorkerProcess
+    seen: float
+    spec: WorkerSpec
+    """The last one that it was told."""
+    assignment: _Assignment | None = None
+    lines: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+
+
+class Supervisor:
+    """Runs partitions, of one run or of many, through workers.
+
+    Parameters:
+        nursery: starts workers.
+        degree: workers at once.
+        is_committed: asks the target for the commit record of a run's partition.
+        watch: called a few times a second; yields events, raises to end everything.
+        stop_all: after a partition has failed for good, start no others of any run.
+    """
+
+    def __init__(
+        self,
+        *,
+        nursery: Nursery,
+        degree: int,
+        is_committed: Callable[[str, str], bool],
+        watch: Callable[[], Iterable[Event]],
+        stop_all: bool = False,
+    ) -> None:
+        self._nursery = nursery
+        self.degree = degree
+        self._stop_all = stop_all
+        self._is_committed = is_committed
+        self._watch = watch
+        self._processes: list[_Process] = []
+        self._retired: list[_Process] = []
+        self._selector = selectors.DefaultSelector()
+        self._waiting: deque[_Assignment] = deque()
+        self._delayed: list[tuple[float, int, _Assignment]] = []
+        self._stopped: set[str] = set()
+        self.failures: dict[tuple[str, str], PartitionFailure] = {}
+        """By run and partition."""
+        self._silence = SILENCE
+
+    def run(self, works: Sequence[Work]) -> Iterator[Event]:
+        """Yield the workers' events and ours until every partition is done or has failed.
+
+        Failures are in `failures` afterwards. Closing the iterator cancels the workers.
+
+        Raises:
+            SnapshotLost, LoadLost: the workers are cancelled then.
+        """
+        self._waiting.extend(_Assignment(work, 1) for work in works)
+        stall = min((work.spec.stall_timeout or SILENCE for work in works), default=SILENCE)
+        self._silence = min(SILENCE, max(SHORTEST_SILENCE, stall))
+        try:
+            while self._dispatch():
+                yield from self._listen()
+                yield from self._watch()
+            self._dismiss()
+        finally:
+            self._cancel()
+            self._selector.close()
+
+    # Handing out work
+
+    def _dispatch(self) -> bool:
+        """Give idle workers their next partition; False when there is nothing left to wait for."""
+        now = time.monotonic()
+        while self._delayed and self._delayed[0][0] <= now:
+            self._waiting.appendleft(heapq.heappop(self._delayed)[2])
+        if self._stopped:
+            self._waiting = deque(a for a in self._waiting if self._wanted(a))
+            self._delayed = [item for item in self._delayed if self._wanted(item[2])]
+            heapq.heapify(self._delayed)
+        while self._waiting:
+            process = self._idle_process(self._waiting[0].work.spec)
+            if process is None:
+                break
+            self._assign(process, self._waiting.popleft())
+        busy = any(process.assignment for process in self._processes)
+        return busy or bool(self._waiting or self._delayed)
+
+    def _wanted(self, assignment: _Assignment) -> bool:
+        return not self._stopped or not (
+            self._stop_all or assignment.work.spec.run_id in self._stopped
+        )
+
+    def _idle_process(self, spec: WorkerSpec) -> _Process | None:
+        for process in self._processes:
+            if process.assignment is None:
+                return process
+        if len(self._processes) < self.degree:
+            return self._start(spec)
+        return None
+
+    def _start(self, spec: WorkerSpec) -> _Process:
+        process = _Process(self._nursery.start(), time.monotonic(), spec)
+        self._processes.append(process)
+        for stream in (process.worker.stdout, process.worker.stderr):
+            os.set_blocking(stream.fileno(), False)
+            self._selector.register(stream, selectors.EVENT_READ, process)
+        self._say(process, spec.to_line())
+        return process
+
+    def _assign(self, process: _Process, assignment: _Assignment) -> None:
+        process.assignment = assignment
+        process.seen = time.monotonic()
+        work = assignment.work
+        turned = None if process.spec is work.spec else work.spec
+        process.spec = work.spec
+        self._say(process, request_line(work.partition, assignment.attempt, turned))
+
+    @staticmethod
+    def _say(process: _Process, line: str) -> None:
+        # A worker that is gone is noticed at the end of its stdout.
+        with contextlib.suppress(BrokenPipeError):
+            process.worker.stdin.write(line.encode() + b"\n")
+            process.worker.stdin.flush()
+
+    # Listening
+
+    def _listen(self) -> Iterator[Event]:
+        timeout = TICK
+        if self._delayed:
+            timeout = min(timeout, max(0.0, self._delayed[0][0] - time.monotonic()))
+        before = time.monotonic()
+        ready = self._selector.select(timeout)
+        now = time.monotonic()
+        if now - before > TICK + 1:
+            # We were stopped, not they.
+            for process in self._processes:
+                process.seen = now
+        for key, _ in ready:
+            speaker: _Process = key.data
+            if key.fileobj is speaker.worker.stdout:
+                yield from self._hear(speaker)
+            else:
+                self._hear_stderr(speaker)
+        for process in list(self._processes):
+            if process.assignment and now - process.seen > self._silence:
+                process.worker.signal(signal.SIGKILL)
+                process.stderr += f"silent for {self._silence:g} s: stopped?".encode()
+                process.seen = now
+
+    def _hear(self, process: _Process) -> Iterator[Event]:
+        while True:
+            try:
+                data = os.read(process.worker.stdout.fileno(), 1 << 16)
+            except BlockingIOError:
+                return
+            if not data:
+                yield from self._bury(process)
+                return
+            process.seen = time.monotonic()
+            process.lines += data
+            *lines, rest = process.lines.split(b"\n")
+            process.lines = bytearray(rest)
+            for line in lines:
+                yield from self._handle(process, from_line(bytes(line)))
+
+    @staticmethod
+    def _hear_stderr(process: _Process) -> None:
+        with contextlib.suppress(BlockingIOError):
+            process.stderr += os.read(process.worker.stderr.fileno(), 1 << 16)
+            del process.stderr[:-STDERR_TAIL]
+
+    def _handle(self, process: _Process, event: Event) -> Iterator[Event]:
+        if isinstance(event, Opened):
+            yield event
+        elif isinstance(event, Committed):
+            process.assignment = None
+            yield event
+        elif isinstance(event, Failed):
+            assignment, process.assignment = process.assignment, None
+            yield event
+            if assignment is not None:
+                assignment.crashed = False
+                yield from self._after_failure(process, assignment, event.error)
+        else:
+            yield event
+
+    def _bury(self, process: _Process) -> Iterator[Event]:
+        """A worker has ended. If it left an attempt open, say how that ended."""
+        self._forget(process)
+        code = process.worker.wait(CANCEL_SECONDS)
+        assignment = process.assignment
+        if assignment is None:
+            return
+        process.assignment = None
+        work, attempt = assignment.work, assignment.attempt
+        ids: dict[str, Any] = {
+            "run_id": work.spec.run_id,
+            "partition_id": work.partition.id,
+            "attempt": attempt,
+            "pid": process.worker.pid,
+        }
+        if self._is_committed(*work.key):
+            yield Committed(
+                **ids, rows=0, bytes=0, seconds=0, wait_source=0, wait_target=0, already=True
+            )
+            return
+        said = process.stderr.decode(errors="replace").strip()
+        ending, crashed = f"exit code {code}", False
+        if code is not None and code < 0:
+            ending = f"killed by {signal.Signals(-code).name}"
+            crashed = -code in CRASHES
+        message = f"worker {process.worker.pid} was lost ({ending})"
+        message += f": {said}" if said else ""
+        error: PenstockError = WorkerLost(message)
+        if crashed and assignment.crashed:
+            error = PermanentError(f"{message}; as the attempt before was")
+        failed = Failed(**ids, error=error.as_json())
+        yield failed
+        assignment.crashed = crashed
+        yield from self._after_failure(process, assignment, failed.error)
+
+    def _after_failure(
+        self, process: _Process, assignment: _Assignment, error: Mapping[str, Any]
+    ) -> Iterator[Event]:
+        work, attempt = assignment.work, assignment.attempt
+        # Without a snapshot it is this partition alone that cannot be read as planned.
+        if error["error"] == SnapshotLost.__name__ and work.spec.snapshot is not None:
+            raise SnapshotLost(str(error["message"]))
+        if error["error"] == LoadLost.__name__:
+            raise LoadLost(str(error["message"]))
+        if error["error"] == TooManyConnections.__name__ and len(self._processes) > 1:
+            self.degree = max(1, min(self.degree, len(self._processes)) - 1)
+            self._say(process, QUIT)
+            self._forget(process)
+            self._delay(assignment, backoff(1))
+            yield DegreeLowered(
+                run_id=work.spec.run_id, degree=self.degree, message=str(error["message"])
+            )
+        elif error["transient"] and attempt < work.attempts and self._wanted(assignment):
+            delay = backoff(attempt)
+            following = _Assignment(work, attempt + 1, assignment.crashed)
+            self._delay(following, delay)
+            yield Retrying(
+                run_id=work.spec.run_id,
+                partition_id=work.partition.id,
+                attempt=attempt + 1,
+                delay=round(delay, 2),
+            )
+        else:
+            self.failures[work.key] = PartitionFailure(
+                partition_id=work.partition.id,
+                label=str(work.partition.extent),
+                attempts=attempt,
+                error=error,
+            )
+            if work.stop_on_error or self._stop_all:
+                self._stopped.add(work.spec.run_id)
+
+    def _delay(self, assignment: _Assignment, seconds: float) -> None:
+        heapq.heappush(self._delayed, (time.monotonic() + seconds, id(assignment), assignment))
+
+    # Ending
+
+    def _forget(self, process: _Process) -> None:
+        """Take a worker off the list; it is ending, or has ended."""
+        if process in self._processes:
+            self._processes.remove(process)
+            self._retired.append(process)
+        for stream in (process.worker.stdout, process.worker.stderr):
+            if stream.fileno() in self._selector.get_map():
+                self._selector.unregister(stream)
+
+    def _dismiss(self) -> None:
+        """Let idle workers end by themselves."""
+        for process in self._processes:
+            self._say(process, QUIT)
+        deadline = time.monotonic() + CANCEL_SECONDS
+        for process in self._processes:
+            process.worker.wait(max(0.1, deadline - time.monotonic()))
+
+    def _cancel(self) -> None:
+        """End all workers: they roll back, or are killed. Leaves no process and no pipe."""
+        for process in list(self._processes):
+            process.worker.signal(signal.SIGTERM)
+            self._forget(process)
+        deadline = time.monotonic() + CANCEL_SECONDS
+        for process in self._retired:
+            if process.worker.wait(max(0.1, deadline - time.monotonic())) is None:
+                process.worker.signal(signal.SIGKILL)
+                process.worker.wait(1.0)
+            process.worker.close()

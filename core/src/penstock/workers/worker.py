@@ -1,0 +1,255 @@
+"""`python -m penstock.workers.worker`: partitions from stdin, events on stdout.
+
+The first line on stdin is a `WorkerSpec`, each further one a partition and its attempt, or a
+request to quit. stdin stays open as a death watch: at its end the parent is gone, and the worker
+cancels what it does and exits. Every attempt ends with exactly one terminal event.
+
+Progress is reported twice a second as long as the main thread answers. One that has not answered a
+signal for the stall timeout is stuck in native code; the worker then falls silent, and its
+supervisor kills it. Long work is not stuck: whoever waits for a server, a thread or a lock answers.
+
+Exit codes: 0 asked to quit, 130 cancelled, 70 a bug; see `penstock.errors`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any, BinaryIO, NoReturn
+
+from penstock.backends.api.registry import load_backend
+from penstock.backends.api.worker import Loaded, Reader, Writer
+from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
+from penstock.events import Committed, Event, Failed, Opened, Progress
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.stream import Meter, Waiter, relay
+
+PROGRESS_INTERVAL = 0.5
+# After so many intervals in which nothing has moved, the main thread is asked whether it goes on.
+QUIET_INTERVALS = 4
+# A main thread that answers no signal for the stall timeout is stuck; for so long where that is
+# shorter, or off. Nothing that libraries do at a stretch takes it, looking up a name for one.
+SHORTEST_STUCK, USUAL_STUCK = 10.0, 600.0
+# A worker whose parent is gone ends within this, whatever it does.
+ORPHAN_SECONDS = 4.0
+
+
+class Worker:
+    def __init__(self, spec: WorkerSpec, out: int) -> None:
+        self._spec = spec
+        self._out = out
+        self._emitting = threading.Lock()
+        self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._current: tuple[Partition, int, Meter] | None = None
+        self._cancelled = False
+        self._shielded = False
+        self._quiet = 0
+        """Intervals since the main thread has last shown that it goes on."""
+        self._reader: Reader = load_backend(spec.source_backend).reader(spec)
+        self._writer: Writer = load_backend(spec.target_backend).writer(spec)
+
+    def run(self, requests: BinaryIO) -> int:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+        signal.signal(signal.SIGTERM, self._on_cancel)
+        signal.signal(signal.SIGUSR1, self._on_question)
+        threading.Thread(target=self._watch, args=(requests,), daemon=True).start()
+        threading.Thread(target=self._report_progress, daemon=True).start()
+        try:
+            while (line := self._requests.get()) is not None:
+                raw = json.loads(line)
+                if "spec" in raw:
+                    self._turn(WorkerSpec.from_json(raw["spec"]))
+                self._attempt(Partition.from_json(raw["partition"]), raw["attempt"])
+        except Interrupted:
+            return EXIT_INTERRUPTED
+        finally:
+            self._shielded = True
+            self._abandon()
+        return EXIT_DONE
+
+    def _turn(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._reader.turn(spec)
+        self._writer.turn(spec)
+
+    def _watch(self, requests: BinaryIO) -> None:
+        for line in requests:
+            if json.loads(line).get("quit"):
+                self._requests.put(None)
+                return
+            self._requests.put(line.decode())
+        # A signal reaches the main thread wherever it waits; if it is stuck all the same, the
+        # servers see the sockets close.
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(ORPHAN_SECONDS)
+        os._exit(EXIT_INTERRUPTED)
+
+    def _on_cancel(self, signum: int, frame: FrameType | None) -> None:
+        self._cancelled = True
+        if not self._shielded:
+            self._shielded = True
+            raise Interrupted("cancelled")
+
+    def _on_question(self, signum: int, frame: FrameType | None) -> None:
+        self._quiet = 0
+
+    def _lower_shield(self) -> None:
+        self._shielded = False
+        if self._cancelled:
+            raise Interrupted("cancelled")
+
+    def _attempt(self, partition: Partition, attempt: int) -> None:
+        meter = Meter()
+        ids = self._ids(partition, attempt)
+        self._emit(Opened(**ids, label=str(partition.extent)))
+        self._quiet = 0
+        self._current = (partition, attempt, meter)
+        try:
+            loaded = self._move(partition, attempt, meter)
+        except BaseException as error:
+            self._shielded = True
+            self._end_attempt()  # from here on it is silent: this takes a moment, or is stuck
+            self._abandon()
+            said = error.as_json() if isinstance(error, PenstockError) else _bug(error)
+            self._emit(Failed(**ids, error=said))
+            if not isinstance(error, PenstockError) or isinstance(error, Interrupted):
+                raise
+        else:
+            self._end_attempt()
+            self._emit(
+                Committed(
+                    **self._moved(partition, attempt, meter),
+                    already=loaded is None,
+                    inserted=loaded.inserted if loaded else None,
+                    updated=loaded.updated if loaded else None,
+                )
+            )
+        self._lower_shield()
+
+    def _move(self, partition: Partition, attempt: int, meter: Meter) -> Loaded | None:
+        """Move and commit one partition; None where an earlier attempt has committed it.
+
+        From the commit on, a cancellation waits: first it must be known and said what became of
+        it. `_attempt` lowers the shield.
+        """
+        waiter = Waiter(meter, self._spec.stall_timeout)
+        self._reader.label(f"penstock:{self._spec.run_id}:{partition.id}:{attempt}")
+        if not self._writer.begin(partition, attempt, waiter):
+            return None
+        loaded = relay(self._reader, self._writer, partition, waiter, meter)
+        meter.rows = loaded.rows
+        self._shielded = True
+        self._writer.commit(loaded, meter.bytes, waiter)
+        return loaded
+
+    def _abandon(self) -> None:
+        """Roll back and disconnect both sides at once: each may take a moment to cancel."""
+        other = threading.Thread(target=self._reader.abandon)
+        other.start()
+        self._writer.abandon()
+        other.join()
+
+    def _end_attempt(self) -> None:
+        """No progress is reported any more."""
+        with self._emitting:
+            self._current = None
+
+    def _report_progress(self) -> None:
+        # A thread of its own: the stream never looks at the clock, and a worker that waits for a
+        # long statement still shows that it lives.
+        main = threading.main_thread().ident
+        assert main is not None
+        pause = threading.Event()
+        seen: tuple[object, ...] = ()
+        while not pause.wait(PROGRESS_INTERVAL):
+            current = self._current
+            if current is None:
+                continue
+            meter = current[2]
+            before, seen = seen, (meter, meter.rows, meter.bytes, *meter.waited.values())
+            self._quiet = self._quiet + 1 if seen == before else 0
+            if self._quiet > QUIET_INTERVALS:
+                signal.pthread_kill(main, signal.SIGUSR1)
+            stuck = max(SHORTEST_STUCK, self._spec.stall_timeout or USUAL_STUCK)
+            if self._quiet * PROGRESS_INTERVAL < stuck:
+                self._emit(Progress(**self._moved(*current)), of=current)
+            elif (self._quiet - 1) * PROGRESS_INTERVAL < stuck:
+                frame = sys._current_frames()[main]
+                where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                print(f"stuck for {stuck:g} s at {where}", file=sys.stderr, flush=True)
+
+    def _ids(self, partition: Partition, attempt: int) -> dict[str, Any]:
+        return {
+            "run_id": self._spec.run_id,
+            "partition_id": partition.id,
+            "attempt": attempt,
+            "pid": os.getpid(),
+        }
+
+    def _moved(self, partition: Partition, attempt: int, meter: Meter) -> dict[str, Any]:
+        return {
+            **self._ids(partition, attempt),
+            "rows": meter.rows,
+            "bytes": meter.bytes,
+            "seconds": round(meter.seconds(), 3),
+            "wait_source": round(meter.waited["source"], 3),
+            "wait_target": round(meter.waited["target"], 3),
+        }
+
+    def _emit(self, event: Event, of: tuple[Partition, int, Meter] | None = None) -> None:
+        """
+        Parameters:
+            of: nothing is said unless this is still the attempt.
+        """
+        line = event.to_line().encode() + b"\n"
+        with self._emitting, contextlib.suppress(BrokenPipeError):
+            if of is not None and self._current is not of:
+                return
+            # Nobody listens any more: stdin has ended too, and that is seen to.
+            while line:
+                line = line[os.write(self._out, line) :]
+
+
+def _bug(error: BaseException) -> dict[str, object]:
+    return {
+        "error": type(error).__name__,
+        "message": f"a bug in Penstock: {error!r}",
+        "transient": False,
+    }
+
+
+def main() -> int:
+    # Stray prints of any library must not land among the events.
+    out = os.dup(1)
+    os.dup2(2, 1)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    # The stream makes many short-lived objects and no cycles.
+    gc.set_threshold(100_000, 50, 50)
+    requests = sys.stdin.buffer
+    spec = WorkerSpec.from_line(requests.readline().decode())
+    return Worker(spec, out).run(requests)
+
+
+def run_and_exit() -> NoReturn:
+    """Be a worker, and end the process."""
+    try:
+        code = main()
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = EXIT_BUG
+    sys.stderr.flush()
+    # Skips the interpreter's clean-up, where daemon threads could hang on stdin's lock.
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    run_and_exit()

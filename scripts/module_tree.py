@@ -1,0 +1,65 @@
+"""Write the tree of modules into docs/architecture.md, from the first lines of their docstrings.
+
+Usage: ``.venv/bin/python scripts/module_tree.py [--check]``
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "core" / "src" / "penstock"
+PAGE = ROOT / "docs" / "architecture.md"
+BEGIN = "<!-- modules: scripts/module_tree.py -->\n```\n"
+END = "```\n<!-- end of modules -->\n"
+# Modules of one database are listed by folder: their names are those of other databases' modules.
+SHARED = ("api", "shared", "sql", "roll_forward")
+
+
+def summary(path: Path) -> str:
+    """The first line of a module's docstring."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert text, f"{path}: expected a docstring"
+    return text.splitlines()[0].rstrip(".")
+
+
+def lines(folder: Path, indent: str = "") -> Iterator[str]:
+    """A line for each module and each package below a folder."""
+    for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.name)):
+        if (path / "__init__.py").exists():
+            yield f"{indent + path.name + '/':<26}{summary(path / '__init__.py')}"
+            yield from lines(path, indent + "  ")
+        elif path.suffix == ".py" and path.name != "__init__.py" and not of_a_database(folder):
+            yield f"{indent + path.name:<26}{summary(path)}"
+
+
+def of_a_database(folder: Path) -> bool:
+    """Whether a folder is that of a database, or is below one."""
+    parts = folder.relative_to(PACKAGE).parts
+    return len(parts) > 1 and parts[0] == "backends" and parts[1] not in SHARED
+
+
+def tree() -> str:
+    """The tree as the page has it."""
+    return "\n".join(("penstock/", *lines(PACKAGE, "  "))) + "\n"
+
+
+def main() -> int:
+    page = PAGE.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN, 1)
+    _, after = rest.split(END, 1)
+    new = before + BEGIN + tree() + END + after
+    if new == page:
+        return 0
+    if "--check" in sys.argv[1:]:
+        print(f"{PAGE.name}: the tree of modules is not that of the docstrings; run {__file__}")
+        return 1
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
