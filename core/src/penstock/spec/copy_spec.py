@@ -176,7 +176,8 @@ class CopySpec:
     strategy: str = option(
         "auto",
         "how to cut the table; auto chooses and says why; "
-        + "; ".join(f"{name} is another name of {of}" for name, of in ALIASES.items()),
+        + "; ".join(f"{name} is another name for {of}" for name, of in ALIASES.items()),
+        metavar=f"{{{','.join(name for name in STRATEGIES if name not in ALIASES)}}}",
         choices=tuple(STRATEGIES),
     )
     key: str | None = option(
@@ -567,15 +568,13 @@ class CopySpec:
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
         """What this spec asks to copy that a stored one does not, a line for each option."""
-        mine, theirs = self.stored(), dict(stored)
-        for raw in (mine, theirs):
-            strategy = ALIASES.get(raw.get("strategy", ""))
-            raw["strategy"] = strategy.name if strategy else raw.get("strategy")
+        mine = self.stored()
         return [
-            f"{flag_of(item.name)}: the run has {theirs.get(item.name)!r}, "
+            f"{flag_of(item.name)}: the run has {stored.get(item.name)!r}, "
             f"found {mine[item.name]!r}"
             for item in fields(self)
-            if not item.metadata["execution"] and mine[item.name] != theirs.get(item.name)
+            if not item.metadata["execution"]
+            and not _is_same(item.name, mine[item.name], stored.get(item.name))
         ]
 
     @classmethod
@@ -674,6 +673,13 @@ def _split_types(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
         raise UsageError(f"--types: expected NAME=TYPE, comma separated; found {value!r}")
     return tuple(part.strip() for part in value)
+
+
+def _is_same(name: str, mine: Any, theirs: Any) -> bool:
+    """Whether two values of an option ask for the same."""
+    if name == "strategy":
+        return STRATEGIES.get(mine) is STRATEGIES.get(theirs)
+    return bool(mine == theirs)
 
 
 def flag_of(name: str) -> str:

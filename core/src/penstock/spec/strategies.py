@@ -70,7 +70,8 @@ ALIASES: Mapping[str, Strategy] = {"ctid": BLOCKS}
 """Names of single systems for a strategy, which are taken everywhere, too."""
 
 STRATEGIES: Mapping[str, Strategy] = {
-    strategy.name: strategy
+    name: strategy
     for strategy in (AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, FILES, WHOLE)
-} | dict(ALIASES)
+    for name in (strategy.name, *(alias for alias, of in ALIASES.items() if of is strategy))
+}
 """By every name that is taken."""
