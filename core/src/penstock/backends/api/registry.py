@@ -47,6 +47,18 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
         ) from error
 
 
+def installed() -> list[Backend]:
+    """Every backend whose driver is installed, once each: of several schemes that one backend has
+    the first."""
+    found: dict[str, Backend] = {}
+    for entry in sorted(_entry_points(), key=lambda entry: entry.name):
+        module = entry.value.partition(":")[0]
+        if module not in found:
+            with suppress(ModuleNotFoundError):
+                found[module] = cast(Backend, entry.load())
+    return list(found.values())
+
+
 def ddl_scheme() -> str:
     """A URL scheme of the backend whose control tables an administrator may make.
 
