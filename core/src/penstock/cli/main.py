@@ -182,10 +182,9 @@ class _Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         if self.epilog and _URLS in self.epilog:
-            from penstock.backends.api.registry import installed
+            from penstock.backends.api.registry import url_examples
 
-            urls = "".join(indent(backend.examples, "    ") for backend in installed())
-            self.epilog = self.epilog.replace(_URLS, urls)
+            self.epilog = self.epilog.replace(_URLS, indent(url_examples(), "    "))
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:

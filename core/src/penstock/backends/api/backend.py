@@ -28,8 +28,6 @@ from penstock.backends.api.worker import Reader, Writer
 class Backend(Protocol):
     located: bool
     """Its URLs lead to rows; else to a database, in which a table or query is to be named."""
-    examples: str
-    """URLs that it takes, as `--help` shows them: lines of at most 75 characters."""
     rewrites: str
     """What moves a table's rows to other blocks or files, for people: statements, for instance."""
     snapshot_burden: str

@@ -14,10 +14,6 @@ from penstock.spec.worker_spec import WorkerSpec
 class DuckBackend:
     located = False
     has_control_ddl = False
-    examples = """\
-duckdb:///shop.duckdb           a DuckDB file in this folder
-duckdb:////data/shop.duckdb     or in another one
-"""
     rewrites = "a change of its rows, or a table of the same name in its place"
     snapshot_burden = "kept others from writing to the source"
     formats: tuple[str, ...] = (ARROW,)

@@ -24,12 +24,6 @@ class ParquetBackend:
 
     located = True
     has_control_ddl = False
-    examples = """\
-'s3://bucket/orders/*.parquet'  Parquet files in a bucket: a pattern (in
-                                quotes, because of the shell), a folder, or
-                                a list with commas
-./orders/                       Parquet files in a folder of this machine
-"""
     rewrites = "files that were replaced"
     snapshot_burden = "needed the source's files unchanged"
     formats: tuple[str, ...] = (ARROW,)

@@ -16,14 +16,6 @@ from penstock.spec.worker_spec import WorkerSpec
 class PostgresBackend:
     located = False
     has_control_ddl = True
-    examples = """\
-postgresql://me@db.example.org:5432/shop
-postgresql:///shop              local socket
-postgresql:///?service=shop     a service file
-postgresql://me@db/shop?sslmode=verify-full&sslcert=me.crt&sslkey=me.key
-                                password files, service files and client
-                                certificates work as they do in libpq
-"""
     rewrites = "VACUUM FULL, CLUSTER or TRUNCATE"
     snapshot_burden = "held back vacuum on the source"
     formats: tuple[str, ...] = (*FORMATS, ARROW)
