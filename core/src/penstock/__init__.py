@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
+    from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
         Extent,
@@ -118,6 +119,7 @@ __all__ = [
     "status",
     "streams",
     "take_up",
+    "to_json",
     "together",
     "verify",
     "with_parameters",
@@ -132,6 +134,7 @@ _HOMES = {
         "Verified",
         "from_line",
     ),
+    "model.codec": ("to_json",),
     "model.extents": (
         "Bound",
         "Extent",
