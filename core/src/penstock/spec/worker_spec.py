@@ -17,6 +17,7 @@ from penstock.model.tables import (
     Relation,
     TableRef,
 )
+from penstock.spec.modes import MODES, Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,11 @@ class WorkerSpec:
     """See `CopySpec`."""
     read_at: str = ""
     """When the snapshot was taken, for the commit records."""
+
+    @property
+    def load_mode(self) -> Mode:
+        """What `mode` names."""
+        return MODES[self.mode]
 
     def to_line(self) -> str:
         return json.dumps(to_json(self))
