@@ -15,16 +15,18 @@ All hooks raise Penstock's errors, or raise the driver's within `translated`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from penstock.backends.api.worker import Block, Loaded, Wait
 from penstock.errors import PenstockError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,4 +190,111 @@ class TransactionalHooks(AttemptLock, Protocol):
 
     def abandon(self) -> None:
         """See `Writer.abandon`."""
+        ...
+
+
+class Stage(LoadStream, Protocol):
+    """Where one attempt's rows are until they are loaded: a table, a file, objects in a bucket.
+
+    Its name says its run, partition and attempt, so that whoever finds it knows whose it is. It is
+    alive as long as something is held by its attempt that ends with the process: a lock on a file,
+    a lock of a session. Nobody reads it but its own attempt, so what a killed one leaves behind
+    does no harm: `StagedHooks.sweep` removes it.
+    """
+
+    def check_held(self) -> None:
+        """Called in the transaction that loads it, before the first change.
+
+        Raises:
+            TransientError: a newer attempt has taken the stage away.
+        """
+        ...
+
+    def remove(self) -> None:
+        """Remove it, unless somebody else has. Called after the commit, or when the attempt is
+        abandoned. Raises nothing."""
+        ...
+
+
+class StagedTransaction(Protocol):
+    """A transaction that loads what is staged. Killed before `commit`, nothing of it is there."""
+
+    def standing(self, attempt: Attempt) -> Standing:
+        """Where it is to load: hold the run's row, so that nobody starts the run over, and see to
+        it that no other attempt commits the partition before this transaction ends."""
+        ...
+
+    def check_target(self, attempt: Attempt) -> None:
+        """
+        Raises:
+            TargetChanged: see `ControlStore.check_target`.
+        """
+        ...
+
+    def begin_changes(self, attempt: Attempt) -> None:
+        """Called before the first change of the table, in every mode: note what is to be noted of
+        the table as it is, for other runs that load it."""
+        ...
+
+    def delete(self, attempt: Attempt) -> None:
+        """In mode `replace`: delete what the partition's predicate selects."""
+        ...
+
+    def insert(self, attempt: Attempt, stage: Any) -> int:
+        """Insert what is staged. Returns the exact number of rows."""
+        ...
+
+    def count_selected(self, attempt: Attempt) -> int:
+        """In mode `replace`, after the load: how many rows the partition's predicate selects."""
+        ...
+
+    def merge(self, attempt: Attempt, stage: Any) -> Loaded:
+        """In mode `upsert`: update the rows that differ from what is staged, insert the others.
+
+        Raises:
+            PermanentError: a key is NULL, or there twice.
+        """
+        ...
+
+    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+        """Called last before `commit`: insert the commit record, which is refused where there is
+        one already."""
+        ...
+
+    def commit(self) -> None:
+        """Killed before it, the stage alone is left; killed after it, the record says that the
+        partition is done, and the stage is swept."""
+        ...
+
+
+class StagedHooks(AttemptLock, Protocol):
+    """A target whose bulk loader cannot take part in the transaction of the commit record."""
+
+    def sweep(self) -> None:
+        """Remove the stages of attempts that are dead, of whatever run.
+
+        Called when an attempt begins, which holds its partition's lock. A control store calls it
+        too, where an execution ends: so what a kill leaves behind goes with the next run, or with a
+        `resume` that has nothing more to copy.
+        """
+        ...
+
+    def open_stage(self, attempt: Attempt, wait: Wait) -> Stage:
+        """Make an empty stage for an attempt. Nobody may take it for a dead one's in between."""
+        ...
+
+    def reading(self, attempt: Attempt) -> AbstractContextManager[StagedTransaction]:
+        """To look at the control store and the table; nothing is changed."""
+        ...
+
+    def writing(self, attempt: Attempt) -> AbstractContextManager[StagedTransaction]:
+        """A transaction; where it is left without a commit, it is rolled back."""
+        ...
+
+    def compute(self, call: Callable[[], T], wait: Wait) -> T:
+        """Make a call that may take long, so that the attempt can be cancelled meanwhile."""
+        ...
+
+    def interrupt(self) -> None:
+        """End whatever `compute` is doing. May be called at any time."""
         ...

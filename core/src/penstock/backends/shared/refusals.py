@@ -78,6 +78,17 @@ def not_replaced(attempt: Attempt, left: int) -> PermanentError:
     )
 
 
+def wrongly_selected(attempt: Attempt, rows: int, selected: int) -> PermanentError:
+    partition, where = attempt.partition, attempt.spec.where
+    condition = f"{partition.extent} and {where}" if where else str(partition.extent)
+    return PermanentError(
+        f"target: partition {partition.id}: expected that its condition selects the {rows:,} rows "
+        f"that were loaded, found that it selects {selected:,}: source and target evaluate it "
+        f"differently, so replacing them again would double rows: {condition}",
+        Diagnosis(side="target"),
+    )
+
+
 def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> PermanentError:
     """
     Parameters:
