@@ -25,9 +25,8 @@ from penstock.backends.duckdb import database as duck_database
 from penstock.backends.duckdb import writer as duck_writer
 from penstock.backends.duckdb.load import folder as duck_folder
 from penstock.backends.duckdb.load.loaded_table import LoadedTable
-from penstock.backends.parquet import writer
-from penstock.backends.parquet.records import records
 from penstock.backends.parquet.storage import documents, uploads
+from penstock.backends.roll_forward import records, writer
 from penstock.backends.shared import older_attempts
 from penstock.workers.stream import Waiter
 

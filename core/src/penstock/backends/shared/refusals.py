@@ -17,16 +17,21 @@ def check_standing(attempt: Attempt, standing: Standing) -> None:
     """
     spec = attempt.spec
     if standing.generation != spec.generation:
-        found = "no such run" if standing.generation is None else standing.generation
-        raise PermanentError(
-            f"target: another process has started run {spec.run_id} over: expected generation "
-            f"{spec.generation}, found {found}",
-            Diagnosis(side="target"),
-        )
+        raise started_over(attempt, standing.generation)
     if standing.lost is not None:
         raise standing.lost
     if standing.loaded_by is not None:
         raise loaded_already(spec.series, attempt.partition.id, *standing.loaded_by)
+
+
+def started_over(attempt: Attempt, generation: int | None) -> PermanentError:
+    spec = attempt.spec
+    found = "no such run" if generation is None else generation
+    return PermanentError(
+        f"target: another process has started run {spec.run_id} over: expected generation "
+        f"{spec.generation}, found {found}",
+        Diagnosis(side="target"),
+    )
 
 
 def loaded_already(series: str, partition_id: str, run_id: str, at: str) -> PermanentError:
