@@ -135,7 +135,7 @@ class PostgresTransaction:
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
         connection, spec = self._open, attempt.spec
         into: sql.Composable = quoted(spec.target_table)
-        if spec.mode == "upsert":
+        if spec.load_mode.merges_by_key:
             with wait.answering("target"):
                 if self._stage is None:
                     self._stage = Stage(connection, spec)

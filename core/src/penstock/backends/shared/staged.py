@@ -85,9 +85,9 @@ class StagedWriter:
     def _moved(self, transaction: StagedTransaction, stage: Stage) -> Loaded:
         """Move the rows from the stage into the table, as the mode asks for."""
         attempt = self._attempt
-        if self._spec.mode == "upsert":
+        if self._spec.load_mode.merges_by_key:
             return transaction.merge(attempt, stage)
-        if self._spec.mode != "replace":
+        if not self._spec.load_mode.deletes_by_partition:
             return Loaded(transaction.insert(attempt, stage))
         transaction.delete(attempt)
         rows = transaction.insert(attempt, stage)

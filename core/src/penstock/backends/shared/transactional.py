@@ -46,7 +46,7 @@ class TransactionalWriter:
                     check_standing(this, standing)
                     return False
                 hooks.check_target(this)
-            if self._spec.mode == "replace":
+            if self._spec.load_mode.deletes_by_partition:
                 hooks.delete(this, wait)
             stream = hooks.open_stream(this, wait)
         self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
@@ -56,9 +56,9 @@ class TransactionalWriter:
     def end(self, wait: Wait) -> Loaded:
         rows = self._end(wait)
         with self._hooks.translated():
-            if self._spec.mode == "upsert":
+            if self._spec.load_mode.merges_by_key:
                 return self._hooks.merge(self._attempt, rows, wait)
-            if self._spec.mode == "replace":
+            if self._spec.load_mode.deletes_by_partition:
                 left = self._hooks.leave_only(self._attempt, rows, wait)
                 if left > 0:
                     raise not_replaced(self._attempt, left)

@@ -64,7 +64,7 @@ class Loading:
         )
 
     def check_target(self, attempt: Attempt) -> None:
-        self._loaded.check(attempt.spec.run_id, attempt.spec.mode)
+        self._loaded.check(attempt.spec.run_id, attempt.spec.load_mode)
 
     def begin_changes(self, attempt: Attempt) -> None:
         self._loaded.begin(attempt.spec.run_id)
