@@ -7,13 +7,11 @@ record, and the record says when that is done.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
-from typing import Any
 
-from penstock.backends.api.roll_forward import Piece, Pieces, RecordDocuments
+from penstock.backends.api.roll_forward import Pieces, RecordDocuments
+from penstock.backends.roll_forward.documents import decode, encode
 from penstock.backends.roll_forward.states import (
     VOID,
     Record,
@@ -25,6 +23,7 @@ from penstock.backends.roll_forward.states import (
     taken_back,
 )
 from penstock.errors import Diagnosis, PermanentError
+from penstock.model.codec import to_json
 
 ABSENT = ""
 """The version of a record that is not there."""
@@ -48,20 +47,21 @@ class Records:
 
     def read(self, generation: int, partition_id: str) -> tuple[Record, str]:
         """The record and its version."""
-        found = self._documents.get(self._name(generation, partition_id))
-        return (VOID, ABSENT) if found is None else (_decoded(found[0]), found[1])
+        name = self._name(generation, partition_id)
+        found = self._documents.get(name)
+        return (VOID, ABSENT) if found is None else (decode(Record, found[0], name), found[1])
 
     def read_all(self, generation: int) -> dict[str, tuple[Record, str]]:
         """Records and versions, by partition."""
         found = self._documents.read_all(self._folder(generation))
         return {
-            name.rpartition("/")[2].removesuffix(".json"): (_decoded(content), version)
+            name.rpartition("/")[2].removesuffix(".json"): (decode(Record, content, name), version)
             for name, (content, version) in found.items()
         }
 
     def write(self, generation: int, partition_id: str, record: Record, version: str) -> bool:
         """False where the record is not that version any more: then nothing is changed."""
-        name, content = self._name(generation, partition_id), _encoded(record)
+        name, content = self._name(generation, partition_id), encode(to_json(record))
         if version == ABSENT:
             return self._documents.create(name, content)
         return self._documents.replace(name, content, version)
@@ -155,24 +155,3 @@ class Records:
 
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(close, partition_ids))
-
-
-def _encoded(record: Record) -> bytes:
-    return json.dumps(asdict(record), indent=1, ensure_ascii=False).encode()
-
-
-def _decoded(content: bytes) -> Record:
-    raw: dict[str, Any] = json.loads(content)
-    return Record(
-        **{
-            **raw,
-            "state": State(raw["state"]),
-            "pieces": _pieces(raw["pieces"]),
-            "remove": _pieces(raw["remove"]),
-            "requests": tuple(raw["requests"]),
-        }
-    )
-
-
-def _pieces(raw: Sequence[Mapping[str, Any]]) -> tuple[Piece, ...]:
-    return tuple(Piece(**each) for each in raw)

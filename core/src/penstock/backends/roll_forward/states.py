@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import Any
 
 from penstock.backends.api.roll_forward import Piece
+from penstock.model.codec import JsonForm
 
 
 class State(StrEnum):
@@ -46,6 +47,8 @@ class Who(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    json_form = JsonForm(exact=True)
+
     nonce: str
     """No two commits, and no two void records, have the same."""
     state: State = State.VOID

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from penstock.backends.api.roll_forward import Piece
 from penstock.backends.parquet.storage.documents import Cached
@@ -55,10 +53,6 @@ def commit_record(record: Record, run_id: str, partition_id: str) -> CommitRecor
         files=tuple(piece.name for piece in record.pieces),
         read_at=record.read_at,
     )
-
-
-def encode(content: Any) -> bytes:
-    return json.dumps(content, indent=1, ensure_ascii=False).encode()
 
 
 def now() -> str:

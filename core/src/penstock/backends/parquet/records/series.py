@@ -11,9 +11,10 @@ import hashlib
 import json
 from secrets import token_hex
 
-from penstock.backends.parquet.records.records import encode, records_of
+from penstock.backends.parquet.records.records import records_of
 from penstock.backends.parquet.storage.documents import Cached
 from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.roll_forward.documents import encode
 from penstock.backends.roll_forward.states import Record
 from penstock.backends.shared.refusals import loaded_already
 
