@@ -116,5 +116,5 @@ def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
     return PermanentError(
         f"--mode upsert: expected every key ({', '.join(key)}) once in the rows that are copied; "
         f"found {found}",
-        Diagnosis(side="target", sqlstate=code),
+        Diagnosis(side="target", code=code),
     )
