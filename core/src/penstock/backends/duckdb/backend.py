@@ -14,6 +14,8 @@ from penstock.spec.worker_spec import WorkerSpec
 class DuckBackend:
     located = False
     has_control_ddl = False
+    rewrites = "a change of its rows, or a table of the same name in its place"
+    snapshot_burden = "kept others from writing to the source"
     formats: tuple[str, ...] = (ARROW,)
     environment: tuple[str, ...] = ()
 
@@ -52,9 +54,9 @@ class DuckBackend:
         return DuckReader(spec)
 
     def writer(self, spec: WorkerSpec) -> Writer:
-        from penstock.backends.duckdb.writer import DuckWriter  # noqa: PLC0415
+        from penstock.backends.duckdb.writer import duck_writer  # noqa: PLC0415
 
-        return DuckWriter(spec)
+        return duck_writer(spec)
 
     def control_ddl(self, control_schema: str) -> str:
         raise UsageError(

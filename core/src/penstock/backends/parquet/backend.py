@@ -24,6 +24,8 @@ class ParquetBackend:
 
     located = True
     has_control_ddl = False
+    rewrites = "files that were replaced"
+    snapshot_burden = "needed the source's files unchanged"
     formats: tuple[str, ...] = (ARROW,)
     # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html, without keys and
     # tokens: those of the environment are in the URL by now.
@@ -75,9 +77,9 @@ class ParquetBackend:
         return ParquetReader(spec)
 
     def writer(self, spec: WorkerSpec) -> Writer:
-        from penstock.backends.parquet.writer import ParquetWriter  # noqa: PLC0415
+        from penstock.backends.parquet.writer import parquet_writer  # noqa: PLC0415
 
-        return ParquetWriter(spec)
+        return parquet_writer(spec)
 
     def control_ddl(self, control_schema: str) -> str:
         raise UsageError(
