@@ -60,13 +60,15 @@ class Run:
     Its workers keep that session when it is gone: that is how they are found.
     """
 
+    program: tuple[str, ...] = (str(PENSTOCK),)
+
     def __init__(self, *words: str) -> None:
         self.events: list[Event] = []
         self._changed = threading.Condition()
         self._ended = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self.popen = subprocess.Popen(
-            [str(PENSTOCK), *words, "--json"],
+            [*self.program, *words, "--json"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -124,6 +126,9 @@ class Run:
     def opened(self) -> list[tuple[str, int]]:
         """Partition and attempt of every attempt that was opened, sorted."""
         return sorted((event.partition_id, event.attempt) for event in self.of(Opened))
+
+    def has_ended(self) -> bool:
+        return self.popen.poll() is not None
 
     def ended(self, code: int, within: float = PATIENCE) -> None:
         """Wait for its end, and expect an exit code."""

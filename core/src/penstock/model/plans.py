@@ -42,6 +42,9 @@ class Step:
     sequence has come when the step is done."""
     instead: NotCopied | None = None
     """What is told where it cannot be done: the run is done all the same."""
+    done: str = ""
+    """For the target's backend, where the statement cannot be repeated: how to see that it is
+    done."""
     position: SequencePosition | None = field(default=None, compare=False)
     """Where that is; None: the source knows none. Not stored."""
 
@@ -55,6 +58,7 @@ class Step:
             "urgent": self.urgent,
             "sequence_of": self.sequence_of,
             "instead": self.instead and self.instead.as_json(),
+            "done": self.done,
         }
 
     @classmethod

@@ -18,6 +18,7 @@ from penstock.backends.postgresql.attempt.target_identity import (
     check_not_replaced,
     check_target,
     find_change,
+    has_taken_place,
     note_rewritten,
     note_target,
     set_target,
@@ -36,6 +37,7 @@ from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import FRESH_MODES
 
 # Modes whose partitions delete and update nothing: what another run has loaded stays beside theirs.
@@ -147,6 +149,14 @@ class ControlTables(RecordedRuns):
             if step.id == SWAP:
                 check_loaded_since(self._connection, self._schema, run.run_id)
         self._connection.execute(step.statement.encode(), _parameters(step))
+
+    def is_done(self, run: RunRow, step: Step) -> bool:
+        with translated("target"):
+            if step.id == SWAP:
+                ref = CopySpec.from_stored(run.spec, "", "").target_ref
+                return has_taken_place(self._connection, self._schema, run.run_id, ref)
+            found = step.done and self._connection.execute(step.done.encode()).fetchone()
+        return bool(found and found[0])
 
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id == SWAP:  # what was loaded has the name of the old table from here on

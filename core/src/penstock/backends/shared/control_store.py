@@ -283,7 +283,11 @@ class RecordedRuns(ABC):
 
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         row = self._read(run_id, ("prepared_at",))
-        if row is None or row["prepared_at"] is not None:
+        if row is None:
+            return False
+        if row["prepared_at"] is not None:
+            if not self._records.steps_with_records:
+                self._record_done(run_id)
             return False
         with self._records.alone(run_id):
             if self._records.steps_with_records:
@@ -310,6 +314,16 @@ class RecordedRuns(ABC):
         for step in load.before:
             self._do_apart(run, step, Hold.CHANGE)
         return self._records.transact(run_id, record)
+
+    def _record_done(self, run_id: str) -> None:
+        """Record the steps after the last partition that somebody has done, and has not come to
+        record."""
+        run, done = self.load_run(run_id), self.steps_done(run_id)
+        if run is None or len(run.plan.partitions) != len(self.committed(run_id)):
+            return
+        for step in run.plan.load.after:
+            if step.id not in done and self.is_done(run, step):
+                self.finish(run_id, step)
 
     def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:
         def do() -> None:
