@@ -15,14 +15,9 @@ from penstock.backends.parquet.records import series as claims
 from penstock.backends.parquet.records.records import Record, Records, now
 from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.shared.control_store import superseded
 from penstock.backends.shared.presence import Presence
-from penstock.errors import (
-    Diagnosis,
-    PermanentError,
-    PlanningError,
-    Superseded,
-    UsageError,
-)
+from penstock.errors import PermanentError, PlanningError, UsageError
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -179,7 +174,7 @@ class ControlDocuments:
 
         begun = self.runs.change(run_id, started)
         if begun is None:
-            raise _superseded(run_id)
+            raise superseded(run_id)
         # Killed from here on, the next `prepare` does the rest.
         self._close_generations(run_id, begun)
         self._prepare(run_id, begun, load)
@@ -196,7 +191,7 @@ class ControlDocuments:
         nothing_committed: bool,
     ) -> int:
         if nothing_committed and self._committed(run_id, generation):
-            raise _superseded(run_id)
+            raise superseded(run_id)
         thought = [snapshot.as_json() for snapshot in before]
 
         def viewed(now_is: State) -> State | None:
@@ -212,7 +207,7 @@ class ControlDocuments:
 
         viewing = self.runs.change(run_id, viewed)
         if viewing is None:
-            raise _superseded(run_id)
+            raise superseded(run_id)
         # What was committed in between is taken back: the new generation copies it again.
         self._close_generations(run_id, viewing)
         return generation + nothing_committed
@@ -315,7 +310,7 @@ class ControlDocuments:
         # First: killed after it, the next one to come takes the records back, and the steps are
         # done once more; who is in the middle of one finds that it is not done.
         if self.runs.change(run_id, asked) is None:
-            raise _superseded(run_id)
+            raise superseded(run_id)
         return frozenset(
             name for name in unseen if self._forget(records, generation, name, request)
         )
@@ -380,12 +375,3 @@ class ControlDocuments:
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return ()  # nobody holds anything that could be seen
-
-
-def _superseded(run_id: str) -> Superseded:
-    return Superseded(
-        f"target: another process has replaced the snapshot of run {run_id}, or started the "
-        "run over, "
-        "at this moment",
-        Diagnosis(side="target"),
-    )
