@@ -59,10 +59,14 @@ if TYPE_CHECKING:
     from penstock.spec.arguments import in_names
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
+    from penstock.spec.modes import MODES
+    from penstock.spec.strategies import STRATEGIES
     from penstock.verification.checks import Verification
     from penstock.workers.supervisor import streams
 
 __all__ = [
+    "MODES",
+    "STRATEGIES",
     "BatchSpec",
     "Bound",
     "CommitRecord",
@@ -184,6 +188,8 @@ _HOMES = {
     "spec.arguments": ("in_names",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
+    "spec.modes": ("MODES",),
+    "spec.strategies": ("STRATEGIES",),
     "verification.checks": ("Verification",),
     "workers.supervisor": ("streams",),
 }

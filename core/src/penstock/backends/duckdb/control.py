@@ -25,7 +25,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import MODES
 
 SWAP = "swap"
 """The id of the step that renames."""
@@ -73,12 +73,12 @@ class ControlTables(RecordedRuns):
                 return
             if SWAP not in self.steps_done(run_id):
                 table = self._loaded(connection, run.plan.load.table)
-                table.check(run_id, run.spec["mode"], thoroughly=True)
+                table.check(run_id, MODES[run.spec["mode"]], thoroughly=True)
 
     # Steps
 
     def check_emptying(self, run: RunRow) -> None:
-        if run.spec["mode"] in FRESH_MODES:
+        if MODES[run.spec["mode"]].starts_empty:
             table = self._loaded(self._tables.connection, run.plan.load.table)
             table.check_loaded_since(run.run_id)
 
@@ -87,7 +87,7 @@ class ControlTables(RecordedRuns):
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         table = self._loaded(self._tables.connection, load.table)
-        if run.spec["mode"] in FRESH_MODES:
+        if MODES[run.spec["mode"]].starts_empty:
             table.emptied(run.run_id)
         table.end()
         return {"loads": table.id, "disturbed_by": None}
@@ -96,7 +96,7 @@ class ControlTables(RecordedRuns):
         connection = self._tables.connection
         if step.after:
             spec = CopySpec.from_stored(run.spec, "", "")
-            self._loaded(connection, run.plan.load.table).check(run.run_id, spec.mode)
+            self._loaded(connection, run.plan.load.table).check(run.run_id, spec.load_mode)
             self._loaded(connection, spec.target_ref).check_loaded_since(run.run_id)
         connection.execute(step.statement)
 
@@ -151,7 +151,7 @@ def _delete_rows(
     }
     by_name = all(pair.source == pair.target for pair in plan.pairs)
     by_key = not any(isinstance(extent, STORAGE) for extent in extents.values())
-    if run.spec["mode"] not in FRESH_MODES or not by_key or not by_name:
+    if not MODES[run.spec["mode"]].starts_empty or not by_key or not by_name:
         raise PermanentError(
             f"target: {table} does not tell which rows a partition has loaded, so they cannot be "
             "taken back; expected --mode replace, or truncate, recreate or swap with a key "

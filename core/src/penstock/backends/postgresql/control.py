@@ -38,10 +38,8 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import MODES
 
-# Modes whose partitions delete and update nothing: what another run has loaded stays beside theirs.
-ADDING = ("append", "truncate", "recreate")
 # A swap that cannot have its lock within this lets readers and writers go on, and tries again.
 URGENT_LOCK_MS = 2000
 
@@ -95,7 +93,7 @@ class ControlTables(RecordedRuns):
         assert run is not None
         with translated("target"):
             found = find_change(self._connection, self._schema, run_id)
-            if run.spec["mode"] in ADDING:
+            if MODES[run.spec["mode"]].inserts_in_place:
                 check_not_replaced(self._connection, self._schema, run_id)
         if found is None:
             return
@@ -110,7 +108,7 @@ class ControlTables(RecordedRuns):
         the table and committed none yet; False where nobody can tell."""
         table, records = run.plan.load.table, self.committed(run.run_id)
         if not any(record.rows for record in records):
-            return run.spec["mode"] not in FRESH_MODES or self._is_empty(table)
+            return not MODES[run.spec["mode"]].starts_empty or self._is_empty(table)
         try:
             counts = read_loaded(
                 self._connection, table, None, records, target_values((), tuple), others=False
