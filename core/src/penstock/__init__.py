@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
+    from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
         Extent,
@@ -122,6 +123,7 @@ __all__ = [
     "status",
     "streams",
     "take_up",
+    "to_json",
     "together",
     "verify",
     "with_parameters",
@@ -136,6 +138,7 @@ _HOMES = {
         "Verified",
         "from_line",
     ),
+    "model.codec": ("to_json",),
     "model.extents": (
         "Bound",
         "Extent",

@@ -43,6 +43,7 @@ from penstock.errors import (
     TargetChanged,
     UsageError,
 )
+from penstock.model.codec import to_json
 from penstock.show.lines import (
     Display,
     JsonDisplay,
@@ -399,7 +400,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     with _signals():
         result = plan(spec)
     if arguments.json:
-        _print_json(result.as_json())
+        _print_json(to_json(result))
         return EXIT_DONE
     from penstock.show.tables import print_plan
 
@@ -415,7 +416,7 @@ def _create(arguments: argparse.Namespace) -> int:
     with _signals():
         result = create(spec)
     if arguments.json:
-        _print_json(result.as_json())
+        _print_json(to_json(result))
         return EXIT_DONE
     from penstock.show.tables import print_plan
 
@@ -639,7 +640,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         )
     code = EXIT_DONE if result.ok else EXIT_PERMANENT
     if arguments.json:
-        _print_json(result.as_json())
+        _print_json(to_json(result))
         return code
     from penstock.show.tables import print_verification
 

@@ -28,6 +28,7 @@ from penstock.events import (
     Verified,
     Warned,
 )
+from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord, read_later
 from penstock.model.tables import NotCopied
@@ -365,15 +366,7 @@ class RunState:
         )
 
     def set_status(self, status: str) -> None:
-        failures = [
-            {
-                "partition_id": failure.partition_id,
-                "label": failure.label,
-                "attempts": failure.attempts,
-                "error": dict(failure.error),
-            }
-            for failure in self._failures
-        ]
+        failures = to_json(self._failures)
         if self._error is not None:
             failures.append({"label": "the run", "error": self._error.as_json()})
         self._link.call(lambda control: control.set_status(self.run_id, status, failures))

@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby, islice
 from operator import itemgetter
-from typing import Any
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Checksum
@@ -67,9 +66,6 @@ class Check:
     rows: tuple[RowDifference, ...] = ()
     """Some of those that differ, where they were asked for."""
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -102,9 +98,6 @@ class Verification:
             )
             for check in self.wrong
         )
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

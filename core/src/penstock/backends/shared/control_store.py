@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from penstock.backends.api.control import Outlook, RunningAttempt, RunRow, reading_run
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.errors import Diagnosis, LoadLost, Superseded, TransientError
+from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -124,7 +125,7 @@ class RecordedRuns(ABC):
         row = {
             "run_id": run_id,
             "spec": dict(spec),
-            "plan": plan.as_json(),
+            "plan": to_json(plan),
             "partitions": len(plan.partitions),
             "fingerprint": plan.fingerprint,
             **_view(state, [snapshot] if snapshot else []),
@@ -144,9 +145,9 @@ class RecordedRuns(ABC):
                 run_id=row["run_id"],
                 generation=row["generation"],
                 spec=dict(row["spec"]),
-                plan=PartitionPlan.from_json(row["plan"]),
-                source_state=SourceState.from_json(row["source_state"]),
-                snapshots=tuple(Snapshot.from_json(raw) for raw in row["snapshots"]),
+                plan=from_json(PartitionPlan, row["plan"]),
+                source_state=from_json(SourceState, row["source_state"]),
+                snapshots=from_json(tuple[Snapshot, ...], row["snapshots"]),
                 status=row["status"],
                 created_at=row["created_at"],
                 prepared_at=row["prepared_at"],
@@ -200,7 +201,7 @@ class RecordedRuns(ABC):
         return Outlook(
             row["status"],
             row["generation"],
-            Snapshot.from_json(taken[-1]) if taken else None,
+            from_json(Snapshot, taken[-1]) if taken else None,
             row["partitions"] - self._records.count(Kind.COMMIT, {"run_id": run_id}),
             row["snapshot_released_at"] is not None,
         )
@@ -453,6 +454,6 @@ def _record(row: Row) -> CommitRecord:
 
 def _view(state: SourceState, snapshots: Sequence[Snapshot]) -> dict[str, Any]:
     return {
-        "source_state": state.as_json(),
-        "snapshots": [snapshot.as_json() for snapshot in snapshots],
+        "source_state": to_json(state),
+        "snapshots": to_json(snapshots),
     }
