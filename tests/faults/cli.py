@@ -60,12 +60,26 @@ class Run:
     Its workers keep that session when it is gone: that is how they are found.
     """
 
+    program: tuple[str, ...] = ()
+    """What is started in the place of ``penstock``."""
+
     def __init__(self, *words: str) -> None:
         self.events: list[Event] = []
         self._changed = threading.Condition()
         self._ended = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-        self.popen = Cli([*words, "--json"], stderr=self._errors, session=True)
+        arguments = [*words, "--json"]
+        self.popen: Cli | subprocess.Popen[bytes]
+        if self.program:
+            self.popen = subprocess.Popen(
+                [*self.program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        else:
+            self.popen = Cli(arguments, stderr=self._errors, session=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -118,6 +132,9 @@ class Run:
     def opened(self) -> list[tuple[str, int]]:
         """Partition and attempt of every attempt that was opened, sorted."""
         return sorted((event.partition_id, event.attempt) for event in self.of(Opened))
+
+    def has_ended(self) -> bool:
+        return self.popen.poll() is not None
 
     def ended(self, code: int, within: float = PATIENCE) -> None:
         """Wait for its end, and expect an exit code."""

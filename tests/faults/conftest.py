@@ -46,7 +46,7 @@ def pair(source_server: Server, target_server: Server, loaded: tuple[str, str]) 
         fresh_database(target_server, loaded[1]) as target,
         closing(Pair(source, target)) as made,
     ):
-        # A copied database counts no writes yet: one insert that is rolled back, and no trace of it.
+        # A copied database counts no writes yet: an insert is rolled back, and leaves no trace.
         execute(made.source, f"BEGIN; {insert_items(ROWS + 1, ROWS + 1)}; ROLLBACK", "VACUUM item")
         yield made
 

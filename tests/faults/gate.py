@@ -17,6 +17,7 @@ class Gate:
 
     Parameters:
         first: called when the needle is there, before anything is held up.
+        skip: how many needles pass before that.
     """
 
     def __init__(
@@ -25,16 +26,24 @@ class Gate:
         needle: bytes,
         direction: Direction,
         first: Callable[[], object] = lambda: None,
+        skip: int = 0,
     ) -> None:
         self._first = first
+        self._skip = skip
         self._reached = threading.Event()
         self._open = threading.Event()
-        proxy.on_bytes(needle, direction, self._hold)
+        proxy.on_bytes(needle, direction, self._hold, once=not skip)
 
     def _hold(self) -> None:
+        if self._skip:
+            self._skip -= 1
+            return
         self._first()
         self._reached.set()
         self._open.wait()
+
+    def is_reached(self) -> bool:
+        return self._reached.is_set()
 
     def reached(self) -> None:
         """Wait until a connection stands at the gate."""

@@ -161,9 +161,9 @@ class Pair:
         self._gates.append(gate)
         return gate
 
-    def gate_at(self, needle: bytes, direction: Direction = "to_server") -> Gate:
+    def gate_at(self, needle: bytes, direction: Direction = "to_server", skip: int = 0) -> Gate:
         """Hold what is said between a run and its target."""
-        gate = Gate(self.proxy("target"), needle, direction)
+        gate = Gate(self.proxy("target"), needle, direction, skip=skip)
         self._gates.append(gate)
         return gate
 

@@ -64,9 +64,9 @@ DEFER: dict[str, tuple[bytes, Direction]] = {
 FIRST = ("drop", "create", "drop the key", "drop another", "dropped, not committed")
 
 
-def kill_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> None:
+def kill_at(pair: Pair, needle: bytes, direction: Direction, *words: str, degree: int = 2) -> None:
     gate = pair.gate_at(needle, direction)
-    run = pair.copy(*words)
+    run = pair.copy(*words, degree=degree)
     gate.reached()
     run.signal_all(SIGKILL)
     run.ended(-SIGKILL)

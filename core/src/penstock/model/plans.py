@@ -42,6 +42,9 @@ class Step:
     sequence has come when the step is done."""
     instead: NotCopied | None = None
     """What is told where it cannot be done: the run is done all the same."""
+    done: str = ""
+    """For the target's backend, where the statement cannot be repeated: how to see that it is
+    done."""
     position: SequencePosition | None = field(default=None, compare=False, metadata=NOT_STORED)
     """Where that is; None: the source knows none."""
 

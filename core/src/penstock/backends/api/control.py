@@ -124,7 +124,8 @@ class ControlStore(Protocol):
         """Do the steps before the first partition, once per run, and note what identifies the table
         that is loaded.
 
-        Idempotent: False where an earlier call has done it. One transaction.
+        Idempotent: False where an earlier call has done it. Where one was interrupted, all of it is
+        done again.
         """
         ...
 
@@ -140,9 +141,10 @@ class ControlStore(Protocol):
         ...
 
     def finish(self, run_id: str, step: Step) -> bool:
-        """Do a step after the last partition, once per run, in one transaction with its record.
+        """Do a step after the last partition, once per run, and record it.
 
-        Idempotent: False where an earlier call has done it.
+        Idempotent: False where an earlier call has done it. One that was interrupted before its
+        record is done again, or found done.
         """
         ...
 
@@ -164,8 +166,9 @@ class ControlStore(Protocol):
     ) -> int:
         """Forget what is committed, prepare the target again, and begin a new generation.
 
-        One transaction. Attempts of older generations that are open are waited for, or ended;
-        later ones are refused.
+        Attempts of older generations that are open are waited for, or ended; later ones are
+        refused. A run whose preparation is interrupted has begun its new generation, and is
+        prepared by the next execution.
 
         Parameters:
             generation: the one that ends.

@@ -17,14 +17,9 @@ from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.states import Record
+from penstock.backends.shared.control_store import superseded
 from penstock.backends.shared.presence import Presence
-from penstock.errors import (
-    Diagnosis,
-    PermanentError,
-    PlanningError,
-    Superseded,
-    UsageError,
-)
+from penstock.errors import PermanentError, PlanningError, UsageError
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
@@ -182,7 +177,7 @@ class ControlDocuments:
 
         begun = self.runs.change(run_id, started)
         if begun is None:
-            raise _superseded(run_id)
+            raise superseded(run_id)
         # Killed from here on, the next `prepare` does the rest.
         self._close_generations(run_id, begun)
         self._prepare(run_id, begun, load)
@@ -199,7 +194,7 @@ class ControlDocuments:
         nothing_committed: bool,
     ) -> int:
         if nothing_committed and self._committed(run_id, generation):
-            raise _superseded(run_id)
+            raise superseded(run_id)
         thought = to_json(before)
 
         def viewed(now_is: State) -> State | None:
@@ -215,7 +210,7 @@ class ControlDocuments:
 
         viewing = self.runs.change(run_id, viewed)
         if viewing is None:
-            raise _superseded(run_id)
+            raise superseded(run_id)
         # What was committed in between is taken back: the new generation copies it again.
         self._close_generations(run_id, viewing)
         return generation + nothing_committed
@@ -318,7 +313,7 @@ class ControlDocuments:
         # First: killed after it, the next one to come takes the records back, and the steps are
         # done once more; who is in the middle of one finds that it is not done.
         if self.runs.change(run_id, asked) is None:
-            raise _superseded(run_id)
+            raise superseded(run_id)
         return frozenset(name for name in unseen if records.take_back(generation, name, request))
 
     def _take_back_asked(self, run_id: str, state: State) -> None:
@@ -364,12 +359,3 @@ class ControlDocuments:
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return ()  # nobody holds anything that could be seen
-
-
-def _superseded(run_id: str) -> Superseded:
-    return Superseded(
-        f"target: another process has replaced the snapshot of run {run_id}, or started the "
-        "run over, "
-        "at this moment",
-        Diagnosis(side="target"),
-    )

@@ -69,6 +69,6 @@ class PostgresBackend:
         return postgres_writer(spec)
 
     def control_ddl(self, control_schema: str) -> str:
-        from penstock.backends.postgresql.control import ddl  # noqa: PLC0415
+        from penstock.backends.postgresql.records import ddl  # noqa: PLC0415
 
         return ddl(control_schema)

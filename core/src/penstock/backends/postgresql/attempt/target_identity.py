@@ -54,6 +54,17 @@ def find_change(connection: Connection, schema: str, run_id: str) -> tuple[str, 
     return (found[0], found[1]) if found else None
 
 
+def has_taken_place(connection: Connection, schema: str, run_id: str, table: TableRef) -> bool:
+    """Whether the table that the run has loaded has another one's name by now."""
+    query = sql.SQL(
+        "SELECT (target_state ->> 'oid')::oid = pg_catalog.to_regclass(%s) FROM {}"
+        " WHERE run_id = %s"
+    ).format(sql.Identifier(schema, "run"))
+    name = quoted(table).as_string(connection)
+    found = connection.execute(query, [name, run_id]).fetchone()
+    return bool(found and found[0])
+
+
 def check_target(connection: Connection, schema: str, run_id: str) -> None:
     """
     Raises:

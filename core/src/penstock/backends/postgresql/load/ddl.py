@@ -300,7 +300,7 @@ def unchecked(table: Json, names: Names) -> list[str]:
     ref = names.table(table)
     statements = []
     for c in table["constraints"]:
-        if c["validated"] or c["kind"] == "f" or "NOT ENFORCED" in c["definition"]:
+        if not is_unchecked(c):
             continue
         statements.append(
             f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(c['name'])} "
@@ -308,6 +308,11 @@ def unchecked(table: Json, names: Names) -> list[str]:
         )
         statements += constraint_comment(ref, c["name"], c["comment"])
     return statements
+
+
+def is_unchecked(constraint: Json) -> bool:
+    valid = constraint["validated"] or "NOT ENFORCED" in constraint["definition"]
+    return not valid and constraint["kind"] != "f"
 
 
 def constraint_comment(ref: TableRef, constraint: str, text: str | None) -> list[str]:
@@ -465,9 +470,10 @@ def publication(item: Json, ref: TableRef) -> str:
     return f"ALTER PUBLICATION {ident(item['name'])} ADD TABLE {name(ref)}{listed}{condition}"
 
 
-def foreign_keys(table: Json, ref: TableRef) -> list[tuple[str, str | None]]:
-    """Of each, the statement that adds it without a look at the rows, and the one that looks."""
-    found: list[tuple[str, str | None]] = []
+def foreign_keys(table: Json, ref: TableRef) -> list[tuple[str, str, str | None]]:
+    """Of each, its name, the statement that adds it without a look at the rows, and the one that
+    looks."""
+    found: list[tuple[str, str, str | None]] = []
     for constraint in table["constraints"]:
         if constraint["kind"] != "f":
             continue
@@ -478,7 +484,7 @@ def foreign_keys(table: Json, ref: TableRef) -> list[tuple[str, str | None]]:
             *constraint_comment(ref, constraint["name"], constraint["comment"]),
         ]
         validate = f"ALTER TABLE {name(ref)} VALIDATE CONSTRAINT {ident(constraint['name'])}"
-        found.append((script(statements), validate if valid else None))
+        found.append((constraint["name"], script(statements), validate if valid else None))
     return found
 
 

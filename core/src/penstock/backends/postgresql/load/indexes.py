@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from penstock.backends.postgresql.load import ddl
+from penstock.backends.postgresql.load import ddl, done
 from penstock.backends.postgresql.load.ddl import Json, Names, ident, name, script
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
@@ -26,6 +26,7 @@ def set_logged(ref: TableRef, oid: int) -> Step:
         script([f"ALTER TABLE {name(ref)} SET LOGGED"]),
         True,
         LOGGED,
+        done=done.is_logged(ref),
     )
 
 
@@ -69,7 +70,21 @@ def build(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> list[St
         if table["partition_key"] is not None:
             attach += _dress(table, index, names)
     if attach:
-        steps.append(Step("attach", "attach the partitions' indexes", script(attach), True, ATTACH))
+        parents = [
+            done.has_index(names.table(table), names.index(table, index))
+            for table, index in by_oid.values()
+            if table["partition_key"] is not None
+        ]
+        steps.append(
+            Step(
+                "attach",
+                "attach the partitions' indexes",
+                script(attach),
+                True,
+                ATTACH,
+                done=parents[0],
+            )
+        )
     return steps
 
 
@@ -95,6 +110,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
                 script([*tablespace, create, *dressed]),
                 True,
                 BUILD,
+                done=done.has_index(of, made),
             )
         )
         chosen = _chosen(table, index, names) if constraint is None else []
@@ -123,6 +139,7 @@ def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> l
                 script([*tablespace, alter, *_dress(table, index, names)]),
                 True,
                 CONSTRAIN,
+                done=done.has_constraint(of, made.name),
             )
         )
     return steps

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.backends.api.facts import Siblings
-from penstock.backends.postgresql.load import ddl, indexes
+from penstock.backends.postgresql.load import ddl, done, indexes
 from penstock.backends.postgresql.load.ddl import Json, Names, ident, literal, name, script
 from penstock.backends.postgresql.load.existing import Linked
 from penstock.model.plans import Step
@@ -72,6 +72,7 @@ def _foreign_key(table: Json, constraint: Json, ref: TableRef, other: TableRef) 
             True,
             indexes.REFER,
             instead=_left(constraint, ref, other),
+            done=done.has_constraint(ref, label),
         )
     ]
     if apart:
@@ -113,6 +114,7 @@ def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> No
             True,
             indexes.DRESS,
             instead=left,
+            done=done.inherits(ref, known[0]),
         )
     )
 

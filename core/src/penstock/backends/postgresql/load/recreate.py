@@ -18,7 +18,7 @@ from penstock.backends.postgresql.catalog.sequences import (
 )
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load import ddl, existing, indexes
+from penstock.backends.postgresql.load import ddl, done, existing, indexes
 from penstock.backends.postgresql.load.ddl import Json, Names, ident, name, script
 from penstock.backends.postgresql.load.left_out import apart
 from penstock.backends.postgresql.load.links import FOREIGN_KEYS, links_of, restore, undo
@@ -135,6 +135,7 @@ def plan_recreate(connection: Connection, request: LoadRequest) -> LoadPlan:
                     script(late),
                     True,
                     indexes.DRESS,
+                    done=done.is_dressed(table, names, policies=False),
                 )
             )
     alone = isinstance(request.source, TableRef) and request.source.only

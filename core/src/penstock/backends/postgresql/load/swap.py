@@ -10,7 +10,7 @@ from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog import definition, sequences
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load import ddl, existing, indexes
+from penstock.backends.postgresql.load import ddl, done, existing, indexes
 from penstock.backends.postgresql.load.ddl import Json, Names, ident, name, script
 from penstock.backends.postgresql.statements import statement
 from penstock.errors import PlanningError
@@ -184,11 +184,19 @@ def _dress(
                 script(statements),
                 True,
                 indexes.DRESS,
+                done=done.is_dressed(table, names, policies=True),
             )
         )
-    for number, (add, validate) in enumerate(ddl.foreign_keys(table, new)):
+    for number, (constraint, add, validate) in enumerate(ddl.foreign_keys(table, new)):
         steps.append(
-            Step(f"reference {number}", f"add a foreign key to {new}", add, True, indexes.REFER)
+            Step(
+                f"reference {number}",
+                f"add a foreign key to {new}",
+                add,
+                True,
+                indexes.REFER,
+                done=done.has_constraint(new, constraint),
+            )
         )
         if validate is not None:
             steps.append(

@@ -6,6 +6,7 @@ CREATE TABLE IF NOT EXISTS {schema}.run (
     generation integer NOT NULL DEFAULT 1,
     spec jsonb NOT NULL,
     plan jsonb NOT NULL,
+    partitions integer NOT NULL,
     fingerprint text NOT NULL,
     source_state jsonb NOT NULL,
     snapshots jsonb NOT NULL DEFAULT '[]',
@@ -42,7 +43,7 @@ CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     UNIQUE (series, partition_id)
 );
 
--- One row for each step after the last partition that is done, written in its transaction.
+-- One row for each step after the last partition that is done.
 CREATE TABLE IF NOT EXISTS {schema}.step_record (
     run_id text NOT NULL,
     step_id text NOT NULL,

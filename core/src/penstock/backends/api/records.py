@@ -1,0 +1,126 @@
+"""A store of records: the eight methods under which a backend keeps runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+from penstock.spec.worker_spec import Patience
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+"""Values by column: strings, integers, None, and what JSON can hold."""
+
+
+class Kind(Enum):
+    """What there are records of; where they are rows, the name of their table."""
+
+    RUN = "run"
+    COMMIT = "commit_record"
+    STEP = "step_record"
+    RECOPY = "recopy_record"
+
+
+class Hold(Enum):
+    """What a transaction keeps others from while it lasts."""
+
+    CHANGE = "change"
+    """From changing the run."""
+    STEP = "step"
+    """From starting the run over, and from taking back any of its commit records."""
+    RECOPY = "recopy"
+    """From attempts and steps of some partitions, and from starting the run over. Open attempts
+    are waited for."""
+    ALONE = "alone"
+    """From everything: the run's attempts that are open are waited for or ended; those that begin
+    later find what the transaction has changed."""
+
+
+class Now(Enum):
+    """In the place of a value: the store's own clock."""
+
+    NOW = "now"
+
+
+NOW: Final = Now.NOW
+
+
+class RecordStore(ABC):
+    """Records, kept in the target.
+
+    Conditions are columns and the values that are expected there; a tuple of values expects any
+    of them. Times are read as text.
+    """
+
+    patience = Patience()
+    """How long its calls wait for others; may be set at any time."""
+    steps_with_records = True
+    """Whether a step's statement is undone with the transaction that was to record it. Else the
+    record comes after the step, in a transaction of its own; where nobody came to write it, the
+    step is done again, so that it has to be repeatable."""
+
+    @abstractmethod
+    def create(self) -> None:
+        """Make what records are kept in, where it is missing.
+
+        Raises:
+            PlanningError: the user may not; says what an administrator can do.
+        """
+
+    @abstractmethod
+    def transact(
+        self,
+        run_id: str,
+        body: Callable[[], T],
+        hold: Hold = Hold.CHANGE,
+        partition_ids: Sequence[str] = (),
+        patience: float = 0,
+    ) -> T:
+        """Do all that `body` does with the records of one run, or nothing of it.
+
+        Parameters:
+            body: may be called again where somebody else was faster.
+            partition_ids: sorted; the ones that `Hold.RECOPY` is about.
+            patience: seconds to wait for their open attempts; 0: for ever.
+
+        Raises:
+            TransientError: they are open for longer.
+        """
+
+    def alone(self, run_id: str, step_id: str = "") -> AbstractContextManager[None]:
+        """Keep others from doing a step at the same time, over several transactions; without a
+        step's id, from all that a step must not be in the midst of.
+
+        Where steps share a transaction with their records, or may be done by two at once, nothing
+        is to be done here.
+        """
+        return nullcontext()
+
+    @abstractmethod
+    def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
+        """The records that meet a condition; none where nothing was created yet.
+
+        Raises:
+            PermanentError: a part of what was created is gone.
+        """
+
+    @abstractmethod
+    def count(self, kind: Kind, where: Row) -> int:
+        """How many records meet a condition."""
+
+    @abstractmethod
+    def add(self, kind: Kind, rows: Sequence[Row]) -> int:
+        """Add those whose key is not there yet. All have the same columns.
+
+        Returns: how many were added.
+        """
+
+    @abstractmethod
+    def change(self, kind: Kind, where: Row, changes: Row) -> int:
+        """Change the records that meet a condition. Returns how many there are."""
+
+    @abstractmethod
+    def delete(self, kind: Kind, where: Row) -> None: ...

@@ -1,0 +1,206 @@
+"""Records of runs as control tables, and the locks under which they are changed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+from psycopg.types.json import Jsonb
+
+from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.postgresql.attempt.older_sessions import Guard, control_name
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.statements import statement
+from penstock.backends.shared.sql_records import JSON, SqlRecords
+from penstock.errors import Diagnosis, PermanentError, PlanningError
+from penstock.spec.worker_spec import Patience
+
+T = TypeVar("T")
+
+# Any number that nobody else is likely to use: two runs may create the tables at once.
+CREATE_LOCK = 0x50454E53
+# A run's row is shared by its attempts and steps, in this mode.
+_SHARED = "KEY SHARE"
+
+
+def ddl(control_schema: str) -> str:
+    return statement("control").format(schema=sql.Identifier(control_schema)).as_string(None)
+
+
+class PostgresRecords(SqlRecords):
+    """
+    Parameters:
+        connect: opens another session, to look at what the first one waits for.
+    """
+
+    now = "clock_timestamp()"
+    text = "text"
+
+    def __init__(
+        self, connection: Connection, schema: str, connect: Callable[[], Connection]
+    ) -> None:
+        self.patience = Patience()
+        self._connect = connect
+        self._connection = connection
+        self._name = schema
+        names = ("run", "commit_record", "step_record", "recopy_record", "volatile_run")
+        self._tables = [sql.Identifier(schema, name).as_string(connection) for name in names]
+
+    @property
+    def schema(self) -> str:
+        return sql.Identifier(self._name).as_string(self._connection)
+
+    def place(self, number: int) -> str:
+        return "%s"
+
+    def written(self, column: str, value: Any) -> Any:
+        return Jsonb(value) if column in JSON and value is not None else value
+
+    def read_json(self, value: Any) -> Any:
+        return value
+
+    def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
+        with translated("target"):
+            cursor = self._connection.execute(statement.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    def create(self) -> None:
+        # Looked for first: CREATE ... IF NOT EXISTS asks for the privilege even if they do.
+        with planning("target", f"control schema {self._name!r}"):
+            if not self._missing():
+                return
+            self._connection.guard = Guard("", self.patience, self._connect)
+            try:
+                with self._connection.transaction():
+                    self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [CREATE_LOCK])
+                    self._connection.execute(ddl(self._name).encode())
+            except Exception as error:
+                if getattr(error, "sqlstate", None) != "42501":
+                    raise
+                raise PlanningError(
+                    f"target: user {self._connection.info.user!r} may not create the control "
+                    f"tables in schema {self._name!r}; expected that privilege, or tables that an "
+                    "administrator created with the output of `penstock control-ddl"
+                    f" --control-schema {self._name}`, or another --control-schema",
+                ) from error
+
+    def _missing(self) -> list[str]:
+        """Those of the control tables that are not there."""
+        found = self._connection.execute(
+            "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NULL",
+            [self._tables],
+        ).fetchall()
+        return [name for (name,) in found]
+
+    def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
+        if self._connection.info.transaction_status == TransactionStatus.IDLE:
+            with translated("target"):
+                if "run_id" in where:
+                    self.attend(where["run_id"])
+                missing = self._missing()
+            if len(missing) == len(self._tables):
+                return []
+            if missing:
+                raise PermanentError(
+                    f"target: control schema {self._name!r} lacks {', '.join(missing)}, without "
+                    "which no run can be read or go on; restore what was there, or choose another "
+                    "--control-schema for new runs",
+                    Diagnosis(side="target"),
+                )
+        return super().read(kind, where, columns)
+
+    def attend(self, run_id: str) -> None:
+        """Be known as a session of this run, and end older ones that are in the way."""
+        guard = self._connection.guard
+        if guard is None or guard.run_id != run_id:
+            self._connection.rename(control_name(run_id))
+        self._connection.guard = Guard(run_id, self.patience, self._connect)
+
+    def transact(
+        self,
+        run_id: str,
+        body: Callable[[], T],
+        hold: Hold = Hold.CHANGE,
+        partition_ids: Sequence[str] = (),
+        patience: float = 0,
+    ) -> T:
+        with translated("target"):
+            self.attend(run_id)
+            with self._connection.transaction():
+                if hold is Hold.ALONE:
+                    self._shut_out_attempts(run_id)
+                elif hold is Hold.CHANGE:
+                    self._lock_run(run_id, "NO KEY UPDATE")
+                else:
+                    if hold is Hold.RECOPY:
+                        self._wait_for_attempts(run_id, partition_ids, patience)
+                    # As an attempt does it: nobody starts the run over meanwhile.
+                    self._lock_run(run_id, _SHARED)
+                    self._lock_committed(run_id, hold, partition_ids)
+                # What others have committed meanwhile is seen by the statements that follow.
+                return body()
+
+    def _lock_run(self, run_id: str, mode: str) -> None:
+        query = f"SELECT FROM {self.schema}.run WHERE run_id = %s FOR {mode}"
+        self._connection.execute(query.encode(), [run_id])
+
+    def _lock_committed(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
+        """Steps share the commit records; nobody takes one back until they are done."""
+        some = "" if hold is Hold.STEP else " AND partition_id = ANY (%s) ORDER BY partition_id"
+        mode = _SHARED if hold is Hold.STEP else "UPDATE"
+        query = f"SELECT FROM {self.schema}.commit_record WHERE run_id = %s{some} FOR {mode}"
+        values = [run_id] if hold is Hold.STEP else [run_id, list(partition_ids)]
+        self._connection.execute(query.encode(), values)
+
+    def _wait_for_attempts(
+        self, run_id: str, partition_ids: Sequence[str], patience: float
+    ) -> None:
+        self._connection.execute(f"SET LOCAL lock_timeout = {round(patience * 1000)}")
+        for partition_id in partition_ids:
+            self._connection.execute(
+                "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%s, 0))",
+                [f"penstock:{run_id}:{partition_id}"],
+            )
+        self._connection.execute("SET LOCAL lock_timeout = 0")
+
+    def _shut_out_attempts(self, run_id: str) -> None:
+        """Lock the run's row against its attempts; what they do is void, so they are ended."""
+
+        def end_attempts(session: Connection) -> None:
+            for (pid,) in session.execute(
+                statement("open_attempts"),
+                {"records": f"{self.schema}.commit_record", "prefix": f"penstock:{run_id}:"},
+            ).fetchall():
+                session.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
+
+        self._connection.guard = Guard(run_id, self.patience, self._connect, end_attempts)
+        self._lock_run(run_id, "UPDATE")
+        self.attend(run_id)
+
+    @contextlib.contextmanager
+    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+        if self.steps_with_records:
+            yield
+            return
+        steps = f"penstock:steps:{run_id}"
+        locks = [("_shared", steps), ("", f"{steps}:{step_id}")] if step_id else [("", steps)]
+        with translated("target"):
+            self.attend(run_id)
+            # Of the session, which ends with its process, or is ended as an older one.
+            for mode, key in locks:
+                self._call(f"pg_advisory_lock{mode}", key)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(psycopg.Error):  # of a session that has ended
+                for mode, key in locks:
+                    self._call(f"pg_advisory_unlock{mode}", key)
+
+    def _call(self, function: str, key: str) -> None:
+        query = f"SELECT pg_catalog.{function}(pg_catalog.hashtextextended(%s, 0))"
+        self._connection.execute(query.encode(), [key])

@@ -1,6 +1,0 @@
-SELECT
-    partition_id, attempt, rows, bytes, started_at::text, committed_at::text, inserted, updated,
-    coalesce(transaction::text, ''), read_at
-FROM {schema}.commit_record
-WHERE run_id = %s
-ORDER BY partition_id

@@ -1,0 +1,158 @@
+"""Records as rows of control tables, for databases that speak SQL."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from penstock.backends.api.records import Kind, Now, RecordStore, Row
+
+JSON = frozenset({"spec", "plan", "source_state", "snapshots", "failures", "target_state"})
+TIMES = frozenset(
+    {
+        "created_at",
+        "prepared_at",
+        "finished_at",
+        "snapshot_released_at",
+        "started_at",
+        "committed_at",
+    }
+)
+# Rows and values of one statement.
+MOST = 500
+
+T = TypeVar("T")
+
+
+class SqlRecords(RecordStore):
+    now = "now()"
+    text = "VARCHAR"
+
+    @property
+    @abstractmethod
+    def schema(self) -> str:
+        """The control schema's name, quoted."""
+
+    @abstractmethod
+    def place(self, number: int) -> str:
+        """What stands for a statement's n-th value, counted from 1."""
+
+    @abstractmethod
+    def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
+        """The rows that a statement returns; in the transaction, where one is open."""
+
+    def read_json(self, value: Any) -> Any:
+        """A column of JSON as Python has it."""
+        return json.loads(value)
+
+    def written(self, column: str, value: Any) -> Any:
+        """A value as the driver takes it."""
+        return json.dumps(value, sort_keys=True) if column in JSON and value is not None else value
+
+    def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
+        listed = ", ".join(
+            f"CAST({name} AS {self.text})" if name in TIMES else name for name in columns
+        )
+        found: list[Row] = []
+        for condition, values in self._conditions(where):
+            for row in self.execute(
+                f"SELECT {listed} FROM {self.schema}.{kind.value} WHERE {condition}",
+                values,
+                reading=True,
+            ):
+                named = dict(zip(columns, row, strict=True))
+                for name in JSON & named.keys():
+                    named[name] = None if named[name] is None else self.read_json(named[name])
+                found.append(named)
+        return found
+
+    def count(self, kind: Kind, where: Row) -> int:
+        return sum(
+            count
+            for condition, values in self._conditions(where)
+            for (count,) in self.execute(
+                f"SELECT count(*) FROM {self.schema}.{kind.value} WHERE {condition}",
+                values,
+                reading=True,
+            )
+        )
+
+    def add(self, kind: Kind, rows: Sequence[Row]) -> int:
+        added = 0
+        for some in _pieces(rows):
+            values: list[Any] = []
+            tuples = ", ".join(
+                f"({', '.join(self._value(name, value, values) for name, value in row.items())})"
+                for row in some
+            )
+            added += len(
+                self.execute(
+                    f"INSERT INTO {self.schema}.{kind.value} ({', '.join(some[0])})"
+                    f" VALUES {tuples} ON CONFLICT DO NOTHING RETURNING run_id",
+                    values,
+                    reading=False,
+                )
+            )
+        return added
+
+    def change(self, kind: Kind, where: Row, changes: Row) -> int:
+        values: list[Any] = []
+        assignments = ", ".join(
+            f"{name} = {self._value(name, value, values)}" for name, value in changes.items()
+        )
+        return sum(
+            len(
+                self.execute(
+                    f"UPDATE {self.schema}.{kind.value} SET {assignments} WHERE {condition}"
+                    " RETURNING run_id",
+                    all_values,
+                    reading=False,
+                )
+            )
+            for condition, all_values in self._conditions(where, values)
+        )
+
+    def delete(self, kind: Kind, where: Row) -> None:
+        for condition, values in self._conditions(where):
+            self.execute(
+                f"DELETE FROM {self.schema}.{kind.value} WHERE {condition}", values, reading=False
+            )
+
+    def _conditions(
+        self, where: Row, before: Sequence[Any] = ()
+    ) -> Iterator[tuple[str, list[Any]]]:
+        """Conditions that select together what is asked for, each with the values of its
+        statement; several where a tuple is too long for one.
+
+        Parameters:
+            before: values that stand before them in the statement.
+        """
+        long = next((name for name, value in where.items() if isinstance(value, tuple)), None)
+        if long is None:
+            pieces: list[Row] = [where]
+        else:
+            pieces = [{**where, long: some} for some in _pieces(where[long])]
+        for piece in pieces:
+            values = list(before)
+            tests = []
+            for name, value in piece.items():
+                if isinstance(value, tuple):
+                    listed = ", ".join(self._value(name, each, values) for each in value)
+                    tests.append(f"{name} IN ({listed})")
+                else:
+                    tests.append(f"{name} = {self._value(name, value, values)}")
+            yield " AND ".join(tests), values
+
+    def _value(self, column: str, value: Any, values: list[Any]) -> str:
+        """What stands for a value, which is added to the others of the statement."""
+        if isinstance(value, Now):
+            return self.now
+        values.append(self.written(column, value))
+        return self.place(len(values))
+
+
+def _pieces(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), MOST):
+        yield values[start : start + MOST]
