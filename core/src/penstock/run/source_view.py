@@ -81,6 +81,10 @@ class SourceView:
         """Whether a snapshot is held for this run."""
         return self._held is not None
 
+    def holds_alive(self) -> bool:
+        """Whether one is held, and not lost."""
+        return self._held is not None and self._held.alive()
+
     @property
     def state(self) -> SourceState:
         assert self._state is not None
