@@ -57,7 +57,7 @@ from penstock.show.tables import (
     print_status,
     print_verification,
 )
-from penstock.verification.checks import DIFFERENT, RowDifference
+from penstock.verification.result import DIFFERENT, RowDifference
 
 RUN = "20260714-101500-ab12"
 LABEL = "l_orderkey [1200000, 1800000)"

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from penstock.spec.arguments import in_names
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
-    from penstock.verification.checks import Verification
+    from penstock.verification.result import Verification
     from penstock.workers.supervisor import streams
 
 __all__ = [
@@ -184,7 +184,7 @@ _HOMES = {
     "spec.arguments": ("in_names",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
-    "verification.checks": ("Verification",),
+    "verification.result": ("Verification",),
     "workers.supervisor": ("streams",),
 }
 

@@ -35,7 +35,8 @@ from penstock.run.state import RunState, new_run_id
 from penstock.spec.copy_spec import CopySpec, check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
-from penstock.verification.checks import Verification, verify_run
+from penstock.verification.checks import verify_run
+from penstock.verification.result import Verification
 from penstock.workers.process import Nursery
 from penstock.workers.supervisor import streams
 

@@ -21,7 +21,8 @@ from penstock.run.report import Report
 from penstock.run.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.worker_spec import WorkerSpec
-from penstock.verification.checks import Verification, verify_run
+from penstock.verification.checks import verify_run
+from penstock.verification.result import Verification
 from penstock.workers.supervisor import Supervisor, Work
 
 MOST_SHOWN = 10

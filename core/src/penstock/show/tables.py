@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.model.plans import PartitionPlan
     from penstock.model.tables import NotCopied
     from penstock.run.api import RunStatus
-    from penstock.verification.checks import Check, Verification
+    from penstock.verification.result import Check, Verification
 
 STYLES: Mapping[str, str] = {
     "plain": "",
