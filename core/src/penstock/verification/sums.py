@@ -106,8 +106,8 @@ class TargetSums:
             if found.total is not None and found.total.rows == self._comparison.committed_rows:
                 return found
         self._comparison.notes.append(
-            f"the target is not compared: in mode {self._comparison.spec.mode} it may hold rows of other "
-            "origin too, and it does not tell which rows the run has loaded"
+            f"the target is not compared: in mode {self._comparison.spec.mode} it may hold rows "
+            "of other origin too, and it does not tell which rows the run has loaded"
         )
         return Sums()
 
