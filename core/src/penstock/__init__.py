@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from penstock.run.batch import copy_all
     from penstock.run.connections import holds_secret, place_of, with_parameters
     from penstock.run.snapshot_holder import hold, release, take_up
-    from penstock.show.lines import not_copied_lines
     from penstock.show.log import failure_text, narrate, report_text, together
+    from penstock.show.text import not_copied_lines
     from penstock.spec.arguments import in_names
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
@@ -174,13 +174,13 @@ _HOMES = {
         "release",
         "take_up",
     ),
-    "show.lines": ("not_copied_lines",),
     "show.log": (
         "failure_text",
         "narrate",
         "report_text",
         "together",
     ),
+    "show.text": ("not_copied_lines",),
     "spec.arguments": ("in_names",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),

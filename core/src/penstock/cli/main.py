@@ -43,14 +43,9 @@ from penstock.errors import (
     TargetChanged,
     UsageError,
 )
-from penstock.show.lines import (
-    Display,
-    JsonDisplay,
-    PlainDisplay,
-    Tally,
-    error_lines,
-    printable,
-)
+from penstock.show.lines import Display, JsonDisplay, PlainDisplay
+from penstock.show.tally import Tally
+from penstock.show.text import error_lines, printable
 from penstock.spec.copy_spec import check_run_id
 from penstock.spec.references import redact
 from penstock.spec.units import parse_duration
@@ -401,7 +396,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(result.as_json())
         return EXIT_DONE
-    from penstock.show.tables import print_plan
+    from penstock.show.plan_table import print_plan
 
     with _stdout_console() as console:
         print_plan(console, result)
@@ -417,7 +412,7 @@ def _create(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(result.as_json())
         return EXIT_DONE
-    from penstock.show.tables import print_plan
+    from penstock.show.plan_table import print_plan
 
     with _stdout_console() as console:
         print_plan(console, result.run.plan)
@@ -551,7 +546,7 @@ def _watch(
     if tally.is_batch:
         return _end_batch(tally, failure, shlex.join([*go_on, tally.run_id]), json=arguments.json)
     if finished is not None and not arguments.json:
-        from penstock.show.tables import print_report
+        from penstock.show.report_table import print_report
 
         with _stdout_console() as console:
             before = tally.planned.committed if tally.planned else 0
@@ -580,7 +575,7 @@ def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json:
     """Show the end of a batch. Returns the exit code."""
     finished = tally.batch_finished
     if finished is not None and not json:
-        from penstock.show.tables import print_batch
+        from penstock.show.report_table import print_batch
 
         with _stdout_console() as console:
             print_batch(console, finished)
@@ -597,8 +592,8 @@ def _open_display(*, json: bool, title: str, only: int) -> Display:
     if json:
         return JsonDisplay(tally, sys.stdout)
     if sys.stderr.isatty():
+        from penstock.show.console import make_console
         from penstock.show.live import LiveDisplay
-        from penstock.show.tables import make_console
 
         console = make_console(sys.stderr)
         if console.is_terminal and not console.is_dumb_terminal:
@@ -616,7 +611,7 @@ def _status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(result.as_json())
         return EXIT_DONE
-    from penstock.show.tables import print_status
+    from penstock.show.status_table import print_status
 
     with _stdout_console() as console:
         print_status(console, result)
@@ -641,7 +636,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _print_json(result.as_json())
         return code
-    from penstock.show.tables import print_verification
+    from penstock.show.verification_table import print_verification
 
     with _stdout_console() as console:
         print_verification(console, result)
@@ -734,7 +729,7 @@ def _results() -> Iterator[None]:
 
 @contextmanager
 def _stdout_console() -> Iterator[Console]:
-    from penstock.show.tables import make_console
+    from penstock.show.console import make_console
 
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:

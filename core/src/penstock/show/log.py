@@ -8,8 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.events import Committed, Event, Failed, Finished, Planned, Retrying, Warned
-from penstock.show.lines import Narrator, Tally, error_lines
-from penstock.show.tables import make_console, print_report
+from penstock.show.console import make_console
+from penstock.show.lines import Narrator
+from penstock.show.report_table import print_report
+from penstock.show.tally import Tally
+from penstock.show.text import error_lines
 
 SLOWEST = 10
 REPORT_WIDTH = 110
