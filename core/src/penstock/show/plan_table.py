@@ -13,6 +13,7 @@ from penstock.show.console import (
     Column,
     Shortened,
     make_table,
+    print_facts,
     print_heading,
     print_line,
 )
