@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from penstock.model.tables import NotCopied, Place, TableRef
     from penstock.run.api import (
         RunStatus,
+        committed_in_series,
         control_ddl,
         copy,
         create,
-        loaded,
         plan,
         resume,
         status,
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     )
     from penstock.run.batch import copy_all
     from penstock.run.connections import holds_secret, place_of, with_parameters
-    from penstock.run.snapshot_holder import hold, release, take_up
-    from penstock.show.log import failure_text, narrate, report_text, together
+    from penstock.run.snapshot_holder import hold, release, require_snapshot
+    from penstock.show.log import combined_report, failure_text, narrate, report_text
     from penstock.show.text import not_copied_lines
-    from penstock.spec.arguments import in_names
+    from penstock.spec.arguments import as_arguments
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
     from penstock.verification.result import Verification
-    from penstock.workers.supervisor import streams
+    from penstock.workers.supervisor import stream_count
 
 __all__ = [
     "BatchSpec",
@@ -98,6 +98,9 @@ __all__ = [
     "Verification",
     "Verified",
     "Whole",
+    "as_arguments",
+    "combined_report",
+    "committed_in_series",
     "control_ddl",
     "copy",
     "copy_all",
@@ -106,19 +109,16 @@ __all__ = [
     "from_line",
     "hold",
     "holds_secret",
-    "in_names",
-    "loaded",
     "narrate",
     "not_copied_lines",
     "place_of",
     "plan",
     "release",
     "report_text",
+    "require_snapshot",
     "resume",
     "status",
-    "streams",
-    "take_up",
-    "together",
+    "stream_count",
     "verify",
     "with_parameters",
 ]
@@ -157,7 +157,7 @@ _HOMES = {
         "control_ddl",
         "copy",
         "create",
-        "loaded",
+        "committed_in_series",
         "plan",
         "resume",
         "status",
@@ -172,20 +172,20 @@ _HOMES = {
     "run.snapshot_holder": (
         "hold",
         "release",
-        "take_up",
+        "require_snapshot",
     ),
     "show.log": (
         "failure_text",
         "narrate",
         "report_text",
-        "together",
+        "combined_report",
     ),
     "show.text": ("not_copied_lines",),
-    "spec.arguments": ("in_names",),
+    "spec.arguments": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
     "verification.result": ("Verification",),
-    "workers.supervisor": ("streams",),
+    "workers.supervisor": ("stream_count",),
 }
 
 

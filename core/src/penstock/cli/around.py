@@ -35,11 +35,11 @@ def add_hold(commands: Commands) -> None:
 def _hold(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
     overrides = read_overrides(arguments)
-    from penstock.run.snapshot_holder import hold, take_up
+    from penstock.run.snapshot_holder import hold, require_snapshot
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
-        take_up(arguments.run_id, target=arguments.target, control_schema=schema)
+        require_snapshot(arguments.run_id, target=arguments.target, control_schema=schema)
     events = hold(
         arguments.run_id,
         source=arguments.source,

@@ -1,4 +1,4 @@
-"""`plan`, `create`, `copy`, `resume`, `verify`, `status`, `loaded`: what everything else calls."""
+"""`plan`, `create`, `copy`, `resume`, `verify`, `status`: what everything else calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from penstock.spec.units import check_duration
 from penstock.verification.checks import verify_run
 from penstock.verification.result import Verification
 from penstock.workers.process import Nursery
-from penstock.workers.supervisor import streams
+from penstock.workers.supervisor import stream_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
     ):
         spec, found = ends.with_schemas(spec, source, target)
         run_id = spec.run_id or new_run_id()
-        made = build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
+        made = build_plan(spec, stream_count(spec.degree), run_id, source, target, ends.formats)
         return replace(made, reasons=(*found, *made.reasons))
 
 
@@ -120,7 +120,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                 with closing(ends.open_source()) as source:
                     view.look(source)
                     taken = view.take(source)
-                    degree = streams(spec.degree)
+                    degree = stream_count(spec.degree)
                     made = build_plan(spec, degree, run_id, source, target, ends.formats)
                     made = replace(made, reasons=(*found, *made.reasons))
                 control = target.control
@@ -151,7 +151,7 @@ def create(
         given: partitions by `spec.key` that the caller names, which need not cover the table. A
             `Bound` whose type is empty has the key's own; its text is read by the source.
         series: names runs that belong together: all of them commit a partition of one id once,
-            and an attempt to load it again fails. `loaded` tells what they have committed.
+            and an attempt to load it again fails. `committed_in_series` tells what they have.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
@@ -176,7 +176,7 @@ def create(
                 # Of the source as it is now: a plan covers every row of a later snapshot as well.
                 made = build_plan(
                     spec,
-                    streams(spec.degree),
+                    stream_count(spec.degree),
                     run_id,
                     source,
                     target,
@@ -307,7 +307,7 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
         return _status(catalog, load_run(catalog, run_id, control_schema))
 
 
-def loaded(
+def committed_in_series(
     series: str, *, target: str, control_schema: str = "penstock"
 ) -> Mapping[str, tuple[str, CommitRecord]]:
     """What the runs of a series have committed: by partition, the run and the commit record."""
@@ -397,7 +397,7 @@ def _go_on(
 def _execute(
     state: RunState, link: ControlLink, nursery: Nursery | None, begun: float
 ) -> Iterator[Event]:
-    degree = streams(state.spec.degree)
+    degree = stream_count(state.spec.degree)
     execution = Execution([state], degree=degree, nursery=nursery, link=link)
     yield from execution.run(lambda: [state.planned(degree, time.monotonic() - begun)])
     state.raise_failure()

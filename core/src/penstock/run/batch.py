@@ -37,7 +37,7 @@ from penstock.run.state import RunState, new_run_id
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
 from penstock.workers.process import Nursery
-from penstock.workers.supervisor import streams
+from penstock.workers.supervisor import stream_count
 
 
 def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
@@ -86,7 +86,7 @@ class _Batch:
         self._link = link
         self._begun = time.monotonic()
         self._id = batch.run_id or new_run_id()
-        self._degree = streams(batch.degree)
+        self._degree = stream_count(batch.degree)
         self._found = BatchTables(batch, ends, source, target)
         self._runs: list[RunState] = []
         self._others: tuple[NotCopied, ...] = ()

@@ -39,8 +39,8 @@ def hold(
     Takes the snapshot where the run has none. Where it had one that is gone, another one takes its
     place as `on_snapshot_lost` allows; where somebody else holds it, that one is watched. Ends when
     every partition is committed (and, where that is asked for, both sides are compared), or after
-    `release`; at once where that was called before, unless `take_up` was called since. Closing the
-    iterator lets the snapshot go.
+    `release`; at once where that was called before, unless `require_snapshot` was called since.
+    Closing the iterator lets the snapshot go.
 
     Parameters:
         source, target: the connections; the control tables keep none.
@@ -78,7 +78,7 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     _note(run_id, target, control_schema, lambda control: control.release(run_id))
 
 
-def take_up(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
+def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Say that a run needs a snapshot again, although it was released; `hold` will hold one.
 
     Not for a holder to call by itself: one that begins late, or anew, would outlive its run.

@@ -76,7 +76,7 @@ def failure_text(finished: Finished) -> str:
     return "\n".join(lines)
 
 
-def together(executions: Sequence[Finished], seconds: float, degree: int) -> Finished:
+def combined_report(executions: Sequence[Finished], seconds: float, degree: int) -> Finished:
     """One report of several executions of a run, in the order of their ends.
 
     How the run stands is what the last one says; rows, attempts and waits are summed.
