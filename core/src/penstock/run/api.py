@@ -19,18 +19,20 @@ from penstock.model.records import CommitRecord
 from penstock.planning.build import build_plan
 from penstock.planning.named_partitions import check_given, check_series
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
-from penstock.run.awaited_view import make_view
+from penstock.run.awaited_snapshot import AwaitHolder
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.loss_policy import AsAsked
+from penstock.run.requested_snapshot import ReadAsOfNow
 from penstock.run.resume_checks import (
     check_same_given,
     check_same_spec,
     load_run,
     stored_spec,
 )
-from penstock.run.source_view import SourceView
+from penstock.run.source_view import LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.spec.copy_spec import CopySpec, check_run_id
 from penstock.spec.references import resolve_reference
@@ -115,7 +117,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             begun = time.monotonic()
             spec, found = _find_tables(spec, ends, target)
             run_id = spec.run_id or new_run_id()
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
+            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
             with closing(ends.nursery()) as nursery, closing(view):
                 with closing(ends.open_source()) as source:
                     view.look(source)
@@ -170,7 +172,7 @@ def create(
         run = target.control.load_run(run_id)
         if run is None:
             spec, found = _find_tables(spec, ends, target)
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
+            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
             with closing(view.open()) as source:
                 view.look(source)
                 # Of the source as it is now: a plan covers every row of a later snapshot as well.
@@ -366,15 +368,10 @@ def _go_on(
     target.control.patience = spec.patience
     going_on = Continuation(spec, run, partitions, target.control, request)
     pending = going_on.pending
-    view = make_view(
-        spec,
-        run,
-        ends.source_url,
-        ends.source_backend,
-        await_snapshot=await_snapshot,
-        # What is only compared is compared as of the run's own snapshot.
-        asked=asked and [partition.id for partition in pending] if pending else None,
-    )
+    # What is only compared is compared as of the run's own snapshot.
+    only = asked and [partition.id for partition in pending] if pending else None
+    policy = _policy(spec, only, await_snapshot)
+    view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, policy, run)
     # It costs a third of a second of CPU: a task that finds its partition done needs none.
     nursery = ends.nursery() if pending else None
     try:
@@ -392,6 +389,22 @@ def _go_on(
         if nursery is not None:
             nursery.close()
         view.close()
+
+
+def _policy(
+    spec: CopySpec, asked: Sequence[str] | None, await_snapshot: float | None
+) -> LossPolicy:
+    """
+    Parameters:
+        asked: ids of the partitions that a person wants to be read as of now, empty for all that
+            are left; None where nobody does.
+        await_snapshot: seconds to wait for the snapshot's holder; None to be its holder.
+    """
+    if asked is not None and spec.snapshot != "none":
+        return ReadAsOfNow(asked)
+    if await_snapshot is None or spec.snapshot == "none":
+        return AsAsked()
+    return AwaitHolder(await_snapshot)
 
 
 def _execute(

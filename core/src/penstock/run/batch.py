@@ -30,6 +30,7 @@ from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.loss_policy import AsAsked
 from penstock.run.resume_checks import check_same_spec, committed_partitions
 from penstock.run.shared_snapshot import SharedSnapshot
 from penstock.run.source_view import SourceView
@@ -171,7 +172,13 @@ class _Batch:
     def _view(self, spec: CopySpec, run_id: str, stored: RunRow | None) -> SourceView:
         ends = self._ends
         return SourceView(
-            spec, run_id, ends.source_url, ends.source_backend, stored, hold=self._snapshot.share
+            spec,
+            run_id,
+            ends.source_url,
+            ends.source_backend,
+            AsAsked(),
+            stored,
+            hold=self._snapshot.share,
         )
 
     def _read_with_snapshot(self) -> list[Relation]:

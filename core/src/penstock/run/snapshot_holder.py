@@ -14,6 +14,7 @@ from penstock.errors import PermanentError, SnapshotLost, TransientError
 from penstock.events import Event, SnapshotChanged
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.control_link import ControlLink
+from penstock.run.loss_policy import AsAsked
 from penstock.run.resume_checks import committed_partitions, load_run, not_there, stored_spec
 from penstock.run.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec, check_run_id
@@ -129,7 +130,7 @@ class _Holder:
         self._ends = ends
         self._link = link
         self._stop = stop
-        self._view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
+        self._view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
         self._looked = time.monotonic()
         self._away_since: float | None = None
         self._replaced = False
@@ -173,6 +174,7 @@ class _Holder:
                     self._run_id,
                     self._ends.source_url,
                     self._ends.source_backend,
+                    AsAsked(),
                     run,
                     pause=self._pause,
                 )
