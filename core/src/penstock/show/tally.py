@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from penstock.events import (
     AttemptEvent,
@@ -33,6 +34,7 @@ _TELL_LEFT_AFTER = 3.0
 class Stream:
     """An attempt that is under way."""
 
+    run_id: str
     partition_id: str
     label: str
     attempt: int
@@ -66,7 +68,6 @@ class Tally:
         self._clock = clock
         self.started = clock()
         self.run_id = ""
-        self.planned: Planned | None = None
         self.finished: Finished | None = None
         self.batch_finished: BatchFinished | None = None
         self.steps: dict[tuple[str, str], str] = {}
@@ -75,18 +76,32 @@ class Tally:
         """Of a batch: by run."""
         self.cancelling = False
         """A signal has come; the streams are being ended."""
-        self._forget()
-
-    def _forget(self) -> None:
-        self.opened: float | None = None
         self.streams: dict[str, Stream] = {}
         self._labels: dict[str, str] = {}
-        self._done: set[str] = set()
-        # Covered: rows that are, or are about to be, in the target. Moved: those, and what
-        # failed attempts moved in vain.
-        self._covered_rows = self._covered_bytes = 0
+        self._plans: dict[str, Planned] = {}
+        """By run."""
+        self._total: Planned | None = None
+        self._done: dict[tuple[str, str], tuple[int, int]] = {}
+        """By run and partition: rows and bytes that this execution has committed."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.opened: float | None = None
+        # What is committed and on its way, and what failed attempts moved in vain.
         self._moved_rows = self._moved_bytes = 0
         self._samples: deque[tuple[float, int, int]] = deque()
+
+    def _plan(self, planned: Planned) -> None:
+        """Begin a run, or begin it anew."""
+        run_id = planned.run_id
+        self._plans[run_id] = planned
+        self._total = None
+        self._done = {key: moved for key, moved in self._done.items() if key[0] != run_id}
+        self.streams = {
+            shown: stream for shown, stream in self.streams.items() if stream.run_id != run_id
+        }
+        if not self._done and not self.streams:
+            self._begin()
 
     def add(self, event: Event) -> None:
         """Take an event into account."""
@@ -97,19 +112,15 @@ class Tally:
                 self._tables = {table.run_id: table.table for table in event.tables}
             case BatchFinished():
                 self.batch_finished = event
-            case Planned() if self._tables and self.planned is not None:
-                self.planned = _together(self.planned, event)
             case Planned():
-                self._forget()
-                self.planned = event
+                self._plan(event)
             case StepChanged(state="started"):
                 self.steps[event.run_id, event.step_id] = event.step
             case StepChanged(state="done" | "failed"):
                 self.steps.pop((event.run_id, event.step_id), None)
-            case Prepared(already=False) if self.planned is not None and not self._tables:
+            case Prepared(already=False) if event.run_id in self._plans:
                 # Once per run, unless the run starts over.
-                self._forget()
-                self.planned = replace(self.planned, committed=0)
+                self._plan(replace(self._plans[event.run_id], committed=0))
             case SnapshotChanged(state="lost"):
                 self.streams.clear()
             case Opened():
@@ -124,6 +135,13 @@ class Tally:
                 self.finished = event
                 self.streams.clear()
                 self.steps.clear()
+
+    @property
+    def planned(self) -> Planned | None:
+        """The plans of all runs as one."""
+        if self._total is None and self._plans:
+            self._total = reduce(_as_one, self._plans.values())
+        return self._total
 
     @property
     def is_batch(self) -> bool:
@@ -145,7 +163,7 @@ class Tally:
             self._samples.append((moment, 0, 0))
         shown = self.shown(event)
         self._labels[shown] = event.label
-        self.streams[shown] = Stream(shown, event.label, event.attempt, moment)
+        self.streams[shown] = Stream(event.run_id, shown, event.label, event.attempt, moment)
 
     def _progress(self, event: Progress | Committed) -> None:
         stream = self.streams.get(self.shown(event))
@@ -167,10 +185,7 @@ class Tally:
             self._progress(event)
         shown = self.shown(event)
         self.streams.pop(shown, None)
-        if shown not in self._done:
-            self._done.add(shown)
-            self._covered_rows += event.rows
-            self._covered_bytes += event.bytes
+        self._done.setdefault((event.run_id, event.partition_id), (event.rows, event.bytes))
 
     def label(self, shown: str) -> str:
         """What a partition selects, as far as an event has said so."""
@@ -195,13 +210,21 @@ class Tally:
         return (len(self._done), self._only) if self._only else (self.committed, self.partitions)
 
     @property
+    def _committed_rows(self) -> int:
+        return sum(rows for rows, _ in self._done.values())
+
+    @property
+    def _committed_bytes(self) -> int:
+        return sum(size for _, size in self._done.values())
+
+    @property
     def rows(self) -> int:
         """Committed by this execution, or on their way."""
-        return self._covered_rows + sum(stream.rows for stream in self.streams.values())
+        return self._committed_rows + sum(stream.rows for stream in self.streams.values())
 
     @property
     def bytes(self) -> int:
-        return self._covered_bytes + sum(stream.bytes for stream in self.streams.values())
+        return self._committed_bytes + sum(stream.bytes for stream in self.streams.values())
 
     def rate(self) -> tuple[float, float]:
         """Rows and bytes a second, of all streams, over the last seconds."""
@@ -230,10 +253,10 @@ class Tally:
         if done >= 1:
             return 1.0
         estimate: float | None = self.planned.rows
-        committed, covered = self._covered_rows, self.rows
+        committed, covered = self._committed_rows, self.rows
         if not estimate:
             estimate = self.planned.bytes
-            committed, covered = self._covered_bytes, self.bytes
+            committed, covered = self._committed_bytes, self.bytes
         if not estimate:
             return done
         estimate *= asked / self.planned.partitions
@@ -251,7 +274,7 @@ class Tally:
         return None if spent < _TELL_LEFT_AFTER else spent * (1 - share) / share
 
 
-def _together(first: Planned, second: Planned) -> Planned:
+def _as_one(first: Planned, second: Planned) -> Planned:
     """The plans of two tables as one."""
 
     def total(mine: int | None, other: int | None) -> int | None:
