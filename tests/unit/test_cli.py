@@ -215,7 +215,7 @@ def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str
         assert title in text
     assert "other options:" not in text
     for choices in (
-        "{auto,ctid,range,ntile,hash,values,time,children,files,whole}",
+        "{auto,blocks,range,ntile,hash,values,time,children,files,whole}",
         "{append,truncate,replace,upsert,recreate,swap}",
     ):
         assert choices in text

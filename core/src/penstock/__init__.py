@@ -59,10 +59,14 @@ if TYPE_CHECKING:
     from penstock.spec.arguments import as_arguments
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
+    from penstock.spec.modes import MODES
+    from penstock.spec.strategies import STRATEGIES
     from penstock.verification.result import Verification
     from penstock.workers.supervisor import stream_count
 
 __all__ = [
+    "MODES",
+    "STRATEGIES",
     "BatchSpec",
     "Bound",
     "CommitRecord",
@@ -184,6 +188,8 @@ _HOMES = {
     "spec.arguments": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
+    "spec.modes": ("MODES",),
+    "spec.strategies": ("STRATEGIES",),
     "verification.result": ("Verification",),
     "workers.supervisor": ("stream_count",),
 }

@@ -187,6 +187,7 @@ def _add(
         settings["action"] = argparse.BooleanOptionalAction
     elif item.metadata["choices"]:
         settings["choices"] = item.metadata["choices"]
+        settings["metavar"] = item.metadata["metavar"] or None
     else:
         settings["metavar"] = item.metadata["metavar"] or None
     group.add_argument("--" + item.name.replace("_", "-"), **settings)

@@ -150,6 +150,7 @@ class PartitionPlan:
     """Ordered partitions that together cover every row exactly once."""
 
     strategy: str
+    """Its name, as the source's system calls it; `GIVEN` where the caller has named them."""
     reasons: tuple[str, ...]
     partitions: tuple[Partition, ...]
     columns: tuple[Column, ...]
@@ -164,6 +165,11 @@ class PartitionPlan:
     warnings: tuple[str, ...] = ()
     series: str = ""
     """A partition of an id is committed once by all runs of a series; empty: of this run alone."""
+
+    @property
+    def given(self) -> bool:
+        """Whether the caller has named the partitions, which need not cover the table."""
+        return self.strategy == GIVEN
 
     @property
     def fingerprint(self) -> str:

@@ -255,7 +255,7 @@ class _Batch:
         specs = [run.spec for run in self._runs]
         return Siblings(
             {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
-            frozenset(spec.target_ref for spec in specs if spec.mode == "recreate"),
+            frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
         )
 
     # Ending

@@ -41,7 +41,7 @@ class BatchTables:
 
     def others(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
         """What the patterns match that belongs to no table, where tables are made anew."""
-        if not any(spec.mode == "recreate" for spec in specs):
+        if not any(spec.load_mode.recreates for spec in specs):
             return ()
         named = {spec.source_name for spec in specs}
         others = self._source.others(*self._patterns())

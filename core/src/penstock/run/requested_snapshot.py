@@ -158,7 +158,7 @@ def _start_again(view: SourceView, control: ControlStore, now: SourceState) -> S
     """Copy everything as it is now: nothing else would be sure to have each row once."""
     assert view.snapshot is not None
     view.snapshots = view.snapshots[-1:]
-    if view.spec.mode == "append":
+    if view.spec.load_mode.only_adds:
         # Only what this run has added is taken back.
         committed = [record.partition_id for record in control.committed(view.run_id)]
         control.forget(

@@ -279,7 +279,7 @@ class RunState:
         after = self.plan.load.after
         if not after or self._report.error is not None or not self._all_committed():
             return []
-        if self._mismatch is not None and self.spec.mode == "swap":
+        if self._mismatch is not None and self.spec.load_mode.builds_beside:
             return []  # the old table stays
         done = self._link.call(lambda control: control.steps_done(self.run_id))
         return [step for step in after if step.id not in done]

@@ -18,6 +18,7 @@ from penstock.model.tables import (
     relation_from_json,
     relation_to_json,
 )
+from penstock.spec.modes import MODES, Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class WorkerSpec:
     """See `CopySpec`."""
     read_at: str = ""
     """When the snapshot was taken, for the commit records."""
+
+    @property
+    def load_mode(self) -> Mode:
+        """What `mode` names."""
+        return MODES[self.mode]
 
     def to_line(self) -> str:
         return json.dumps(self.as_json())

@@ -13,14 +13,11 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import ARROW
 from penstock.errors import PlanningError
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files, Whole
-from penstock.model.plans import GIVEN
 from penstock.model.records import CommitRecord
 from penstock.model.tables import ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.verification.result import RowDifference
 
-# What the target holds within the run's condition is the run's.
-ALONE = ("truncate", "replace", "recreate", "swap")
 # These select rows by where the source stores them.
 STORAGE = BlockRange | Children | ChildBlocks | Files
 _ARGUMENTS = re.compile(r"\([\d,\s-]*\)")
@@ -61,8 +58,8 @@ class Comparison:
         self.target = target
         self.checksums = checksums
         # Between partitions that the caller has named there may be others.
-        self.given = run.plan.strategy == GIVEN
-        self.alone = spec.mode in ALONE and not self.given
+        self.given = run.plan.given
+        self.alone = spec.load_mode.owns_selection and not self.given
         self.records: Mapping[str, CommitRecord] = {
             record.partition_id: record for record in target.control.committed(run.run_id)
         }
@@ -72,7 +69,7 @@ class Comparison:
         """Those of them of which it has."""
         self.table = self._loaded_table()
         # In mode replace, rows outside the run's condition are none of its own.
-        self.where = spec.where if spec.mode == "replace" else None
+        self.where = spec.where if spec.load_mode.deletes_by_partition else None
         self.notes: list[str] = []
         self.pairs = run.plan.pairs
         self.compared: Sequence[ColumnPair] = ()

@@ -60,11 +60,11 @@ class TargetSums:
         self._rows = rows
 
     def sums(self, mine: Sums) -> Sums:
-        if self._comparison.spec.mode == "upsert":
+        if self._comparison.spec.load_mode.merges_by_key:
             return self._upserted_sums(mine)
         if (
             self._comparison.given
-            and self._comparison.spec.mode == "replace"
+            and self._comparison.spec.load_mode.deletes_by_partition
             and self._comparison.same_keys()
         ):
             return self._sums_by_condition()

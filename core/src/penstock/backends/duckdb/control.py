@@ -32,7 +32,7 @@ from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import Patience
 
 SWAP = "swap"
@@ -184,7 +184,7 @@ class ControlTables:
             if run is not None and run[2] != "done":
                 load = PartitionPlan.from_json(json.loads(run[0])).load
                 table = _loaded(connection, schema, load.table)
-                table.check(run_id, json.loads(run[1])["mode"], thoroughly=True)
+                table.check(run_id, MODES[json.loads(run[1])["mode"]], thoroughly=True)
 
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         with self._transaction() as (connection, schema):
@@ -223,7 +223,7 @@ class ControlTables:
                 return False
             spec = CopySpec.from_stored(json.loads(run[2]), "", "")
             loaded = _loaded(connection, schema, plan.load.table)
-            loaded.check(run_id, spec.mode)
+            loaded.check(run_id, spec.load_mode)
             swapped = _loaded(connection, schema, spec.target_ref)
             swapped.check_loaded_since(run_id)
             connection.execute(step.statement)
@@ -257,7 +257,7 @@ class ControlTables:
                 )
             )
             assert found is not None
-            if found[1] and json.loads(found[0])["mode"] in FRESH_MODES:
+            if found[1] and MODES[json.loads(found[0])["mode"]].starts_empty:
                 _loaded(connection, schema, load.table).check_loaded_since(run_id)
             # Attempts of the old generation are refused when they come to commit.
             _prepare(connection, schema, run_id, load)
@@ -515,7 +515,7 @@ def _prepare(connection: DuckDBPyConnection, schema: str, run_id: str, load: Loa
         )
     )
     assert found is not None
-    if json.loads(found[0])["mode"] in FRESH_MODES:
+    if MODES[json.loads(found[0])["mode"]].starts_empty:
         table.emptied(run_id)
     table.end()
 
@@ -539,7 +539,7 @@ def _delete_rows(
     plan, spec = PartitionPlan.from_json(json.loads(found[0])), json.loads(found[1])
     by_name = all(pair.source == pair.target for pair in plan.pairs)
     by_key = not any(isinstance(plan.partition(p).extent, STORAGE) for p in records)
-    if spec["mode"] not in FRESH_MODES or not by_key or not by_name:
+    if not MODES[spec["mode"]].starts_empty or not by_key or not by_name:
         raise PermanentError(
             f"target: {table} does not tell which rows a partition has loaded, so they cannot be "
             "taken back; expected --mode replace, or truncate, recreate or swap with a key "

@@ -36,6 +36,7 @@ from penstock.model.extents import Extent
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, Relation, TableDefinition, TableRef
+from penstock.spec.modes import Mode
 
 
 class DuckTarget:
@@ -77,10 +78,10 @@ class DuckTarget:
 
     replaces_by_condition = True
 
-    def makes(self, table: TableRef, mode: str) -> bool:
-        if mode == "recreate":
+    def makes(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates:
             return True
-        if mode == "upsert":
+        if mode.merges_by_key:
             return False  # a new table would have no key to find rows by
         with self._reading() as (connection, catalog):
             return table not in relations(connection, catalog)
@@ -127,7 +128,7 @@ class DuckTarget:
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return fit_columns(source, target)
 
-    def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         self._check_file()
         with self._reading() as (connection, catalog):
             if relations(connection, catalog)[table]:

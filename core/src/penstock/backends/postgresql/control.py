@@ -40,13 +40,11 @@ from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import Patience
 
 # Any number that nobody else is likely to use: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
-# Modes whose partitions delete and update nothing: what another run has loaded stays beside theirs.
-ADDING = ("append", "truncate", "recreate")
 # A swap that cannot have its lock within this lets readers and writers go on, and tries again.
 URGENT_LOCK_MS = 2000
 
@@ -224,7 +222,7 @@ class ControlTables:
         assert run is not None
         with translated("target"):
             found = find_change(self._connection, self._schema, run_id)
-            if run.spec["mode"] in ADDING:
+            if MODES[run.spec["mode"]].inserts_in_place:
                 check_not_replaced(self._connection, self._schema, run_id)
         if found is None:
             return
@@ -239,7 +237,7 @@ class ControlTables:
         the table and committed none yet; False where nobody can tell."""
         table, records = run.plan.load.table, self.committed(run.run_id)
         if not any(record.rows for record in records):
-            return run.spec["mode"] not in FRESH_MODES or self._is_empty(table)
+            return not MODES[run.spec["mode"]].starts_empty or self._is_empty(table)
         try:
             counts = read_loaded(
                 self._connection, table, None, records, target_values((), tuple), others=False

@@ -51,19 +51,19 @@ def plan_load(
     left: tuple[NotCopied, ...] = ()
     steps: list[Step] = []
     table = request.target
-    if request.mode == "swap":
+    if request.mode.builds_beside:
         table = _beside(request.run_id, request.target)
     if request.definition is not None:
         keys = keys_of(request.definition, list(by_name))
         left = left_out(request.definition, request.source, request.target)
-        steps += _make(table, columns, keys, fresh=request.mode in ("recreate", "swap"))
-        if request.mode == "recreate" and there:
+        steps += _make(table, columns, keys, fresh=request.mode.loads_new_table)
+        if request.mode.recreates and there:
             _check_replaceable(connection, catalog, request.target, "--mode recreate")
-    if request.mode == "truncate":
+    if request.mode.truncates:
         steps.append(Step("truncate", f"truncate {table}", f"TRUNCATE {_name(table)}"))
-    if request.mode == "swap":
+    if request.mode.builds_beside:
         steps += _swap(connection, catalog, request, table, there=there)
-    key = _conflict_columns(connection, catalog, request) if request.mode == "upsert" else ()
+    key = _conflict_columns(connection, catalog, request) if request.mode.merges_by_key else ()
     return LoadPlan(
         table,
         tuple(steps),

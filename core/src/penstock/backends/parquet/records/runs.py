@@ -16,7 +16,7 @@ from penstock.backends.parquet.load.manifest import EVERYTHING
 from penstock.backends.parquet.records.records import encode, now
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.model.extents import extent_to_json
-from penstock.model.plans import GIVEN, PartitionPlan
+from penstock.model.plans import PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState
 
 State = dict[str, Any]
@@ -142,7 +142,7 @@ class Runs:
             partition.id: {
                 **EVERYTHING,
                 "where": where,
-                "extent": extent_to_json(partition.extent) if plan.strategy == GIVEN else None,
+                "extent": extent_to_json(partition.extent) if plan.given else None,
             }
             for partition in plan.partitions
         }

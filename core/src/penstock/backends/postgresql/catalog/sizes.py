@@ -16,6 +16,8 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, raw, relation, statement
 from penstock.model.tables import Query, Relation, TableRef
 
+BLOCK_STRATEGY = "ctid"
+"""What a cut by blocks is called here."""
 CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/
 
 
@@ -51,6 +53,7 @@ def read_statistics(connection: Connection, read: Relation, where: str | None) -
         blocks=None if obstacle else blocks,
         storage=obstacle or f"heap table, {blocks:,} blocks, {_server(connection)}",
         default_key=key,
+        block_strategy=BLOCK_STRATEGY,
     )
 
 
@@ -112,6 +115,7 @@ def _of_many(
         blocks=None,
         storage=what,
         default_key=key,
+        block_strategy=BLOCK_STRATEGY,
         children=() if closed or hidden else tuple(children),
     )
 
@@ -165,6 +169,7 @@ def _of_no_storage(
         storage=storage,
         default_key=None,
         sampled=sampled,
+        block_strategy=BLOCK_STRATEGY,
     )
 
 
