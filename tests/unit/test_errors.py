@@ -16,6 +16,7 @@ CODES = {
     "PermanentError": 65,
     "PlanningError": 65,
     "SnapshotLost": 65,
+    "Unreadable": 65,
     "LoadLost": 65,
     "TargetChanged": 65,
     "RunFailed": 65,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
+    from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
         Extent,
@@ -123,6 +124,7 @@ __all__ = [
     "resume",
     "status",
     "stream_count",
+    "to_json",
     "verify",
     "with_parameters",
 ]
@@ -136,6 +138,7 @@ _HOMES = {
         "Verified",
         "from_line",
     ),
+    "model.codec": ("to_json",),
     "model.extents": (
         "Bound",
         "Extent",

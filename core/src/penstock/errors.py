@@ -4,6 +4,7 @@
     |-- UsageError          the request is wrong (exit 64)
     |   `-- SpecMismatch    a run id exists with another spec
     |-- PermanentError      trying again cannot help (exit 65)
+    |   |-- Unreadable      what was stored or sent is not what Penstock wrote
     |   |-- PlanningError   the plan cannot be made: nothing was changed
     |   |-- SnapshotLost    the run's view of the source is gone
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
@@ -49,9 +50,6 @@ class Diagnosis:
     """The line context of a COPY, for instance."""
     constraint: str = ""
 
-    def as_json(self) -> dict[str, str]:
-        return {name: value for name, value in asdict(self).items() if value}
-
 
 class PenstockError(Exception):
     """Base of all errors that Penstock raises on purpose.
@@ -75,7 +73,7 @@ class PenstockError(Exception):
             "error": type(self).__name__,
             "message": self.message,
             "transient": self.transient,
-            **self.diagnosis.as_json(),
+            **{name: value for name, value in asdict(self.diagnosis).items() if value},
         }
 
 
@@ -89,6 +87,10 @@ class SpecMismatch(UsageError):
 
 class PermanentError(PenstockError):
     exit_code = EXIT_PERMANENT
+
+
+class Unreadable(PermanentError):
+    """What was stored or sent is not what Penstock wrote."""
 
 
 class PlanningError(PermanentError):

@@ -19,6 +19,7 @@ from penstock.cli.output import print_json, signals, stdout_console
 from penstock.cli.parser import Commands, add_json
 from penstock.cli.watch import command_words, watch
 from penstock.errors import EXIT_DONE
+from penstock.model.codec import to_json
 
 
 def add_plan(commands: Commands) -> None:
@@ -39,7 +40,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     with signals():
         result = plan(spec)
     if arguments.json:
-        print_json(result.as_json())
+        print_json(to_json(result))
         return EXIT_DONE
     from penstock.show.plan_table import print_plan
 

@@ -13,6 +13,7 @@ from penstock.cli.output import print_json, signals, stdout_console
 from penstock.cli.parser import Commands, add_json, add_run_id
 from penstock.cli.watch import command_words, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
+from penstock.model.codec import to_json
 from penstock.spec.copy_spec import check_run_id
 from penstock.spec.units import parse_duration
 
@@ -158,7 +159,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         )
     code = EXIT_DONE if result.ok else EXIT_PERMANENT
     if arguments.json:
-        print_json(result.as_json())
+        print_json(to_json(result))
         return code
     from penstock.show.verification_table import print_verification
 

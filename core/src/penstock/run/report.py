@@ -17,6 +17,7 @@ from penstock.events import (
     PartitionTiming,
     ReadLater,
 )
+from penstock.model.codec import to_json
 from penstock.model.plans import Step
 from penstock.model.records import CommitRecord, read_later
 from penstock.model.snapshots import Snapshot
@@ -128,15 +129,7 @@ class Report:
 
     def stored_failures(self) -> list[dict[str, Any]]:
         """What failed, as the target keeps it."""
-        failures: list[dict[str, Any]] = [
-            {
-                "partition_id": failure.partition_id,
-                "label": failure.label,
-                "attempts": failure.attempts,
-                "error": dict(failure.error),
-            }
-            for failure in self.failures
-        ]
+        failures: list[dict[str, Any]] = to_json(self.failures)
         if self.error is not None:
             failures.append({"label": "the run", "error": self.error.as_json()})
         return failures

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from penstock.errors import UsageError
+from penstock.model.codec import to_json
 from penstock.model.tables import (
     Located,
     Query,
@@ -556,11 +557,9 @@ class CopySpec:
 
     def stored(self) -> dict[str, Any]:
         """The spec as the control tables keep it: no secret in it."""
-        raw = {item.name: getattr(self, item.name) for item in fields(self)}
+        raw: dict[str, Any] = to_json(self)
         raw["source"], raw["target"] = redact(self.source), redact(self.target)
-        for name in _LISTS:
-            raw[name] = list(raw[name]) if raw[name] else None
-        raw["types"] = list(self.types) if self.types else None
+        raw["types"] = raw["types"] or None
         raw["table"] = None if self.table is None else str(self.table_ref)
         named = self.table is not None or self.target_table is not None
         raw["target_table"] = str(self.target_ref) if named else None

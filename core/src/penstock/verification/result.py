@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from penstock.events import PartitionDifference
 
@@ -40,9 +39,6 @@ class Check:
     rows: tuple[RowDifference, ...] = ()
     """Some of those that differ, where they were asked for."""
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -75,6 +71,3 @@ class Verification:
             )
             for check in self.wrong
         )
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)

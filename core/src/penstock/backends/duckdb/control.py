@@ -27,6 +27,7 @@ from penstock.backends.duckdb.quoting import ident, literal
 from penstock.backends.duckdb.rows import first
 from penstock.backends.shared.presence import Presence
 from penstock.errors import Diagnosis, PermanentError, Superseded, TransientError, UsageError
+from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -123,9 +124,9 @@ class ControlTables:
                 [
                     run_id,
                     json.dumps(dict(spec)),
-                    json.dumps(plan.as_json()),
+                    json.dumps(to_json(plan)),
                     plan.fingerprint,
-                    json.dumps(state.as_json()),
+                    json.dumps(to_json(state)),
                     _snapshots([snapshot] if snapshot else []),
                 ],
             ).fetchall()
@@ -152,9 +153,9 @@ class ControlTables:
                 run_id=row[0],
                 generation=row[1],
                 spec=json.loads(row[2]),
-                plan=PartitionPlan.from_json(json.loads(row[3])),
-                source_state=SourceState.from_json(json.loads(row[4])),
-                snapshots=tuple(Snapshot.from_json(raw) for raw in json.loads(row[5])),
+                plan=from_json(PartitionPlan, json.loads(row[3])),
+                source_state=from_json(SourceState, json.loads(row[4])),
+                snapshots=from_json(tuple[Snapshot, ...], json.loads(row[5])),
                 status=row[6],
                 created_at=row[7],
                 prepared_at=row[8],
@@ -182,7 +183,7 @@ class ControlTables:
             )
             # What becomes of the rows of a run that is done is not its matter.
             if run is not None and run[2] != "done":
-                load = PartitionPlan.from_json(json.loads(run[0])).load
+                load = from_json(PartitionPlan, json.loads(run[0])).load
                 table = _loaded(connection, schema, load.table)
                 table.check(run_id, MODES[json.loads(run[1])["mode"]], thoroughly=True)
 
@@ -207,7 +208,7 @@ class ControlTables:
                     [run_id],
                 )
             )
-            plan = None if run is None else PartitionPlan.from_json(json.loads(run[0]))
+            plan = None if run is None else from_json(PartitionPlan, json.loads(run[0]))
             if run is None or plan is None or len(plan.partitions) != run[1]:
                 raise TransientError(
                     f"target: another process has started run {run_id} over: some partitions are "
@@ -267,7 +268,7 @@ class ControlTables:
                 f"UPDATE {schema}.run SET source_state = $1, snapshots = $2, generation = $3"
                 " WHERE run_id = $4",
                 [
-                    json.dumps(state.as_json()),
+                    json.dumps(to_json(state)),
                     _snapshots([snapshot] if snapshot else []),
                     generation + 1,
                     run_id,
@@ -301,7 +302,7 @@ class ControlTables:
             connection.execute(
                 f"UPDATE {schema}.run SET source_state = $1, snapshots = $2, generation = $3"
                 " WHERE run_id = $4",
-                [json.dumps(state.as_json()), _snapshots(snapshots), following, run_id],
+                [json.dumps(to_json(state)), _snapshots(snapshots), following, run_id],
             )
         return following
 
@@ -343,7 +344,7 @@ class ControlTables:
             return None
         status, generation, snapshots, plan, released, committed = rows[0]
         taken = json.loads(snapshots)
-        newest = Snapshot.from_json(taken[-1]) if taken else None
+        newest = from_json(Snapshot, taken[-1]) if taken else None
         pending = len(json.loads(plan)["partitions"]) - committed
         return Outlook(status, generation, newest, pending, released)
 
@@ -396,7 +397,7 @@ class ControlTables:
                 )
             )
             assert run is not None
-            load = PartitionPlan.from_json(json.loads(run[0])).load
+            load = from_json(PartitionPlan, json.loads(run[0])).load
             table = _loaded(connection, schema, load.table)
             if run[1] == "done":
                 table.begin(run_id)  # whatever has become of it since
@@ -487,7 +488,7 @@ def _schema(catalog: str, name: str) -> str:
 
 
 def _snapshots(snapshots: Sequence[Snapshot]) -> str:
-    return json.dumps([snapshot.as_json() for snapshot in snapshots], sort_keys=True)
+    return json.dumps(to_json(snapshots), sort_keys=True)
 
 
 def _since(file: str) -> str:
@@ -536,7 +537,7 @@ def _delete_rows(
         connection.execute(f"SELECT plan, spec FROM {schema}.run WHERE run_id = $1", [run_id])
     )
     assert found is not None
-    plan, spec = PartitionPlan.from_json(json.loads(found[0])), json.loads(found[1])
+    plan, spec = from_json(PartitionPlan, json.loads(found[0])), json.loads(found[1])
     by_name = all(pair.source == pair.target for pair in plan.pairs)
     by_key = not any(isinstance(plan.partition(p).extent, STORAGE) for p in records)
     if not MODES[spec["mode"]].starts_empty or not by_key or not by_name:

@@ -36,6 +36,7 @@ from penstock.backends.postgresql.load.indexes import SET_LOGGED
 from penstock.backends.postgresql.load.swap import SWAP
 from penstock.backends.postgresql.statements import quoted, statement
 from penstock.errors import Diagnosis, PermanentError, PlanningError, Superseded, TransientError
+from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -141,10 +142,10 @@ class ControlTables:
                 {
                     "run_id": run_id,
                     "spec": Jsonb(dict(spec)),
-                    "plan": Jsonb(plan.as_json()),
+                    "plan": Jsonb(to_json(plan)),
                     "fingerprint": plan.fingerprint,
-                    "source_state": Jsonb(state.as_json()),
-                    "snapshots": Jsonb([snapshot.as_json()] if snapshot else []),
+                    "source_state": Jsonb(to_json(state)),
+                    "snapshots": Jsonb([to_json(snapshot)] if snapshot else []),
                 },
             )
             return created.rowcount == 1
@@ -170,9 +171,9 @@ class ControlTables:
                 run_id=row[0],
                 generation=row[1],
                 spec=dict(row[2]),
-                plan=PartitionPlan.from_json(row[3]),
-                source_state=SourceState.from_json(row[4]),
-                snapshots=tuple(Snapshot.from_json(raw) for raw in row[5]),
+                plan=from_json(PartitionPlan, row[3]),
+                source_state=from_json(SourceState, row[4]),
+                snapshots=from_json(tuple[Snapshot, ...], row[5]),
                 status=row[6],
                 created_at=row[7],
                 prepared_at=row[8],
@@ -339,8 +340,8 @@ class ControlTables:
                     " WHERE run_id = %s"
                 ).format(self._run),
                 [
-                    Jsonb(state.as_json()),
-                    Jsonb([snapshot.as_json()] if snapshot else []),
+                    Jsonb(to_json(state)),
+                    Jsonb([to_json(snapshot)] if snapshot else []),
                     generation + 1,
                     run_id,
                 ],
@@ -384,12 +385,12 @@ class ControlTables:
                     " WHERE run_id = %s AND generation = %s AND snapshots = %s"
                 ).format(self._run),
                 [
-                    Jsonb(state.as_json()),
-                    Jsonb([snapshot.as_json() for snapshot in snapshots]),
+                    Jsonb(to_json(state)),
+                    Jsonb(to_json(snapshots)),
                     following,
                     run_id,
                     generation,
-                    Jsonb([snapshot.as_json() for snapshot in before]),
+                    Jsonb(to_json(before)),
                 ],
             ).rowcount
             if changed != 1:
@@ -434,7 +435,7 @@ class ControlTables:
         if row is None:
             return None
         status, generation, snapshot, pending, released = row
-        newest = Snapshot.from_json(snapshot) if snapshot else None
+        newest = from_json(Snapshot, snapshot) if snapshot else None
         return Outlook(status, generation, newest, pending, released)
 
     def recopied(self, run_id: str, request: str) -> frozenset[str]:

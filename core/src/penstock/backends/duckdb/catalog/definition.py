@@ -12,6 +12,7 @@ from penstock.backends.duckdb.catalog.tables import constraints, matching
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.quoting import ident
 from penstock.errors import PlanningError
+from penstock.model.codec import from_json, to_json
 from penstock.model.tables import Column, NotCopied, Relation, TableDefinition, TableRef
 
 DIALECT = "duckdb"
@@ -50,7 +51,7 @@ def read_definition(
     content = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
         "keys": keys,
-        "left": [item.as_json() for item in left],
+        "left": to_json(left),
     }
     besides = [
         *(NotCopied(_KINDS[kind], f"({', '.join(names)})") for kind, names in keys),
@@ -77,7 +78,7 @@ def left_out(
     """What of the source's table is not made."""
     left = definition.besides
     if definition.dialect == DIALECT:
-        left = tuple(map(NotCopied.from_json, definition.content["left"]))
+        left = from_json(tuple[NotCopied, ...], definition.content["left"])
     # A statement that the server wrote is for a table of the same name.
     return tuple(
         replace(item, table=str(target), remedy=item.remedy if source == target else "")

@@ -19,6 +19,7 @@ from penstock.backends.duckdb.catalog.tables import relations
 from penstock.backends.duckdb.connection import full_name
 from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PlanningError, TargetChanged
+from penstock.model.codec import from_json
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Files, Whole
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import TableRef
@@ -152,7 +153,7 @@ class LoadedTable:
             )
         )
         assert found is not None
-        plan = PartitionPlan.from_json(json.loads(found[0]))
+        plan = from_json(PartitionPlan, json.loads(found[0]))
         extents = {name: plan.partition(name).extent for name in partition_ids}
         by_key = not any(isinstance(extent, STORAGE) for extent in extents.values())
         by_name = all(pair.source == pair.target for pair in plan.pairs)
