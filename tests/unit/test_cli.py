@@ -670,7 +670,7 @@ def test_an_error_shows_all_that_the_server_said(
 ) -> None:
     engine.result = PlanningError(
         "cannot read",
-        Diagnosis(side="source", sqlstate="42501", detail="one\ntwo", hint="GRANT", context="line"),
+        Diagnosis(side="source", code="42501", detail="one\ntwo", hint="GRANT", context="line"),
     )
     assert main(["plan", *ASKED]) == 65
     assert capsys.readouterr().err.splitlines() == [

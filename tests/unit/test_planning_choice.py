@@ -198,9 +198,11 @@ class TestCount:
         with pytest.raises(PlanningError) as caught:
             chosen(replace(HEAP, rows=None), rows_per_partition=1000)
         assert caught.value.message == (
-            "--rows-per-partition: the source has no row estimate for public.orders; ANALYZE it, "
-            "or give --partitions or --bytes-per-partition"
+            "--rows-per-partition: the source has no row estimate for public.orders; pass "
+            "--partitions or --bytes-per-partition"
         )
+        with pytest.raises(PlanningError, match="; count the rows, or pass --partitions or "):
+            chosen(replace(HEAP, rows=None, rows_hint="count the rows"), rows_per_partition=1000)
 
     def test_by_bytes(self) -> None:
         choice = chosen(bytes_per_partition=100 * MIB)

@@ -43,7 +43,8 @@ class Diagnosis:
 
     side: str = ""
     """``source``, ``target`` or empty."""
-    sqlstate: str = ""
+    code: str = ""
+    """What the server calls the error for short."""
     detail: str = ""
     hint: str = ""
     context: str = ""

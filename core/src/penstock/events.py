@@ -99,7 +99,7 @@ class Failed(AttemptEvent):
 
     name: ClassVar[str] = "failed"
     error: Mapping[str, Any]
-    """``error`` (class), ``message``, ``transient``; where known ``side``, ``sqlstate``,
+    """``error`` (class), ``message``, ``transient``; where known ``side``, ``code``,
     ``detail``, ``hint``, ``context``, ``constraint``."""
 
 

@@ -6,21 +6,13 @@ of its own, each committed exactly once. A run that was cut off goes on where
 it was.
 """
 
-CONNECTIONS = """\
+# The backends' own examples of URLs stand here, once somebody asks for help.
+URLS = "    URL\n"
+
+CONNECTIONS = f"""\
 connections:
-  A URL as the database's own client library takes it, for instance
-    postgresql://me@db.example.org:5432/shop
-    postgresql:///shop              local socket
-    postgresql:///?service=shop     a service file
-    postgresql://me@db/shop?sslmode=verify-full&sslcert=me.crt&sslkey=me.key
-  Password files, service files and client certificates work as they do there.
-  Files, and databases that are files:
-    's3://bucket/orders/*.parquet'  Parquet files in a bucket: a pattern (in
-                                    quotes, because of the shell), a folder, or
-                                    a list with commas
-    ./orders/                       Parquet files in a folder of this machine
-    duckdb:///shop.duckdb           a DuckDB file in this folder
-    duckdb:////data/shop.duckdb     or in another one
+  A URL, for instance
+{URLS}\
   env:NAME reads the URL from the environment variable NAME. It keeps a
   password out of the command line, which every user of the machine can read
   in the process list.
@@ -30,8 +22,9 @@ FILE = """\
 file:
   Options may stand in a TOML file, under the same names, with - or _:
     source = "env:SHOP"
-    target = "postgresql://loader:${WAREHOUSE_PASSWORD}@warehouse/dw"
+    target = "env:DW"
     table = "public.orders"
+    where = "placed_at >= '${SINCE}'"
     columns = ["id", "placed_at", "total"]
     degree = 8
   ${NAME} stands for an environment variable, $${ for a literal ${.
@@ -69,7 +62,7 @@ examples:
       --strategy time --key created_at --interval '1 day' --mode replace \\
       --where "created_at >= '2026-01-01'"
   penstock copy orders.toml --degree -2
-  penstock copy --source 's3://lake/orders/*.parquet' --target env:DW \\
+  penstock copy --source s3://lake/orders/ --target env:DW \\
       --target-table public.orders --strategy files --mode truncate
   penstock copy --source env:SHOP --table public.orders \\
       --target s3://lake/orders/ --mode replace

@@ -70,7 +70,7 @@ _CONNECTION = ("source", "target")
 _NOT_ON_RESUME = (*_CONNECTION, "run_id")
 
 UNQUOTED = (
-    "is it one of the files of a pattern? Write patterns in quotes, as in --source './*.parquet': "
+    "is it one of the files of a pattern? Write patterns in quotes, as in --source './orders/*': "
     "else the shell puts the names of the files in their place"
 )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from textwrap import indent
 from typing import Any, NoReturn
 
-from penstock.cli.help import CONNECTIONS, EXIT_CODES
+from penstock.cli.help import CONNECTIONS, EXIT_CODES, URLS
 from penstock.cli.options import UNQUOTED
 from penstock.errors import EXIT_USAGE
 
@@ -17,6 +18,13 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
+
+    def format_help(self) -> str:
+        if self.epilog and URLS in self.epilog:
+            from penstock.backends.api.registry import url_examples  # noqa: PLC0415 - for help alone
+
+            self.epilog = self.epilog.replace(URLS, indent(url_examples(), "    "))
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments: ") and "/" in message:

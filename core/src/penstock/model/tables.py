@@ -200,7 +200,7 @@ class Place:
         return ".".join(part for part in (self.database, table.schema, table.name) if part)
 
     def uri(self, table: TableRef) -> str:
-        """What assets call a table: `postgres://host:port/database/schema/table`, `s3://bucket/key`,
+        """What assets call a table: `scheme://host:port/database/schema/table`, `s3://bucket/key`,
         `file:///path`."""
         # A name is one part of the path, whatever its characters; a path has parts of its own.
         parts = [quote(self.database, safe="" if self.host and not self.located else "/=")]

@@ -221,7 +221,8 @@ def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, st
         if table.rows is None:
             raise PlanningError(
                 f"--rows-per-partition: the source has no row estimate for {spec.source_name}; "
-                "ANALYZE it, or give --partitions or --bytes-per-partition"
+                + (f"{table.rows_hint}, or pass " if table.rows_hint else "pass ")
+                + "--partitions or --bytes-per-partition"
             )
         rows = int(table.rows * table.selected)
         count = max(1, -(-rows // spec.rows_per_partition))

@@ -152,10 +152,7 @@ class AsAsked:
         """
         was = view.state
         if now.layout != was.layout:
-            why = (
-                "was rewritten since (VACUUM FULL, CLUSTER or TRUNCATE?), so its rows may have "
-                "changed"
-            )
+            why = f"was rewritten since ({view.backend.rewrites}?), so its rows may have changed"
         elif not now.writes or now.writes != was.writes:
             why = (
                 f"may have been written to since (then: {was.writes or 'unknown'}; now: "

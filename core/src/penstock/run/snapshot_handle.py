@@ -19,11 +19,17 @@ class SnapshotHandle:
     Parameters:
         hold: takes a snapshot, and says when by the monotonic clock.
         warn_after: seconds after which it warns, and again after as many more; 0 for never.
+        burden: what a snapshot that is held does to the source, for the warning.
     """
 
     def __init__(
-        self, run_id: str, hold: Callable[[], tuple[HeldSnapshot, float]], warn_after: float
+        self,
+        run_id: str,
+        hold: Callable[[], tuple[HeldSnapshot, float]],
+        warn_after: float,
+        burden: str,
     ) -> None:
+        self._burden = burden
         self._run_id = run_id
         self._hold = hold
         self._warn_after = warn_after
@@ -64,7 +70,7 @@ class SnapshotHandle:
             minutes = (now - self.since) / 60
             yield Warned(
                 run_id=self._run_id,
-                message=f"the snapshot has held back vacuum on the source for {minutes:,.1f} "
+                message=f"the snapshot has {self._burden} for {minutes:,.1f} "
                 "minutes; it is released when the run ends",
             )
 

@@ -81,12 +81,13 @@ class SourceView:
         self.run_id = run_id
         self.pause = pause
         self._url = url
-        self._backend = backend
+        self.backend = backend
         self._policy = policy
         self._handle = SnapshotHandle(
             run_id,
             hold or (lambda: (backend.hold_snapshot(url, [spec.relation]), time.monotonic())),
             spec.snapshot_warn_after,
+            backend.snapshot_burden,
         )
         self._by_blocks = self._by_tables = False
         self._plan: PartitionPlan | None = None
@@ -143,7 +144,7 @@ class SourceView:
 
     def open(self) -> SourceCatalog:
         """Another connection to the source."""
-        return self._backend.source(self._url)
+        return self.backend.source(self._url)
 
     def look(self, source: SourceCatalog) -> None:
         """Note the state of the source, before its snapshot is taken."""
@@ -207,8 +208,8 @@ class SourceView:
             return True
         raise PlanningError(
             f"{self.spec.source_name} was rewritten since run {self.run_id} was planned, so its "
-            "rows are in other blocks or files (VACUUM FULL, CLUSTER or TRUNCATE do that, and so "
-            "does another server); start a new run, or use --on-snapshot-lost restart"
+            f"rows are in other blocks or files (after {self.backend.rewrites}, or on another "
+            "server); start a new run, or use --on-snapshot-lost restart"
         )
 
     def renew(self, state: str, message: str) -> SnapshotChanged:

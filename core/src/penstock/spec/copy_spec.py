@@ -316,7 +316,7 @@ class CopySpec:
     )
     snapshot_warn_after: float = option(
         3600.0,
-        "warn when the snapshot has held back the source's vacuum for so long; 0: never",
+        "warn when the snapshot has been held on the source for so long; 0: never",
         execution=True,
         metavar="DURATION",
     )

@@ -43,6 +43,8 @@ class TableStatistics:
     """Bounds of ranges are known, or a small sample gives them."""
     files: tuple[SourceFile, ...] = ()
     """The files that hold its rows, where it consists of files, from their footers."""
+    rows_hint: str = ""
+    """What gives the source an estimate of the rows where it has none, for people."""
     block_strategy: str = "blocks"
     """What the source's system calls the cut by blocks."""
 

@@ -54,6 +54,7 @@ def read_statistics(connection: Connection, read: Relation, where: str | None) -
         storage=obstacle or f"heap table, {blocks:,} blocks, {_server(connection)}",
         default_key=key,
         block_strategy=BLOCK_STRATEGY,
+        rows_hint="ANALYZE the table",
     )
 
 
@@ -116,6 +117,7 @@ def _of_many(
         storage=what,
         default_key=key,
         block_strategy=BLOCK_STRATEGY,
+        rows_hint="ANALYZE the table",
         children=() if closed or hidden else tuple(children),
     )
 
@@ -170,6 +172,7 @@ def _of_no_storage(
         default_key=None,
         sampled=sampled,
         block_strategy=BLOCK_STRATEGY,
+        rows_hint="ANALYZE the table",
     )
 
 
