@@ -91,7 +91,7 @@ OF_TASKS = (
     "penstock.run.resume_checks",
     "penstock.run.execution",
     "penstock.run.recopy",
-    "penstock.show.tables",
+    "penstock.show.report_table",
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Verification, copy, status, verify
 from penstock.events import Prepared, Verified
-from penstock.verification.checks import DIFFERENT, EXTRA, MISSING
+from penstock.verification.result import DIFFERENT, EXTRA, MISSING
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair

@@ -416,7 +416,9 @@ def test_given_partitions_of_a_series_and_again(source: str, target: str) -> Non
         extent = KeyRange(Key("id"), Bound("", lower), Bound("", upper))
         penstock.create(run(name), given=[Partition(name, extent)], series="s")
         assert last(penstock.resume(name, **ends)).rows == 500
-    assert {name: found[0] for name, found in penstock.loaded("s", target=target).items()} == {
+    assert {
+        name: found[0] for name, found in penstock.committed_in_series("s", target=target).items()
+    } == {
         "one": "one",
         "two": "two",
     }

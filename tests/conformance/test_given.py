@@ -186,13 +186,14 @@ def test_a_series_loads_a_partition_once(days: Pair) -> None:
         load(days, "b", DAYS[1:], "orders", mode="append", on_error="continue")
     assert days.target.count(where="id >= 0") == 300
     assert {
-        name: run for name, (run, _) in penstock.loaded("orders", target=days.target.url).items()
+        name: run
+        for name, (run, _) in penstock.committed_in_series("orders", target=days.target.url).items()
     } == {
         "2024-01-01": "a",
         "2024-01-02": "a",
         "2024-01-03": "b",
     }
-    assert penstock.loaded("others", target=days.target.url) == {}
+    assert penstock.committed_in_series("others", target=days.target.url) == {}
     # Another series has nothing to do with it.
     load(days, "c", [DAYS[2]], "others", mode="replace")
 

@@ -236,7 +236,7 @@ class TestHeld:
         late = hold()
         late.ended()
         assert late.states == []
-        penstock.take_up(RUN, target=filled.target.url)
+        penstock.require_snapshot(RUN, target=filled.target.url)
         hold().wait_for("renewed")
         assert status(filled).run.released_at is None
 
@@ -276,7 +276,7 @@ class TestHeld:
         with pytest.raises(UsageError, match="'many' is not in the target"):
             release(filled)
         with pytest.raises(UsageError, match="'many' is not in the target"):
-            penstock.take_up(RUN, target=filled.target.url)
+            penstock.require_snapshot(RUN, target=filled.target.url)
         with pytest.raises(UsageError, match="'many' is not in the target"):
             next(penstock.hold(RUN, **ends))
         create(filled)

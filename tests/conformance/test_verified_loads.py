@@ -9,7 +9,7 @@ import pytest
 
 from penstock import PermanentError, copy, verify
 from penstock.events import Committed, Event, StepChanged, Verified
-from penstock.verification.checks import DIFFERENT
+from penstock.verification.result import DIFFERENT
 
 if TYPE_CHECKING:
     from tests.conformance.conftest import Pair

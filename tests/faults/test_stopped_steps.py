@@ -106,7 +106,7 @@ def is_open(session: Connection) -> bool:
         lambda pair: pair.resume(*GRACE).ended(0),
         lambda pair: pair.resume("--only", partition_id(1), "--recopy", *GRACE).ended(0),
         lambda pair: penstock.release(RUN_ID, target=pair.target),
-        lambda pair: penstock.take_up(RUN_ID, target=pair.target),
+        lambda pair: penstock.require_snapshot(RUN_ID, target=pair.target),
     ],
     ids=["resume", "recopy", "release", "take up"],
 )

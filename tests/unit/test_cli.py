@@ -47,7 +47,7 @@ from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.verification.checks import Verification
+from penstock.verification.result import Verification
 
 RUN = "20260714-101500-ab12"
 ASKED = ["--source", "env:SHOP", "--target", "env:DW", "--table", "public.orders"]

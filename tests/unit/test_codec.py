@@ -24,7 +24,7 @@ from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import ColumnPair, TableRef
 from penstock.spec.worker_spec import WorkerSpec
-from penstock.verification.checks import Verification
+from penstock.verification.result import Verification
 
 STORED: tuple[type[Any], ...] = (
     *get_args(Extent),

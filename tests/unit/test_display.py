@@ -33,10 +33,14 @@ from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import Column, ColumnPair, NotCopied, TableRef
-from penstock.show.lines import (
-    JsonDisplay,
-    PlainDisplay,
-    Tally,
+from penstock.show.console import make_console
+from penstock.show.lines import JsonDisplay, PlainDisplay
+from penstock.show.live import LiveDisplay
+from penstock.show.plan_table import print_plan
+from penstock.show.report_table import print_report
+from penstock.show.status_table import print_status
+from penstock.show.tally import Tally
+from penstock.show.text import (
     cells,
     duration,
     error_lines,
@@ -49,15 +53,8 @@ from penstock.show.lines import (
     shorten,
     size,
 )
-from penstock.show.live import LiveDisplay
-from penstock.show.tables import (
-    make_console,
-    print_plan,
-    print_report,
-    print_status,
-    print_verification,
-)
-from penstock.verification.checks import DIFFERENT, RowDifference
+from penstock.show.verification_table import print_verification
+from penstock.verification.result import DIFFERENT, RowDifference
 
 RUN = "20260714-101500-ab12"
 LABEL = "l_orderkey [1200000, 1800000)"

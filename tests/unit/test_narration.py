@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock import failure_text, narrate, report_text, together
+from penstock import combined_report, failure_text, narrate, report_text
 from penstock.events import (
     Committed,
     Event,
@@ -131,7 +131,7 @@ def test_the_first_line_of_many_failures_says_what_happened() -> None:
 def test_executions_are_summed_and_the_last_one_says_how_the_run_stands() -> None:
     slow = PartitionTiming(partition_id="p0002", label="", attempt=3, **{**MOVED, "seconds": 9.0})
     last = finished(status="done", committed=2, attempts=0, rows=0, bytes=0, timings=())
-    whole = together(
+    whole = combined_report(
         [finished(), finished(attempts=3, timings=(slow,)), last], seconds=7.0, degree=2
     )
     assert (whole.status, whole.committed, whole.degree, whole.seconds) == ("done", 2, 2, 7.0)
@@ -139,7 +139,7 @@ def test_executions_are_summed_and_the_last_one_says_how_the_run_stands() -> Non
     assert (whole.wait_source, whole.wait_target, whole.busy) == (1.5, 3.0, 6.0)
     assert [timing.partition_id for timing in whole.timings] == ["p0002", "p0001"]
     assert whole.inserted is None
-    upsert = together([finished(inserted=3, updated=2), finished()], seconds=1.0, degree=1)
+    upsert = combined_report([finished(inserted=3, updated=2), finished()], seconds=1.0, degree=1)
     assert (upsert.inserted, upsert.updated) == (3, 2)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.model.tables import ColumnPair, Query, TableRef
-from penstock.spec.arguments import in_names
+from penstock.spec.arguments import as_arguments
 from penstock.spec.copy_spec import CopySpec, check_run_id, resolve_degree
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import parse_duration, parse_size
@@ -473,7 +473,7 @@ class TestWorkerSpec:
     ],
 )
 def test_flags_as_arguments(message: str, named: str | None) -> None:
-    assert in_names(message) == (named or message)
+    assert as_arguments(message) == (named or message)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from penstock import (
     Interrupted,
     PenstockError,
     SnapshotLost,
+    as_arguments,
     failure_text,
-    in_names,
     narrate,
 )
 from penstock_airflow.ends import End
@@ -31,7 +31,7 @@ def as_airflow(error: PenstockError, finished: Finished | None = None) -> Airflo
 
     Arguments have the names that they have in a DAG. The first line says what happened.
     """
-    message = in_names((failure_text(finished) if finished else "") or error.message)
+    message = as_arguments((failure_text(finished) if finished else "") or error.message)
     if isinstance(error, SnapshotLost):
         message += "; or clear this task, which reads its rows as they are now"
     kind = AirflowException if error.transient else AirflowFailException
@@ -145,10 +145,10 @@ class PenstockOperator(TargetOperator):
         return finished
 
     def _say(self, line: str) -> None:
-        self.log.info("%s", in_names(line))
+        self.log.info("%s", as_arguments(line))
 
     def _warn(self, line: str) -> None:
-        self.log.warning("%s", in_names(line))
+        self.log.warning("%s", as_arguments(line))
 
     def _check_not_killed(self) -> None:
         """

@@ -83,85 +83,112 @@ def copy_table(
         raise UsageError(f"degree: expected at least 1 mapped task at once, found {degree!r}")
     options.setdefault("snapshot", _default_snapshot(options))
     options["degree"] = degree  # planning makes some partitions for each stream
-    target_table = options.get("target_table") or options.get("table")
     if group_id is None:
         group_id = _name_of(options)
-    schema = options.get("control_schema", "penstock")
-    of_target = {
-        "target_conn_id": target_conn_id,
-        "target": target,
-        "target_aws_conn_id": target_aws_conn_id,
-    }
     ends = {
         "source_conn_id": source_conn_id,
         "source": source,
         "source_aws_conn_id": source_aws_conn_id,
-        **of_target,
+        "target_conn_id": target_conn_id,
+        "target": target,
+        "target_aws_conn_id": target_aws_conn_id,
     }
     if _is_whole(options):
         with TaskGroup(group_id=group_id) as group:
             _one_task("copy", **ends, recopy=recopy, outlet=outlet, **options, **of_tasks)
         return group
-    end = End("target", target_conn_id, target, target_aws_conn_id)
-    of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
-    lost = options.get("on_snapshot_lost")
     with TaskGroup(group_id=group_id) as group:
-        prepare = PrepareCopyOperator(
-            task_id="prepare", **ends, recopy=recopy, **options, **of_tasks
+        _mapped_tasks(
+            ends,
+            options,
+            of_tasks,
+            partitions_per_task=partitions_per_task,
+            recopy=recopy,
+            deferrable=snapshot_holder == "triggerer",
+            await_snapshot=await_snapshot,
+            outlet=outlet,
         )
-        run_id = prepare.output
-        plan = PlanCopyOperator(
-            task_id="plan",
+    return group
+
+
+def _mapped_tasks(
+    ends: Mapping[str, str | None],
+    options: Mapping[str, Any],
+    of_tasks: dict[str, Any],
+    *,
+    partitions_per_task: int,
+    recopy: bool | None,
+    deferrable: bool,
+    await_snapshot: float,
+    outlet: Any,
+) -> None:
+    """The tasks of a group whose partitions are copied by mapped tasks.
+
+    Parameters:
+        ends: connections, as `End` takes them.
+        options: of the copy.
+        of_tasks: arguments of operators.
+        deferrable: whether the snapshot is held by the triggerer.
+    """
+    of_target = {name: ends[name] for name in _TARGET}
+    of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
+    schema = options.get("control_schema", "penstock")
+    lost = options.get("on_snapshot_lost")
+    if outlet is None:
+        outlet = _outlet(ends, options)
+    prepare = PrepareCopyOperator(task_id="prepare", **ends, recopy=recopy, **options, **of_tasks)
+    run_id = prepare.output
+    plan = PlanCopyOperator(
+        task_id="plan",
+        **of_target,
+        run_id=run_id,
+        partitions_per_task=partitions_per_task,
+        control_schema=schema,
+        **of_tasks,
+    )
+    copy = CopyPartitionOperator.partial(
+        task_id="copy",
+        max_active_tis_per_dagrun=options["degree"],
+        **ends,
+        control_schema=schema,
+        recopy=recopy,
+        attempts=options.get("attempts", 1),
+        await_snapshot=await_snapshot,
+        on_snapshot_lost=lost,
+        **of_tasks,
+        **of_copies,
+    ).expand(partition=plan.output)
+    verify = VerifyCopyOperator(
+        task_id="verify",
+        **ends,
+        run_id=run_id,
+        copied=copy.output,
+        degree=options["degree"],
+        control_schema=schema,
+        await_snapshot=await_snapshot,
+        on_snapshot_lost=lost,
+        outlet=outlet,
+        **of_tasks,
+    )
+    copy >> verify
+    if options["snapshot"] == "shared":
+        HoldSnapshotOperator(
+            task_id="snapshot",
+            **ends,
+            run_id=run_id,
+            control_schema=schema,
+            deferrable=deferrable,
+            on_snapshot_lost=lost,
+            **of_tasks,
+        )
+        release = ReleaseSnapshotOperator(
+            task_id="release",
             **of_target,
             run_id=run_id,
-            partitions_per_task=partitions_per_task,
             control_schema=schema,
             **of_tasks,
-        )
-        copy = CopyPartitionOperator.partial(
-            task_id="copy",
-            max_active_tis_per_dagrun=degree,
-            **ends,
-            control_schema=schema,
-            recopy=recopy,
-            attempts=options.get("attempts", 1),
-            await_snapshot=await_snapshot,
-            on_snapshot_lost=lost,
-            **of_tasks,
-            **of_copies,
-        ).expand(partition=plan.output)
-        verify = VerifyCopyOperator(
-            task_id="verify",
-            **ends,
-            run_id=run_id,
-            copied=copy.output,
-            degree=degree,
-            control_schema=schema,
-            await_snapshot=await_snapshot,
-            on_snapshot_lost=lost,
-            outlet=outlet if outlet is not None else alias_of(end, target_table),
-            **of_tasks,
-        )
-        copy >> verify
-        if options["snapshot"] == "shared":
-            HoldSnapshotOperator(
-                task_id="snapshot",
-                **ends,
-                run_id=run_id,
-                control_schema=schema,
-                deferrable=snapshot_holder == "triggerer",
-                on_snapshot_lost=lost,
-                **of_tasks,
-            )
-            release = ReleaseSnapshotOperator(
-                task_id="release",
-                **of_target,
-                run_id=run_id,
-                control_schema=schema,
-                **of_tasks,
-            ).as_teardown()
-            [copy, verify] >> release
-    return group
+        ).as_teardown()
+        [copy, verify] >> release
 
 
 def _default_snapshot(options: Mapping[str, Any]) -> str:
@@ -202,10 +229,15 @@ def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTabl
     Parameters:
         outlet: as of `copy_table`.
     """
-    end = End("target", *(arguments.get(name) for name in _TARGET))
     if outlet is None:
-        outlet = alias_of(end, arguments.get("target_table") or arguments.get("table"))
+        outlet = _outlet(arguments, arguments)
     return CopyTableOperator(task_id=task_id, outlet=outlet, **arguments)
+
+
+def _outlet(ends: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """An alias of the target's table."""
+    end = End("target", *(ends.get(name) for name in _TARGET))
+    return alias_of(end, options.get("target_table") or options.get("table"))
 
 
 def _name_of(options: Mapping[str, Any]) -> str:

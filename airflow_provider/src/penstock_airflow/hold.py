@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import (
 )
 
 import penstock
-from penstock import PenstockError, SnapshotLost, in_names, narrate
+from penstock import PenstockError, SnapshotLost, as_arguments, narrate
 from penstock_airflow.base import PenstockOperator, TargetOperator, as_airflow
 from penstock_airflow.ends import ARGUMENTS, TARGET_ARGUMENTS
 from penstock_airflow.identity import clearings
@@ -68,7 +68,7 @@ class HoldSnapshotOperator(PenstockOperator):
             lost = "accept"
             # Only then: a holder that begins late must not outlive a run that was released.
             try:
-                penstock.take_up(
+                penstock.require_snapshot(
                     self.run_id, target=ends["target"], control_schema=self.control_schema
                 )
             except PenstockError as error:
@@ -98,7 +98,7 @@ class HoldSnapshotOperator(PenstockOperator):
                 for _ in narrate(events, self._say, warn=self._warn):
                     pass
         except SnapshotLost as error:
-            self._say_lost(in_names(error.message))
+            self._say_lost(as_arguments(error.message))
         except PenstockError as error:
             raise as_airflow(error) from None
         self._check_not_killed()

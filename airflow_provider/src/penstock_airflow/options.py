@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from penstock import CopySpec, UsageError, in_names
+from penstock import CopySpec, UsageError, as_arguments
 
 if TYPE_CHECKING:
     from penstock_airflow.ends import End
@@ -116,7 +116,7 @@ def _named() -> Iterator[None]:
     try:
         yield
     except UsageError as error:
-        raise UsageError(in_names(error.message)) from None
+        raise UsageError(as_arguments(error.message)) from None
 
 
 def execution_of(spec: CopySpec) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 
 import penstock
-from penstock import PenstockError, SnapshotLost, in_names, narrate
+from penstock import PenstockError, SnapshotLost, as_arguments, narrate
 from penstock_airflow.ends import ARGUMENTS, End
 from penstock_airflow.options import overrides
 
@@ -142,12 +142,12 @@ class HoldSnapshotTrigger(BaseTrigger):
     def _say(self, holding: Holding) -> None:
         # Here, not in the thread: Airflow tells by the context whose log a line belongs to.
         while not holding.lines.empty():
-            self.log.info("%s", in_names(holding.lines.get()))
+            self.log.info("%s", as_arguments(holding.lines.get()))
 
 
 def _failed(error: PenstockError) -> TriggerEvent:
     status = "lost" if isinstance(error, SnapshotLost) else "failed"
-    return _event(status=status, message=in_names(error.message), transient=error.transient)
+    return _event(status=status, message=as_arguments(error.message), transient=error.transient)
 
 
 def _event(**payload: Any) -> TriggerEvent:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import penstock
-from penstock import Finished, report_text, together
+from penstock import Finished, combined_report, report_text
 from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
@@ -92,7 +92,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
         target = self._target.connect()
         status = penstock.status(finished.run_id, target=target, control_schema=self.control_schema)
         ending = ending_of(status)
-        report = together([*executions(results), finished], ending["seconds"], self.degree)
+        report = combined_report([*executions(results), finished], ending["seconds"], self.degree)
         self.log.info("the run's report\n%s", report_text(report, GO_ON))
         if self.outlet is not None:
             emit(context, self.outlet, target, status, ending)

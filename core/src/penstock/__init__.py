@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from penstock.model.tables import NotCopied, Place, TableRef
     from penstock.run.api import (
         RunStatus,
+        committed_in_series,
         control_ddl,
         copy,
         create,
-        loaded,
         plan,
         resume,
         status,
@@ -54,16 +54,16 @@ if TYPE_CHECKING:
     )
     from penstock.run.batch import copy_all
     from penstock.run.connections import holds_secret, place_of, with_parameters
-    from penstock.run.snapshot_holder import hold, release, take_up
-    from penstock.show.lines import not_copied_lines
-    from penstock.show.log import failure_text, narrate, report_text, together
-    from penstock.spec.arguments import in_names
+    from penstock.run.snapshot_holder import hold, release, require_snapshot
+    from penstock.show.log import combined_report, failure_text, narrate, report_text
+    from penstock.show.text import not_copied_lines
+    from penstock.spec.arguments import as_arguments
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
     from penstock.spec.modes import MODES
     from penstock.spec.strategies import STRATEGIES
-    from penstock.verification.checks import Verification
-    from penstock.workers.supervisor import streams
+    from penstock.verification.result import Verification
+    from penstock.workers.supervisor import stream_count
 
 __all__ = [
     "MODES",
@@ -103,6 +103,9 @@ __all__ = [
     "Verification",
     "Verified",
     "Whole",
+    "as_arguments",
+    "combined_report",
+    "committed_in_series",
     "control_ddl",
     "copy",
     "copy_all",
@@ -111,20 +114,17 @@ __all__ = [
     "from_line",
     "hold",
     "holds_secret",
-    "in_names",
-    "loaded",
     "narrate",
     "not_copied_lines",
     "place_of",
     "plan",
     "release",
     "report_text",
+    "require_snapshot",
     "resume",
     "status",
-    "streams",
-    "take_up",
+    "stream_count",
     "to_json",
-    "together",
     "verify",
     "with_parameters",
 ]
@@ -164,7 +164,7 @@ _HOMES = {
         "control_ddl",
         "copy",
         "create",
-        "loaded",
+        "committed_in_series",
         "plan",
         "resume",
         "status",
@@ -179,22 +179,22 @@ _HOMES = {
     "run.snapshot_holder": (
         "hold",
         "release",
-        "take_up",
+        "require_snapshot",
     ),
-    "show.lines": ("not_copied_lines",),
     "show.log": (
         "failure_text",
         "narrate",
         "report_text",
-        "together",
+        "combined_report",
     ),
-    "spec.arguments": ("in_names",),
+    "show.text": ("not_copied_lines",),
+    "spec.arguments": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
     "spec.modes": ("MODES",),
     "spec.strategies": ("STRATEGIES",),
-    "verification.checks": ("Verification",),
-    "workers.supervisor": ("streams",),
+    "verification.result": ("Verification",),
+    "workers.supervisor": ("stream_count",),
 }
 
 

@@ -12,7 +12,7 @@ import pydantic
 from pydantic_core import core_schema
 
 from dagster_penstock.definition import check_ends, reference
-from penstock import CopySpec, UsageError, in_names
+from penstock import CopySpec, UsageError, as_arguments
 
 # How the ends are reached, and what a run is called, is the component's affair.
 _OURS = ("source", "target", "run_id")
@@ -71,7 +71,7 @@ def _type_of(option: Field[Any]) -> Any:
 
 
 def _description(option: Field[Any]) -> str:
-    text = in_names(option.metadata["help"])
+    text = as_arguments(option.metadata["help"])
     if option.default in (None, MISSING):
         return text
     return f"{text} (default: {option.default})"
@@ -165,7 +165,9 @@ def copy_specs(
             check_ends(spec)
             specs.append(spec)
         except UsageError as error:
-            troubles.append(f"table {named}: {in_names(error.message).removeprefix('options: ')}")
+            troubles.append(
+                f"table {named}: {as_arguments(error.message).removeprefix('options: ')}"
+            )
     if troubles:
         raise dg.DagsterInvalidDefinitionError("\n".join(f"{place}: {one}" for one in troubles))
     return specs

@@ -25,10 +25,10 @@ from penstock import (
     PenstockError,
     RunStatus,
     Verified,
-    in_names,
+    as_arguments,
     narrate,
     report_text,
-    streams,
+    stream_count,
 )
 
 Copied = (
@@ -73,7 +73,9 @@ class Copy(ABC):
         self._asset = asset
         self._written = spec
         self._s3 = s3
-        self._degree = min(streams(degree) for degree in (spec.degree, most) if degree is not None)
+        self._degree = min(
+            stream_count(degree) for degree in (spec.degree, most) if degree is not None
+        )
         self._told = Told(context, asset)
         self._finished: Finished | None = None
         self._verified: Verified | None = None
@@ -149,9 +151,9 @@ class Copy(ABC):
             with closing(events):
                 for event in narrate(
                     (keyed(event, self.keys) for event in events),
-                    lambda line: log.info(f"{name}: {in_names(line)}"),
+                    lambda line: log.info(f"{name}: {as_arguments(line)}"),
                     commits=commits,
-                    warn=lambda line: log.warning(f"{name}: {in_names(line)}"),
+                    warn=lambda line: log.warning(f"{name}: {as_arguments(line)}"),
                 ):
                     if isinstance(event, Verified):
                         self._verified = event
@@ -168,7 +170,7 @@ class Copy(ABC):
             if self._finished is not None:
                 differs = self._verified is not None and not self._verified.ok
                 report = report_text(self._finished, REPAIR if differs else GO_ON)
-                log.info(f"{name}: the run's report\n{in_names(report)}")
+                log.info(f"{name}: the run's report\n{as_arguments(report)}")
 
     def _compare(self, run_id: str) -> Verified:
         """Both sides as they are by now."""

@@ -151,7 +151,9 @@ class PartitionedCopy(Copy):
             UsageError: some of it is materialized already: to copy it again would double its rows.
         """
         spec = self._spec
-        found = penstock.loaded(series, target=spec.target, control_schema=spec.control_schema)
+        found = penstock.committed_in_series(
+            series, target=spec.target, control_schema=spec.control_schema
+        )
         again: dict[str, CommitRecord] = {}
         for key, partition in list(partitions.items()):
             run, record = found.get(partition.id, (run_id, None))

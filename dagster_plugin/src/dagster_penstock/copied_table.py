@@ -55,7 +55,9 @@ class WholeCopy(Copy):
             UsageError: an earlier materialization has appended the table, or a part of it.
         """
         spec = self._spec
-        loaded = penstock.loaded(series, target=spec.target, control_schema=spec.control_schema)
+        loaded = penstock.committed_in_series(
+            series, target=spec.target, control_schema=spec.control_schema
+        )
         others = [record for run, record in loaded.values() if run != run_id]
         if others:
             rows = sum(record.rows for record in others)

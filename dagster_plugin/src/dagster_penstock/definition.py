@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_penstock.naming import located, source_name, target_name
 from dagster_penstock.partitions import check_partitions
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
-from penstock import CopySpec, UsageError, in_names
+from penstock import CopySpec, UsageError, as_arguments
 
 METADATA_KEY = "penstock/copy"
 
@@ -45,7 +45,7 @@ def define(
         asset = translator.get_asset_spec(CopiedTable(spec, partitions_def))
     except UsageError as error:
         raise dg.DagsterInvalidDefinitionError(
-            f"copy of {spec.source_name} to {spec.target_ref}: {in_names(error.message)}"
+            f"copy of {spec.source_name} to {spec.target_ref}: {as_arguments(error.message)}"
         ) from None
     if asset.partitions_def not in (None, partitions_def):
         raise dg.DagsterInvalidDefinitionError(

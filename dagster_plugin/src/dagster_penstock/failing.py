@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from dagster_penstock.report import cell
-from penstock import Finished, PenstockError, failure_text, in_names
+from penstock import Finished, PenstockError, as_arguments, failure_text
 
 _MOST = 100
 
@@ -33,7 +33,7 @@ class Trouble:
     def text(self) -> str:
         """The core's own words, with options as they are named here."""
         text = failure_text(self.finished) if self.finished else ""
-        return in_names(text or self.error.message)
+        return as_arguments(text or self.error.message)
 
 
 def failure_of(troubles: Sequence[Trouble]) -> dg.Failure:
@@ -65,6 +65,6 @@ def _rows(trouble: Trouble) -> list[str]:
     asset = cell(trouble.asset.to_user_string())
     return [
         f"| {asset} | {cell(item.partition_id)} | {item.attempts} "
-        f"| {cell(in_names(str(item.error.get('message', ''))))} |"
+        f"| {cell(as_arguments(str(item.error.get('message', ''))))} |"
         for item in trouble.finished.failures[:_MOST]
     ]

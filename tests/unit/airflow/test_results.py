@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Finished, together
+from penstock import Finished, combined_report
 from penstock.events import PartitionTiming
 from penstock.model.records import CommitRecord
 from penstock_airflow.results import ending_of, executions, result_of
@@ -71,7 +71,7 @@ def test_the_report_has_what_all_tasks_did_and_how_the_run_stands() -> None:
     ]
     last = finished("-", rows=0, seconds=0.1, status="done", committed=3, attempts=0)
     last = replace(last, timings=())
-    report = together([*executions(results), last], seconds=11.5, degree=4)
+    report = combined_report([*executions(results), last], seconds=11.5, degree=4)
     assert (report.status, report.committed, report.degree) == ("done", 3, 4)
     assert (report.rows, report.bytes, report.attempts) == (150, 1500, 3)
     assert report.seconds == pytest.approx(11.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.source import SourceCatalog
@@ -12,7 +12,7 @@ from penstock.backends.api.worker import ARROW
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, Whole
 from penstock.model.plans import Partition, PartitionPlan
-from penstock.model.tables import Column, ColumnPair, TableRef
+from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning import cuts as planning
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Choice, Cut
@@ -44,38 +44,15 @@ def build_plan(
         PlanningError: the plan cannot be made, or the target cannot take it; says everything
             that is in the way of the columns at once.
     """
-    relation = spec.relation
     if target.replaces_by_condition:
         spec.check_replaceable()
-    all_columns = source.columns(relation)
+    relation = spec.relation
+    columns = source.columns(relation)
     if tuple(formats) == (ARROW,):
-        all_columns = source.in_arrow(relation, all_columns)
-    definition = None
-    made: tuple[Column, ...] = ()
-    if target.makes(spec.target_ref, spec.load_mode):
-        definition = source.definition(relation, partitioning=spec.partitioning)
-        copied = chosen_columns(spec, all_columns)
-        _check_types(spec, copied)
-        theirs = made = target.defined_columns(
-            spec.target_ref, definition, copied, spec.column_types
-        )
-    else:
-        if spec.types:
-            raise PlanningError(
-                f"--types: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
-                "expected --mode recreate, or a target that is to be made"
-            )
-        theirs = target.columns(spec.target_ref)
-    mapping = match_columns(spec, all_columns, theirs, source, target, formats)
-    if definition is None:
-        written = [pair.target for pair in mapping.pairs]
-        target.check_writable(spec.target_ref, spec.load_mode, written)
-    _check_apart(spec, source, target)
-    if spec.verify == "checksums":
-        # Of no row: whether that can be done is to be known before any is copied.
-        source.checksum(relation, "false", Whole(), mapping.pairs)
-        if definition is None:
-            target.checksum(spec.target_ref, "false", Whole(), mapping.pairs)
+        columns = source.in_arrow(relation, columns)
+    table = _target_table(spec, columns, source, target)
+    mapping = match_columns(spec, columns, table.columns, source, target, formats)
+    _check_both_sides(spec, table, mapping, source, target)
     heirs = () if spec.descendants == "exclude" else source.heirs(relation)
     load = target.plan_load(
         LoadRequest(
@@ -87,8 +64,8 @@ def build_plan(
             conflict_columns=spec.conflict_columns,
             indexes=spec.indexes,
             unlogged=spec.unlogged,
-            definition=definition,
-            made=made,
+            definition=table.definition,
+            made=table.made,
             where=spec.where,
             given=bool(given),
             extents=tuple((partition.id, partition.extent) for partition in given),
@@ -99,24 +76,23 @@ def build_plan(
         )
     )
     statistics = source.statistics(relation, spec.where)
-    names = {column.name for column in all_columns}
-    if given:
-        placed = place(spec, given, source, names)
-        choice, cut = Choice(NAMED, (), spec.key), Cut((), placed.reasons, placed.warnings)
-        partitions = placed.partitions
-    else:
-        choice = planning.choose(spec, statistics, degree)
-        by_condition = target.replaces_by_condition
-        cut = _cut(spec, choice, statistics, source, names, replaces_by_condition=by_condition)
-        partitions = planning.number(cut.extents, statistics)
-    plan = PartitionPlan(
+    names = {column.name for column in columns}
+    choice, cut, partitions = _partitions(spec, degree, given, statistics, source, target, names)
+    if spec.load_mode.deletes_by_partition and target.replaces_by_condition:
+        _check_conditions(spec, choice, partitions, mapping, table, target)
+    return PartitionPlan(
         strategy=choice.strategy,
-        reasons=(*choice.reasons, *cut.reasons, *mapping.reasons, *_made_columns(made, formats)),
+        reasons=(
+            *choice.reasons,
+            *cut.reasons,
+            *mapping.reasons,
+            *_made_columns(table.made, formats),
+        ),
         warnings=(
             *cut.warnings,
             *mapping.warnings,
             *load.warnings,
-            *_lost_columns(spec, heirs, all_columns, source),
+            *_lost_columns(spec, heirs, columns, source),
         ),
         partitions=partitions,
         columns=mapping.columns,
@@ -129,16 +105,102 @@ def build_plan(
         bytes=None if given else round(statistics.bytes * statistics.selected),
         series=series,
     )
-    if spec.load_mode.deletes_by_partition and target.replaces_by_condition:
-        _check_same_names(mapping.pairs)
-        if choice.key is None:
-            raise PlanningError("--mode replace: expected a key strategy and --key; found none")
-        if choice.how.hashes:
-            _check_hashed_alike(mapping.columns, theirs)
-        _check_key_unchanged(choice.key, mapping)
-        for kind in {type(partition.extent): partition for partition in plan.partitions}.values():
-            target.check_condition(spec.target_ref, spec.where, kind.extent)
-    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _TargetTable:
+    """The table that rows go into: one that is there, or one that is to be made."""
+
+    columns: Sequence[Column]
+    definition: TableDefinition | None = None
+    """What it is made by; None where it is there."""
+    made: tuple[Column, ...] = ()
+
+
+def _target_table(
+    spec: CopySpec, columns: Sequence[Column], source: SourceCatalog, target: TargetCatalog
+) -> _TargetTable:
+    """
+    Raises:
+        PlanningError: types of columns are asked for that cannot be.
+    """
+    if not target.makes(spec.target_ref, spec.load_mode):
+        if spec.types:
+            raise PlanningError(
+                f"--types: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
+                "expected --mode recreate, or a target that is to be made"
+            )
+        return _TargetTable(target.columns(spec.target_ref))
+    definition = source.definition(spec.relation, partitioning=spec.partitioning)
+    copied = chosen_columns(spec, columns)
+    _check_types(spec, copied)
+    made = target.defined_columns(spec.target_ref, definition, copied, spec.column_types)
+    return _TargetTable(made, definition, made)
+
+
+def _check_both_sides(
+    spec: CopySpec,
+    table: _TargetTable,
+    mapping: ColumnMapping,
+    source: SourceCatalog,
+    target: TargetCatalog,
+) -> None:
+    """
+    Raises:
+        PlanningError: the target cannot be written, is the source, or cannot be compared.
+    """
+    is_there = table.definition is None
+    if is_there:
+        written = [pair.target for pair in mapping.pairs]
+        target.check_writable(spec.target_ref, spec.load_mode, written)
+    _check_apart(spec, source, target)
+    if spec.verify == "checksums":
+        # Of no row: whether that can be done is to be known before any is copied.
+        source.checksum(spec.relation, "false", Whole(), mapping.pairs)
+        if is_there:
+            target.checksum(spec.target_ref, "false", Whole(), mapping.pairs)
+
+
+def _partitions(
+    spec: CopySpec,
+    degree: int,
+    given: Sequence[Partition],
+    statistics: TableStatistics,
+    source: SourceCatalog,
+    target: TargetCatalog,
+    columns: set[str],
+) -> tuple[Choice, Cut, tuple[Partition, ...]]:
+    """Those that are given, or those that the strategy makes."""
+    if given:
+        placed = place(spec, given, source, columns)
+        cut = Cut((), placed.reasons, placed.warnings)
+        return Choice(NAMED, (), spec.key), cut, placed.partitions
+    choice = planning.choose(spec, statistics, degree)
+    by_condition = target.replaces_by_condition
+    cut = _cut(spec, choice, statistics, source, columns, replaces_by_condition=by_condition)
+    return choice, cut, planning.number(cut.extents, statistics)
+
+
+def _check_conditions(
+    spec: CopySpec,
+    choice: Choice,
+    partitions: Sequence[Partition],
+    mapping: ColumnMapping,
+    table: _TargetTable,
+    target: TargetCatalog,
+) -> None:
+    """
+    Raises:
+        PlanningError: the target may select other rows by a partition's condition.
+    """
+    _check_same_names(mapping.pairs)
+    if choice.key is None:
+        raise PlanningError("--mode replace: expected a key strategy and --key; found none")
+    if choice.how.hashes:
+        _check_hashed_alike(mapping.columns, table.columns)
+    _check_key_unchanged(choice.key, mapping)
+    for each in {type(partition.extent): partition for partition in partitions}.values():
+        target.check_condition(spec.target_ref, spec.where, each.extent)
 
 
 def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
-"""`plan`, `create`, `copy`, `resume`, `verify`, `status`, `loaded`: what everything else calls."""
+"""`plan`, `create`, `copy`, `resume`, `verify`, `status`: what everything else calls."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,28 +20,28 @@ from penstock.model.records import CommitRecord
 from penstock.planning.build import build_plan
 from penstock.planning.named_partitions import check_given, check_series
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
-from penstock.run.awaited_view import make_view
-from penstock.run.claims import enter
+from penstock.run.awaited_snapshot import AwaitHolder
 from penstock.run.connections import Connections, connect, resolve
+from penstock.run.continuation import Continuation
+from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
-from penstock.run.recopy import Recopying
+from penstock.run.loss_policy import AsAsked
+from penstock.run.requested_snapshot import ReadAsOfNow
 from penstock.run.resume_checks import (
     check_same_given,
-    check_same_shape,
     check_same_spec,
-    committed_partitions,
     load_run,
     stored_spec,
-    unless_complete,
 )
-from penstock.run.source_view import SourceView
+from penstock.run.source_view import LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.spec.copy_spec import CopySpec, check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
-from penstock.verification.checks import Verification, verify_run
+from penstock.verification.checks import verify_run
+from penstock.verification.result import Verification
 from penstock.workers.process import Nursery
-from penstock.workers.supervisor import streams
+from penstock.workers.supervisor import stream_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,12 @@ def plan(spec: CopySpec) -> PartitionPlan:
     ends = connect(spec.source, spec.target)
     ends.check_named(spec)
     with (
-        closing(ends.source_backend.source(ends.source_url)) as source,
-        closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target,
+        closing(ends.open_source()) as source,
+        closing(ends.open_target(spec.control_schema)) as target,
     ):
         spec, found = ends.with_schemas(spec, source, target)
         run_id = spec.run_id or new_run_id()
-        made = build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
+        made = build_plan(spec, stream_count(spec.degree), run_id, source, target, ends.formats)
         return replace(made, reasons=(*found, *made.reasons))
 
 
@@ -111,41 +111,36 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """
     ends = connect(spec.source, spec.target)
     ends.check_named(spec)
-    with closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target:
+    with closing(ends.open_target(spec.control_schema)) as target:
         target.control.patience = spec.patience
         run = target.control.load_run(spec.run_id) if spec.run_id else None
-        if run is not None:
-            spec = with_stored_schemas(spec, run.spec)
-            check_same_spec(spec, run)
-            yield from _go_on(spec, run, run.plan.partitions, ends, target)
-            return
-        begun = time.monotonic()
-        spec, found = _find_tables(spec, ends, target)
-        run_id = spec.run_id or new_run_id()
-        view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
-        nursery = ends.nursery()
-        try:
-            with closing(ends.source_backend.source(ends.source_url)) as source:
-                view.look(source)
-                taken = view.take(source)
-                made = build_plan(spec, streams(spec.degree), run_id, source, target, ends.formats)
-                made = replace(made, reasons=(*found, *made.reasons))
-            target.control.create()
-            created = target.control.create_run(
-                run_id, spec.stored(), made, view.state, view.snapshot
-            )
-            if created:
-                yield from taken
-                yield from _execute(
-                    spec, run_id, made, made.partitions, ends, target, view, nursery, begun
-                )
-        finally:
-            nursery.close()
-            view.close()
-        if not created:  # somebody else was faster: then this is the second execution
+        if run is None:
+            begun = time.monotonic()
+            spec, found = _find_tables(spec, ends, target)
+            run_id = spec.run_id or new_run_id()
+            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
+            with closing(ends.nursery()) as nursery, closing(view):
+                with closing(ends.open_source()) as source:
+                    view.look(source)
+                    taken = view.take(source)
+                    degree = stream_count(spec.degree)
+                    made = build_plan(spec, degree, run_id, source, target, ends.formats)
+                    made = replace(made, reasons=(*found, *made.reasons))
+                control = target.control
+                control.create()
+                if control.create_run(run_id, spec.stored(), made, view.state, view.snapshot):
+                    yield from taken
+                    with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
+                        state = RunState(spec, run_id, ends=ends, link=link, view=view)
+                        state.begin(made)
+                        yield from _execute(state, link, nursery, begun)
+                    return
+            # Somebody else was faster: then this is the second execution.
             run = load_run(target, run_id, spec.control_schema)
-            check_same_spec(spec, run)
-            yield from _go_on(spec, run, run.plan.partitions, ends, target)
+        else:
+            spec = with_stored_schemas(spec, run.spec)
+        check_same_spec(spec, run)
+        yield from _go_on(spec, run, run.plan.partitions, ends, target)
 
 
 def create(
@@ -159,7 +154,7 @@ def create(
         given: partitions by `spec.key` that the caller names, which need not cover the table. A
             `Bound` whose type is empty has the key's own; its text is read by the source.
         series: names runs that belong together: all of them commit a partition of one id once,
-            and an attempt to load it again fails. `loaded` tells what they have committed.
+            and an attempt to load it again fails. `committed_in_series` tells what they have.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
@@ -172,19 +167,19 @@ def create(
         check_series(series)
     ends = connect(spec.source, spec.target)
     ends.check_named(spec)
-    with closing(ends.target_backend.target(ends.target_url, spec.control_schema)) as target:
+    with closing(ends.open_target(spec.control_schema)) as target:
         target.control.patience = spec.patience
         run_id = spec.run_id or new_run_id()
         run = target.control.load_run(run_id)
         if run is None:
             spec, found = _find_tables(spec, ends, target)
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
+            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
             with closing(view.open()) as source:
                 view.look(source)
                 # Of the source as it is now: a plan covers every row of a later snapshot as well.
                 made = build_plan(
                     spec,
-                    streams(spec.degree),
+                    stream_count(spec.degree),
                     run_id,
                     source,
                     target,
@@ -250,7 +245,7 @@ def resume(
     if await_snapshot is not None:
         check_duration(await_snapshot, "resume: await_snapshot")
     ends = connect(source, target)
-    with closing(ends.target_backend.target(ends.target_url, control_schema)) as catalog:
+    with closing(ends.open_target(control_schema)) as catalog:
         run = load_run(catalog, run_id, control_schema)
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         asked = [run.plan.partition(partition_id) for partition_id in only]
@@ -292,8 +287,8 @@ def verify(
         raise UsageError("--show-rows: expected --checksum, which finds rows; found none")
     ends = connect(source, target)
     with (
-        closing(ends.source_backend.source(ends.source_url)) as source_catalog,
-        closing(ends.target_backend.target(ends.target_url, control_schema)) as target_catalog,
+        closing(ends.open_source()) as source_catalog,
+        closing(ends.open_target(control_schema)) as target_catalog,
     ):
         run = load_run(target_catalog, run_id, control_schema)
         with reading_run(run_id):
@@ -315,7 +310,7 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
         return _status(catalog, load_run(catalog, run_id, control_schema))
 
 
-def loaded(
+def committed_in_series(
     series: str, *, target: str, control_schema: str = "penstock"
 ) -> Mapping[str, tuple[str, CommitRecord]]:
     """What the runs of a series have committed: by partition, the run and the commit record."""
@@ -346,7 +341,7 @@ def _find_tables(
     """See `Connections.with_schemas`; a source is asked only where that is needed."""
     if not lacks_schema(spec):
         return spec, ()
-    with closing(ends.source_backend.source(ends.source_url)) as source:
+    with closing(ends.open_source()) as source:
         return ends.with_schemas(spec, source, target)
 
 
@@ -371,68 +366,52 @@ def _go_on(
 ) -> Generator[Event, None, None]:
     """Copy those of the partitions that are not committed yet, or that are asked for again."""
     begun = time.monotonic()
-    control = target.control
-    control.patience = spec.patience
-    committed = committed_partitions(run, control)
-    recopying = Recopying(spec, run, partitions, committed, control, request)
-    pending = [p for p in partitions if p.id not in committed or p.id in recopying.wanted]
-    complete = len(committed) == len(run.plan.partitions) and not recopying.wanted
-    view = make_view(
-        spec,
-        run,
-        ends.source_url,
-        ends.source_backend,
-        await_snapshot=await_snapshot,
-        # What is only compared is compared as of the run's own snapshot.
-        asked=asked and [partition.id for partition in pending] if pending else None,
-    )
+    target.control.patience = spec.patience
+    going_on = Continuation(spec, run, partitions, target.control, request)
+    pending = going_on.pending
+    # What is only compared is compared as of the run's own snapshot.
+    only = asked and [partition.id for partition in pending] if pending else None
+    policy = _policy(spec, only, await_snapshot)
+    view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, policy, run)
     # It costs a third of a second of CPU: a task that finds its partition done needs none.
     nursery = ends.nursery() if pending else None
     try:
         if pending:
-            enter(spec, run.run_id, run.plan, control)
-            # What is to be copied again is committed, and needs a view all the same.
-            guard = nullcontext() if recopying.wanted else unless_complete(run, control)
-            with guard, closing(view.open()) as source:
-                check_same_shape(spec, run, source, target, ends.formats)
-                recopying.forget_all()
-                yield from view.recover(source, control, anything_committed=bool(recopying.kept))
-            recopying.forget()
-        elif complete and finish and spec.verify != "none" and run.status != "done":
+            yield from going_on.find_view(view, ends, target)
+        elif going_on.complete and finish and spec.verify != "none" and run.status != "done":
             with closing(view.open()) as source:
-                yield from view.compare_with(source, control)
-        yield from _execute(
-            spec, run.run_id, run.plan, partitions, ends, target, view, nursery, begun, finish
-        )
+                yield from view.compare_with(source, target.control)
+        with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
+            state = RunState(spec, run.run_id, ends=ends, link=link, view=view, finish=finish)
+            state.complete = going_on.complete
+            state.begin(run.plan, partitions)
+            yield from _execute(state, link, nursery, begun)
     finally:
         if nursery is not None:
             nursery.close()
         view.close()
 
 
+def _policy(
+    spec: CopySpec, asked: Sequence[str] | None, await_snapshot: float | None
+) -> LossPolicy:
+    """
+    Parameters:
+        asked: ids of the partitions that a person wants to be read as of now, empty for all that
+            are left; None where nobody does.
+        await_snapshot: seconds to wait for the snapshot's holder; None to be its holder.
+    """
+    if asked is not None and spec.snapshot != "none":
+        return ReadAsOfNow(asked)
+    if await_snapshot is None or spec.snapshot == "none":
+        return AsAsked()
+    return AwaitHolder(await_snapshot)
+
+
 def _execute(
-    spec: CopySpec,
-    run_id: str,
-    made: PartitionPlan,
-    partitions: Sequence[Partition],
-    ends: Connections,
-    target: TargetCatalog,
-    view: SourceView,
-    nursery: Nursery | None,
-    begun: float,
-    finish: bool = True,
-) -> Generator[Event, None, None]:
-    with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
-        state = RunState(
-            spec=spec,
-            run_id=run_id,
-            plan=made,
-            partitions=partitions,
-            urls=(ends.source_url, ends.target_url),
-            references=(ends.source_reference, ends.target_reference),
-            link=link,
-            view=view,
-            finish=finish,
-        )
-        execution = Execution(state, degree=streams(spec.degree), nursery=nursery, link=link)
-        yield from execution.run(seconds=time.monotonic() - begun)
+    state: RunState, link: ControlLink, nursery: Nursery | None, begun: float
+) -> Iterator[Event]:
+    degree = stream_count(state.spec.degree)
+    execution = Execution([state], degree=degree, nursery=nursery, link=link)
+    yield from execution.run(lambda: [state.planned(degree, time.monotonic() - begun)])
+    state.raise_failure()

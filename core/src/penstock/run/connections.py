@@ -60,6 +60,12 @@ class Connections:
         """See `search_path.with_schemas`."""
         return with_schemas(spec, source, None if self.target_backend.located else target)
 
+    def open_source(self) -> SourceCatalog:
+        return self.source_backend.source(self.source_url)
+
+    def open_target(self, control_schema: str) -> TargetCatalog:
+        return self.target_backend.target(self.target_url, control_schema)
+
     def nursery(self) -> Nursery:
         """Starts workers for these ends."""
         environment = worker_environment(
@@ -75,7 +81,7 @@ class Connections:
         """Keeps a connection to the target's control store."""
         return ControlLink(
             target,
-            lambda: self.target_backend.target(self.target_url, control_schema),
+            lambda: self.open_target(control_schema),
             patience or Patience(),
         )
 

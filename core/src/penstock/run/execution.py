@@ -1,145 +1,331 @@
-"""One execution of a run: prepare, supervise, replace what is lost, finish, report."""
+"""One execution, of a run or of a batch of them: prepare, copy, replace what is lost, finish."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
+from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     Interrupted,
     LoadLost,
     PenstockError,
+    RunFailedTransiently,
     SnapshotLost,
     TransientError,
     is_cancellation,
 )
-from penstock.events import Event
+from penstock.events import Event, Warned
+from penstock.model.plans import Step
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import Finishing
 from penstock.run.state import RunState
 from penstock.workers.process import Nursery
-from penstock.workers.supervisor import Supervisor
+from penstock.workers.supervisor import Supervisor, Work
 
 # Seconds. Who cancels does not want to wait for a server that does not answer.
 BRIEFLY = 2.0
 
 
 class Execution:
-    """Copies the partitions of one run that are not committed.
+    """Copies the partitions of its runs that are not committed.
+
+    A run by itself ends with its error. In a batch, what is wrong with one run is no reason to
+    leave the others: the error becomes the run's, and they go on.
 
     Parameters:
+        runs: read when `run` begins.
         nursery: starts the workers; None where every partition is committed.
+        batch: whether the runs are those of a batch, of which there may be one.
+        stop_all: stop once one of the runs has failed.
     """
 
     def __init__(
-        self, state: RunState, *, degree: int, nursery: Nursery | None, link: ControlLink
+        self,
+        runs: Sequence[RunState],
+        *,
+        degree: int,
+        nursery: Nursery | None,
+        link: ControlLink,
+        batch: bool = False,
+        stop_all: bool = False,
     ) -> None:
-        self._state = state
+        self._runs = runs
         self._degree = degree
         self._streams = degree
         """As many as there were: no more than partitions."""
         self._nursery = nursery
         self._link = link
+        self._batch = batch
+        self._stop_all = stop_all
 
-    def run(self, *, seconds: float) -> Iterator[Event]:
-        """
+    def run(self, plan: Callable[[], Iterable[Event]]) -> Iterator[Event]:
+        """Execute the runs; the last event of each is `Finished`.
+
         Parameters:
-            seconds: what planning took.
+            plan: gives the runs their plans.
 
         Raises:
-            RunFailed, RunFailedTransiently: after the `Finished` event.
+            PenstockError: what ended the execution, rather than one of a batch's runs.
         """
-        state = self._state
+        prepared = False
         try:
-            yield state.planned(self._degree, seconds)
-            yield from state.prepare()
-            try:
-                yield from self._copy()
-                yield from self._finish()
-            except Interrupted:
-                yield state.finished("interrupted", self._streams)
-                raise
-            except PenstockError as error:
-                # The snapshot is lost for good, or a server stays away.
-                state.failed(error)
-                yield state.finished("failed", self._streams)
-                raise
-            finished = state.conclude(self._streams)
-            yield finished
+            yield from plan()
+            for run in self.working():
+                yield from self.attempt(run, run.prepare)
+            prepared = True
+            self.stop_if_asked()
+            yield from self._copy()
+            yield from self._finish()
+            if self._batch:
+                yield from self._link_tables()
+            for run in self._begun():
+                yield run.conclude(self._reported_degree)
         except BaseException as error:
             # Whatever ended this: the target should say so, if it can be told.
+            if isinstance(error, PenstockError) and (prepared or self._batch):
+                yield from self._cut_short(error)
             cancelled = is_cancellation(error)
-            briefly(lambda: self._tell_end(cancelled=cancelled))
+            briefly(lambda: self._note_end(cancelled=cancelled))
             raise
-        if finished.status == "failed":
-            state.raise_failure()
 
-    def _tell_end(self, *, cancelled: bool) -> None:
-        if cancelled:
-            # A statement may still run on that connection, and hold the run's row.
-            self._link.cancel()
-        self._state.set_status("interrupted" if cancelled else "failed")
+    def working(self) -> list[RunState]:
+        """The runs that nothing has ended."""
+        return [run for run in self._runs if run.error is None]
+
+    def attempt(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
+        """What a call yields until it ends or fails, before the run's first partition."""
+        yield from self._events_of(run, call)
+        if run.error is not None:
+            message = f"{run.spec.source_name} cannot be copied: {run.error.message}"
+            yield Warned(run_id=run.run_id, message=message)
+
+    def stop_if_asked(self) -> None:
+        """
+        Raises:
+            PenstockError: why a run has failed, where that is to stop the others.
+        """
+        for run in self._runs if self._stop_all else ():
+            if run.error is not None:
+                raise run.error
+
+    # Partitions
 
     def _copy(self) -> Iterator[Event]:
-        state = self._state
-        while works := state.works():
+        while works := self._works():
             if self._nursery is None:
                 raise TransientError(
-                    f"another process started run {state.run_id} over at this moment; try again"
+                    f"another process started run {works[0].spec.run_id} over at this moment; "
+                    "try again"
                 )
+            runs = {run.run_id: run for run in self.working()}
             asked = max(1, min(self._degree, len(works)))
             supervisor = Supervisor(
                 nursery=self._nursery,
                 degree=asked,
                 is_committed=self._link.is_committed,
-                watch=state.view.watch,
+                watch=self._watch,
+                stop_all=self._stop_all,
             )
             try:
                 for event in supervisor.run(works):
-                    state.add(event)
+                    runs[event.run_id].add(event)
                     yield event
-                if not (supervisor.failures and state.is_superseded()):
+                self._tell_stopped(supervisor)
+                superseded = [r for r in runs.values() if supervisor.failures and r.is_superseded()]
+                if not superseded:
                     return
-                yield from state.replace_view()
+                for run in superseded:
+                    yield from self._events_of(run, run.replace_view)
             except SnapshotLost as error:
-                yield state.view.lost(error.message)
-                yield from state.replace_view()
+                yield from self._replace_views(error)
             except LoadLost as error:
-                yield from state.load_again(error)
+                yield from self._load_again(error, self._emptied() or self._only())
             finally:
                 self._streams = supervisor.degree
                 if supervisor.degree < asked:  # a server had no connection left
                     self._degree = supervisor.degree
-                state.take_failures(supervisor)
+                for run in runs.values():
+                    run.take_failures(supervisor)
+
+    def _works(self) -> list[Work]:
+        """What is left: in the plan's order of one run, the largest first of many."""
+        works = [(run, work) for run in self.working() for work in run.works()]
+        return _largest_first(works) if self._batch else [work for _, work in works]
+
+    def _watch(self) -> Iterable[Event]:
+        # All that hold one hold the same snapshot.
+        for run in self.working():
+            if run.view.holds:
+                return run.view.watch()
+        return ()
+
+    def _tell_stopped(self, supervisor: Supervisor) -> None:
+        """A run that another one's failure has stopped has none of its own to show."""
+        failed = {run_id for run_id, _ in supervisor.failures}
+        if self._stop_all and failed:
+            for run in self.working():
+                if run.run_id not in failed and run.works():
+                    run.failed(_stopped())
+
+    def _replace_views(self, error: SnapshotLost) -> Iterator[Event]:
+        """Each run that is not complete goes on without the snapshot as its policy says."""
+        reading = [run for run in self.working() if run.reads_snapshot and run.works()]
+        # One that a run of before was read with, and somebody else held, is lost by itself.
+        lost = [run for run in reading if not run.view.holds_alive()] or reading
+        for run in lost:
+            run.complete = False
+            yield run.view.lost(error.message)
+        if len(lost) == len(reading):
+            for run in self._runs:
+                run.view.close()
+        for run in lost:
+            yield from self._events_of(run, run.replace_view)
+
+    def _emptied(self) -> list[RunState]:
+        """The runs whose tables a crash of the target has emptied."""
+        return [run for run in self.working() if not run.is_intact()]
+
+    def _only(self) -> list[RunState]:
+        """Where there is one run, what is lost is its."""
+        return [] if self._batch else self.working()
+
+    def _load_again(self, error: LoadLost, lost: Sequence[RunState]) -> Iterator[Event]:
+        for run in lost:
+            if run.complete and self._batch:
+                # The view it was read with is gone: the next execution finds another.
+                run.failed(error)
+            else:
+                yield from run.load_again(error)
+
+    # After the last partition
 
     def _finish(self) -> Iterator[Event]:
-        state = self._state
-        if not state.finishes:
+        if not all(run.finishes for run in self._runs):
             return
-        if not state.is_intact():
-            yield from state.load_again(LoadLost("a crash of the target has emptied the table"))
+        if emptied := self._emptied():
+            error = LoadLost("a crash of the target has emptied the table")
+            yield from self._load_again(error, emptied)
             yield from self._copy()
-        yield from state.verify()
+        for run in self.working():
+            yield from self._events_of(run, run.verify)
+        failures = yield from self._do_steps(self._due())
+        lost = None
+        for run in self.working():
+            found = failures.get(run.run_id)
+            if isinstance(found, LoadLost):
+                lost = found
+            elif found is not None:
+                run.failed(found)
+        if lost is not None and (emptied := self._emptied() or self._only()):
+            yield from self._load_again(lost, emptied)
+            yield from self._copy()
+            yield from self._finish()
+
+    def _due(self) -> dict[str, list[Step]]:
+        """By run, the steps that are to be done now, with what they take from the source."""
+        due: dict[str, list[Step]] = {}
         with contextlib.ExitStack() as stack:
-            steps = state.due(lambda: stack.enter_context(contextlib.closing(state.view.open())))
-        if not steps:
-            return
+
+            @cache
+            def open_source() -> SourceCatalog:
+                return stack.enter_context(contextlib.closing(self._runs[0].view.open()))
+
+            for run in self.working():
+                with self._failing(run):
+                    due[run.run_id] = run.due(open_source)
+        return due
+
+    def _link_tables(self) -> Iterator[Event]:
+        """What one table has to do with another: when each of them is done that can be."""
+        links = {run.run_id: run.links() for run in self.working()}
+        failures = yield from self._do_steps(links)
+        for run in self.working():
+            if (error := failures.get(run.run_id)) is not None:
+                run.failed(error)
+
+    def _do_steps(
+        self, steps: Mapping[str, Sequence[Step]]
+    ) -> Generator[Event, None, Mapping[str, PenstockError]]:
+        """Returns, by run, what ended it."""
         finishing = Finishing(
-            {state.run_id: steps},
+            steps,
             self._link.reconnect,
             degree=self._degree,
-            attempts=state.spec.attempts,
+            attempts=max((run.spec.attempts for run in self._runs), default=1),
         )
         yield from finishing.run()
-        yield from state.leave(finishing.left.get(state.run_id, ()))
-        for error in finishing.failures.values():
-            if isinstance(error, LoadLost):
-                yield from state.load_again(error)
-                yield from self._copy()
-                yield from self._finish()
-            else:
-                state.failed(error)
+        for run in self.working():
+            yield from run.leave(finishing.left.get(run.run_id, ()))
+        return finishing.failures
+
+    # Ending
+
+    @property
+    def _reported_degree(self) -> int:
+        return self._degree if self._batch else self._streams
+
+    def _begun(self) -> list[RunState]:
+        return [run for run in self._runs if run.has_begun]
+
+    def _cut_short(self, error: PenstockError) -> Iterator[Event]:
+        """Tell how each run stands that has not ended."""
+        status = "interrupted"
+        if not isinstance(error, Interrupted):
+            status = "failed"
+            # It is why the runs are not done, or why one of them was not.
+            theirs = any(run.error is error for run in self._runs)
+            for run in self.working():
+                if not self._is_untouched(run):
+                    run.failed(_stopped() if theirs else error)
+        for run in self._begun():
+            if run.ended is None:
+                yield run.end("done" if self._is_untouched(run) else status, self._reported_degree)
+
+    def _note_end(self, *, cancelled: bool) -> None:
+        """Store how the runs have ended."""
+        if cancelled:
+            # A statement may still run on that connection, and hold the run's row.
+            self._link.cancel()
+        status = "interrupted" if cancelled else "failed"
+        for run in self._begun():
+            run.set_status("done" if self._is_untouched(run) else status)
+
+    def _is_untouched(self, run: RunState) -> bool:
+        """Whether the batch has found it done, and left it so."""
+        return self._batch and run.is_untouched
+
+    def _events_of(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
+        with self._failing(run):
+            yield from call()
+
+    @contextlib.contextmanager
+    def _failing(self, run: RunState) -> Iterator[None]:
+        """In a batch, what is wrong with one run is no reason to leave the others."""
+        try:
+            yield
+        except Interrupted:
+            raise
+        except PenstockError as error:
+            if not self._batch:
+                raise
+            run.failed(error)
+
+
+def _stopped() -> RunFailedTransiently:
+    return RunFailedTransiently("stopped because another table failed (--on-table-error stop)")
+
+
+def _largest_first(works: Iterable[tuple[RunState, Work]]) -> list[Work]:
+    """Large partitions of large tables first, so that streams end together."""
+
+    def weight(item: tuple[RunState, Work]) -> tuple[int, int]:
+        run, work = item
+        return -(work.partition.bytes or 0), -(run.plan.bytes or 0)
+
+    return [work for _, work in sorted(works, key=weight)]
 
 
 def briefly(call: Callable[[], None]) -> None:

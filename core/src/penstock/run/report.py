@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
+from penstock.errors import PenstockError, RunFailed, RunFailedTransiently
 from penstock.events import (
     Committed,
     Event,
@@ -16,6 +17,10 @@ from penstock.events import (
     PartitionTiming,
     ReadLater,
 )
+from penstock.model.codec import to_json
+from penstock.model.plans import Step
+from penstock.model.records import CommitRecord, read_later
+from penstock.model.snapshots import Snapshot
 from penstock.model.tables import NotCopied
 
 SLOWEST = 10
@@ -25,12 +30,22 @@ class Report:
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._begun = time.monotonic()
+        self.error: PenstockError | None = None
+        """What ended the run, where it was no partition."""
+        self.failures: tuple[PartitionFailure, ...] = ()
+        """Why partitions are not committed."""
+        self.left: list[NotCopied] = []
+        """What steps were to make that failed, but without which the run is done."""
         self._opened: dict[tuple[str, int], tuple[float, str]] = {}
         self._timings: list[PartitionTiming] = []
         self._attempts = 0
         self._inserted: int | None = None
         self._updated: int | None = None
         self._busy = 0.0
+
+    def begin(self) -> None:
+        """Planning is over: what is reported begins now."""
+        self._begun = time.monotonic()
 
     def add(self, event: Event) -> None:
         if isinstance(event, Opened):
@@ -57,6 +72,16 @@ class Report:
                     )
                 )
 
+    def leave(self, step: Step) -> bool:
+        """Note what a step could not make; False where that is known."""
+        item = step.instead
+        assert item is not None
+        what = (item.kind, item.name, item.table)
+        if what in ((other.kind, other.name, other.table) for other in self.left):
+            return False  # one that could not be made cannot be checked either
+        self.left.append(item)
+        return True
+
     def finish(
         self,
         status: str,
@@ -64,12 +89,17 @@ class Report:
         partitions: int,
         committed: int,
         degree: int,
-        snapshots: int,
-        later: tuple[ReadLater, ...],
-        failures: tuple[PartitionFailure, ...],
-        error: Mapping[str, Any] | None,
+        snapshots: Sequence[Snapshot],
+        records: Sequence[CommitRecord],
         not_copied: tuple[NotCopied, ...],
     ) -> Finished:
+        """
+        Parameters:
+            snapshots: those that this execution knows of.
+            records: of all partitions that are committed.
+        """
+        moments = {record.read_at for record in records if record.read_at}
+        moments.update(snapshot.taken_at for snapshot in snapshots)
         timings = sorted(self._timings, key=lambda timing: -timing.seconds)
         return Finished(
             run_id=self._run_id,
@@ -84,12 +114,35 @@ class Report:
             wait_target=round(sum(timing.wait_target for timing in timings), 3),
             busy=round(self._busy, 3),
             degree=degree,
-            snapshots=snapshots,
-            later=later,
+            snapshots=len(moments),
+            later=tuple(
+                ReadLater(taken_at=moment, partition_ids=names)
+                for moment, names in read_later(records).items()
+            ),
             inserted=self._inserted,
             updated=self._updated,
-            error=error,
-            failures=failures,
+            error=self.error.as_json() if self.error else None,
+            failures=self.failures,
             timings=tuple(timings[:SLOWEST]),
             not_copied=not_copied,
         )
+
+    def stored_failures(self) -> list[dict[str, Any]]:
+        """What failed, as the target keeps it."""
+        failures: list[dict[str, Any]] = to_json(self.failures)
+        if self.error is not None:
+            failures.append({"label": "the run", "error": self.error.as_json()})
+        return failures
+
+    def raise_failure(self) -> None:
+        """
+        Raises:
+            RunFailed, RunFailedTransiently: with what the report says in one line.
+        """
+        if self.error is not None:
+            raise self.error
+        count = len(self.failures)
+        message = f"run {self._run_id}: {count} partition{'s' if count != 1 else ''} failed"
+        if all(failure.error.get("transient") for failure in self.failures):
+            raise RunFailedTransiently(message)
+        raise RunFailed(message)

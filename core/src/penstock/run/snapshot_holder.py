@@ -14,6 +14,7 @@ from penstock.errors import PermanentError, SnapshotLost, TransientError
 from penstock.events import Event, SnapshotChanged
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.control_link import ControlLink
+from penstock.run.loss_policy import AsAsked
 from penstock.run.resume_checks import committed_partitions, load_run, not_there, stored_spec
 from penstock.run.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec, check_run_id
@@ -39,8 +40,8 @@ def hold(
     Takes the snapshot where the run has none. Where it had one that is gone, another one takes its
     place as `on_snapshot_lost` allows; where somebody else holds it, that one is watched. Ends when
     every partition is committed (and, where that is asked for, both sides are compared), or after
-    `release`; at once where that was called before, unless `take_up` was called since. Closing the
-    iterator lets the snapshot go.
+    `release`; at once where that was called before, unless `require_snapshot` was called since.
+    Closing the iterator lets the snapshot go.
 
     Parameters:
         source, target: the connections; the control tables keep none.
@@ -78,7 +79,7 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     _note(run_id, target, control_schema, lambda control: control.release(run_id))
 
 
-def take_up(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
+def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Say that a run needs a snapshot again, although it was released; `hold` will hold one.
 
     Not for a holder to call by itself: one that begins late, or anew, would outlive its run.
@@ -129,7 +130,7 @@ class _Holder:
         self._ends = ends
         self._link = link
         self._stop = stop
-        self._view = SourceView(spec, run_id, ends.source_url, ends.source_backend)
+        self._view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
         self._looked = time.monotonic()
         self._away_since: float | None = None
         self._replaced = False
@@ -173,6 +174,7 @@ class _Holder:
                     self._run_id,
                     self._ends.source_url,
                     self._ends.source_backend,
+                    AsAsked(),
                     run,
                     pause=self._pause,
                 )

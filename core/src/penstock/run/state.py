@@ -9,36 +9,20 @@ from contextlib import closing
 from dataclasses import replace
 
 from penstock.backends.api.source import SourceCatalog
-from penstock.errors import (
-    LoadLost,
-    PenstockError,
-    PermanentError,
-    RunFailed,
-    RunFailedTransiently,
-    TargetChanged,
-)
-from penstock.events import (
-    Committed,
-    Event,
-    Finished,
-    PartitionFailure,
-    Planned,
-    Prepared,
-    ReadLater,
-    Verified,
-    Warned,
-)
-from penstock.model.codec import to_json
+from penstock.errors import LoadLost, PenstockError, PermanentError, TargetChanged
+from penstock.events import Committed, Event, Finished, Planned, Prepared, Verified, Warned
 from penstock.model.plans import Partition, PartitionPlan, Step
-from penstock.model.records import CommitRecord, read_later
+from penstock.model.records import CommitRecord
 from penstock.model.tables import NotCopied
 from penstock.run.claims import collisions
+from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.report import Report
 from penstock.run.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.worker_spec import WorkerSpec
-from penstock.verification.checks import Verification, verify_run
+from penstock.verification.checks import verify_run
+from penstock.verification.result import Verification
 from penstock.workers.supervisor import Supervisor, Work
 
 MOST_SHOWN = 10
@@ -47,44 +31,72 @@ MOST_SHOWN = 10
 class RunState:
     """
     Parameters:
-        partitions: those that are to be copied, where they are not committed.
-        references: of the backends of source and target.
-        urls: of source and target; with secrets.
         view: the run's view of the source.
         finish: compare both sides and do the steps after the last partition.
     """
 
     def __init__(
         self,
-        *,
         spec: CopySpec,
         run_id: str,
-        plan: PartitionPlan,
-        partitions: Sequence[Partition],
-        urls: tuple[str, str],
-        references: tuple[str, str],
+        *,
+        ends: Connections,
         link: ControlLink,
         view: SourceView,
         finish: bool = True,
     ) -> None:
         self.spec = spec
         self.run_id = run_id
-        self.plan = plan
-        self.partitions = partitions
         self.view = view
-        self._urls = urls
-        self._references = references
+        self.finishes = finish
+        self._ends = ends
         self._link = link
+        self._plan: PartitionPlan | None = None
+        self._partitions: Sequence[Partition] = ()
         self._report = Report(run_id)
-        self._failures: tuple[PartitionFailure, ...] = ()
-        self._error: PenstockError | None = None
         self._mismatch: PenstockError | None = None
-        self._left: list[NotCopied] = []
-        self._finish = finish
-        self._was_done = False
+        self.was_done = False
+        """Before this execution."""
+        self.complete = False
+        """Every partition was committed before this execution: the source is not read."""
+        self.ended: Finished | None = None
         self._done: set[str] = set()
         self._records: Sequence[CommitRecord] = ()
-        view.planned_by(plan)
+
+    def begin(self, plan: PartitionPlan, partitions: Sequence[Partition] | None = None) -> None:
+        """The run has its plan.
+
+        Parameters:
+            partitions: those that are to be copied, where they are not committed; by default all.
+        """
+        self._plan = plan
+        self._partitions = plan.partitions if partitions is None else partitions
+        self._report.begin()
+        self.view.planned_by(plan)
+
+    @property
+    def has_begun(self) -> bool:
+        return self._plan is not None
+
+    @property
+    def plan(self) -> PartitionPlan:
+        assert self._plan is not None
+        return self._plan
+
+    @property
+    def error(self) -> PenstockError | None:
+        """What ended the run, or what it could not be planned for, where it was no partition."""
+        return self._report.error
+
+    @property
+    def reads_snapshot(self) -> bool:
+        """Whether what is left is read with a snapshot."""
+        return self.spec.snapshot == "shared" and not self.complete
+
+    @property
+    def is_untouched(self) -> bool:
+        """Done before this execution, and not begun anew by it."""
+        return self.was_done and not self.view.started_over and self.error is None
 
     def planned(self, degree: int, seconds: float) -> Planned:
         """
@@ -94,7 +106,7 @@ class RunState:
         plan = self.plan
         self._look()
         run = self._link.call(lambda control: control.load_run(self.run_id))
-        self._was_done = run is not None and run.status == "done"
+        self.was_done = run is not None and run.status == "done"
         return Planned(
             run_id=self.run_id,
             strategy=plan.strategy,
@@ -180,7 +192,7 @@ class RunState:
         spec = self._worker_spec()
         return [
             Work(spec, partition, self.spec.attempts, self.spec.on_error == "stop")
-            for partition in self.partitions
+            for partition in self._partitions
             if partition.id not in self._done
         ]
 
@@ -190,10 +202,10 @@ class RunState:
         return WorkerSpec(
             run_id=self.run_id,
             generation=self.view.generation,
-            source=self._urls[0],
-            target=self._urls[1],
-            source_backend=self._references[0],
-            target_backend=self._references[1],
+            source=self._ends.source_url,
+            target=self._ends.target_url,
+            source_backend=self._ends.source_reference,
+            target_backend=self._ends.target_reference,
             relation=spec.relation,
             schema=plan.load.schema,
             writing=spec.writing,
@@ -219,13 +231,13 @@ class RunState:
             self._done.add(event.partition_id)
 
     def take_failures(self, supervisor: Supervisor) -> None:
-        self._failures = tuple(
+        self._report.failures = tuple(
             failure for (run_id, _), failure in supervisor.failures.items() if run_id == self.run_id
         )
 
     def failed(self, error: PenstockError) -> None:
         """What ended the run, where it was no partition."""
-        self._error = error
+        self._report.error = error
 
     def verify(self) -> Iterator[Event]:
         """Compare both sides where that is asked for, before the steps after the last partition.
@@ -233,8 +245,8 @@ class RunState:
         A difference fails the run at its end. A run that was done before is not verified again:
         its source may have changed since.
         """
-        complete = self._error is None and self._all_committed()
-        if self.spec.verify == "none" or self._was_done or not complete:
+        complete = self._report.error is None and self._all_committed()
+        if self.spec.verify == "none" or self.was_done or not complete:
             return
         begun = time.monotonic()
         run = self._link.call(lambda control: control.load_run(self.run_id))
@@ -265,7 +277,7 @@ class RunState:
     def steps(self) -> list[Step]:
         """The steps after the last partition that are to be done now."""
         after = self.plan.load.after
-        if not after or self._error is not None or not self._all_committed():
+        if not after or self._report.error is not None or not self._all_committed():
             return []
         if self._mismatch is not None and self.spec.load_mode.builds_beside:
             return []  # the old table stays
@@ -275,7 +287,7 @@ class RunState:
     def links(self) -> list[Step]:
         """The steps that link the table to others of its batch and that are to be done now."""
         links = self.plan.load.links
-        if not links or self._error is not None or not self._all_committed() or self.steps():
+        if not links or self._report.error is not None or not self._all_committed() or self.steps():
             return []
         done = self._link.call(lambda control: control.steps_done(self.run_id))
         return [step for step in links if step.id not in done]
@@ -283,20 +295,17 @@ class RunState:
     def leave(self, failed: Iterable[tuple[Step, PenstockError]]) -> Iterator[Event]:
         """Tell of steps that failed, but without which the run is done all the same."""
         for step, error in failed:
-            assert step.instead is not None
-            what = (step.instead.kind, step.instead.name, step.instead.table)
-            if what in ((item.kind, item.name, item.table) for item in self._left):
-                continue  # one that could not be made cannot be checked either
-            self._left.append(step.instead)
-            yield Warned(
-                run_id=self.run_id,
-                message=f"could not {step.name}: {error.message}; {step.instead.remedy}",
-            )
+            if self._report.leave(step):
+                assert step.instead is not None
+                yield Warned(
+                    run_id=self.run_id,
+                    message=f"could not {step.name}: {error.message}; {step.instead.remedy}",
+                )
 
     @property
     def not_copied(self) -> tuple[NotCopied, ...]:
         """What the run leaves out besides rows, as far as is known."""
-        return (*self.plan.load.not_copied, *self._left)
+        return (*self.plan.load.not_copied, *self._report.left) if self._plan else ()
 
     def due(self, open_source: Callable[[], SourceCatalog]) -> list[Step]:
         """The same, with what they take from the source as it is now.
@@ -312,63 +321,52 @@ class RunState:
 
     def _left_to_others(self) -> bool:
         """Whether something is to be done after the last partition that is not ours to do."""
-        compared = self.spec.verify == "none" or self._was_done
-        return not self._finish and (not compared or bool(self.steps()))
+        compared = self.spec.verify == "none" or self.was_done
+        return not self.finishes and (not compared or bool(self.steps()))
 
     def conclude(self, degree: int) -> Finished:
         """Store how the run stands, and tell it."""
         self._look()
-        self._error = self._error or self._mismatch or self._target_change()
-        if self._error is not None:
+        error = self.error or self._mismatch or self._target_change()
+        if error is not None:
+            self.failed(error)
             status = "failed"
         elif self._all_committed() and not self._left_to_others():
             status = "done"
-        elif all(partition.id in self._done for partition in self.partitions):
+        elif all(partition.id in self._done for partition in self._partitions):
             status = "partial"
         else:
             status = "failed"
         self.set_status(status)
-        return self.finished(status, degree)
+        return self.end(status, degree)
 
     def _target_change(self) -> TargetChanged | None:
         """What somebody did to the table while it was loaded; a run that was done stays done."""
-        for failure in self._failures:
+        for failure in self._report.failures:
             if failure.error["error"] == TargetChanged.__name__:
                 return TargetChanged(str(failure.error["message"]))
-        if not self._was_done and self._all_committed():
+        if not self.was_done and self._all_committed():
             try:
                 self._link.call(lambda control: control.check_target(self.run_id))
             except TargetChanged as error:
                 return error
         return None
 
-    @property
-    def finishes(self) -> bool:
-        """Whether both sides are compared, and the last steps done, by this execution."""
-        return self._finish
-
-    def finished(self, status: str, degree: int) -> Finished:
-        moments = {record.read_at for record in self._records if record.read_at}
-        moments.update(snapshot.taken_at for snapshot in self.view.snapshots)
-        return self._report.finish(
+    def end(self, status: str, degree: int) -> Finished:
+        """How the run stands, as far as is known."""
+        self.ended = self._report.finish(
             status,
             partitions=len(self.plan.partitions),
             committed=len(self._done),
             degree=degree,
-            snapshots=len(moments),
-            later=tuple(
-                ReadLater(taken_at=moment, partition_ids=names)
-                for moment, names in read_later(self._records).items()
-            ),
-            failures=self._failures,
-            error=self._error.as_json() if self._error else None,
-            not_copied=self.not_copied if self._finish else (),
+            snapshots=self.view.snapshots,
+            records=self._records,
+            not_copied=self.not_copied if self.finishes else (),
         )
+        return self.ended
 
     def set_status(self, status: str) -> None:
-        failures = to_json(self._failures)
-        if self._error is not None:
-            failures.append({"label": "the run", "error": self._error.as_json()})
+        failures = self._report.stored_failures()
         self._link.call(lambda control: control.set_status(self.run_id, status, failures))
 
     def raise_failure(self) -> None:
@@ -376,13 +374,8 @@ class RunState:
         Raises:
             RunFailed, RunFailedTransiently: with what the report says in one line.
         """
-        if self._error is not None:
-            raise self._error
-        count = len(self._failures)
-        message = f"run {self.run_id}: {count} partition{'s' if count != 1 else ''} failed"
-        if all(failure.error.get("transient") for failure in self._failures):
-            raise RunFailedTransiently(message)
-        raise RunFailed(message)
+        if self.ended is not None and self.ended.status == "failed":
+            self._report.raise_failure()
 
     def _look(self) -> None:
         self._records = self._link.call(lambda control: control.committed(self.run_id))

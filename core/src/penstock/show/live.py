@@ -13,18 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.events import Event
-from penstock.show.lines import (
-    Tally,
-    cells,
-    duration,
-    megabytes,
-    note,
-    number,
-    one_line,
-    percent,
-    size,
-)
-from penstock.show.tables import STYLES, Column, Shortened, make_table, print_line
+from penstock.show.console import STYLES, Column, Shortened, make_table, print_line
+from penstock.show.notes import note
+from penstock.show.tally import Tally
+from penstock.show.text import cells, duration, megabytes, number, one_line, percent, size
 
 # Title, bar, figures, an empty line, the streams' heading, an empty line, and one to spare.
 _OTHER_LINES = 7

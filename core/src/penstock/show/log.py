@@ -8,8 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.events import Committed, Event, Failed, Finished, Planned, Retrying, Warned
-from penstock.show.lines import Narrator, Tally, error_lines
-from penstock.show.tables import make_console, print_report
+from penstock.show.console import make_console
+from penstock.show.lines import Narrator
+from penstock.show.report_table import print_report
+from penstock.show.tally import Tally
+from penstock.show.text import error_lines
 
 SLOWEST = 10
 REPORT_WIDTH = 110
@@ -73,7 +76,7 @@ def failure_text(finished: Finished) -> str:
     return "\n".join(lines)
 
 
-def together(executions: Sequence[Finished], seconds: float, degree: int) -> Finished:
+def combined_report(executions: Sequence[Finished], seconds: float, degree: int) -> Finished:
     """One report of several executions of a run, in the order of their ends.
 
     How the run stands is what the last one says; rows, attempts and waits are summed.

@@ -18,19 +18,19 @@ _COMMAND = re.compile(r"(`[^`]*`)")
 _OF_RESUME = ("only", "recopy", "as_of_now", "await_snapshot")
 
 
-def in_names(message: str) -> str:
+def as_arguments(message: str) -> str:
     """A message with Python's arguments in the place of the command line's flags.
 
     ``--on-snapshot-lost accept or restart`` becomes ``on_snapshot_lost="accept" or "restart"``, and
     ``--allow-ddl`` ``allow_ddl=True``. Commands, which stand between backticks, stay as they are.
     """
     return "".join(
-        part if position % 2 else _in_names(part)
+        part if position % 2 else _as_arguments(part)
         for position, part in enumerate(_COMMAND.split(message))
     )
 
 
-def _in_names(text: str) -> str:
+def _as_arguments(text: str) -> str:
     known = {item.name: item for item in fields(CopySpec)}
     for item in known.values():
         if item.metadata["choices"]:

@@ -82,7 +82,7 @@ def available_cpus() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def streams(degree: int) -> int:
+def stream_count(degree: int) -> int:
     """How many streams a `degree` means on this machine."""
     return resolve_degree(degree, available_cpus())
 

@@ -1,0 +1,109 @@
+"""The texts of `penstock --help`, and of its commands'."""
+
+DESCRIPTION = """\
+Copies big database tables in parallel partitions, each through a COPY stream
+of its own, each committed exactly once. A run that was cut off goes on where
+it was.
+"""
+
+# The backends' own examples of URLs stand here, once somebody asks for help.
+URLS = "    URL\n"
+
+CONNECTIONS = f"""\
+connections:
+  A URL, for instance
+{URLS}\
+  env:NAME reads the URL from the environment variable NAME. It keeps a
+  password out of the command line, which every user of the machine can read
+  in the process list.
+"""
+
+FILE = """\
+file:
+  Options may stand in a TOML file, under the same names, with - or _:
+    source = "env:SHOP"
+    target = "env:DW"
+    table = "public.orders"
+    where = "placed_at >= '${SINCE}'"
+    columns = ["id", "placed_at", "total"]
+    degree = 8
+  ${NAME} stands for an environment variable, $${ for a literal ${.
+  The command line overrides the file.
+"""
+
+EXIT_CODES = """\
+exit codes:
+    0  done
+   64  usage: an option is wrong
+   65  a permanent error: trying again cannot help; what is committed stays
+   70  a bug in Penstock
+   75  a transient error: penstock resume may help
+  130  interrupted; penstock resume goes on
+"""
+
+EXAMPLES = """\
+examples:
+  penstock plan --source env:SHOP --target env:DW --table public.lineitem
+  penstock copy --source env:SHOP --target env:DW --table public.lineitem
+  penstock copy orders.toml --where "placed_at >= '2026-01-01'"
+  penstock status RUN_ID --target env:DW
+  penstock resume RUN_ID --source env:SHOP --target env:DW
+  penstock verify RUN_ID --source env:SHOP --target env:DW
+
+penstock COMMAND --help says more.
+"""
+
+COPY_EXAMPLES = """\
+examples:
+  penstock copy --source env:SHOP --target env:DW --table public.lineitem
+  penstock copy --source env:SHOP --target env:DW --table public.lineitem \\
+      --strategy range --key l_orderkey --partitions 64 --mode truncate
+  penstock copy --source env:SHOP --target env:DW --table public.events \\
+      --strategy time --key created_at --interval '1 day' --mode replace \\
+      --where "created_at >= '2026-01-01'"
+  penstock copy orders.toml --degree -2
+  penstock copy --source s3://lake/orders/ --target env:DW \\
+      --target-table public.orders --strategy files --mode truncate
+  penstock copy --source env:SHOP --table public.orders \\
+      --target s3://lake/orders/ --mode replace
+"""
+
+RUN_EXAMPLES = """\
+examples:
+  penstock status orders-7 --target env:DW
+  penstock resume orders-7 --source env:SHOP --target env:DW --degree 4
+  penstock verify orders-7 --source env:SHOP --target env:DW --checksum
+  penstock verify lake-7 --source env:SHOP --target s3://lake/orders/ \\
+      --checksum --show-rows
+"""
+
+BATCH_EXAMPLES = """\
+examples:
+  penstock copy-all --source env:SHOP --target env:DW --tables 'public.*' --mode recreate
+  penstock copy-all --source env:SHOP --target env:DW --tables 'public.*' 'sales.*' \\
+      --exclude 'public.tmp_*' --target-schema shop --mode truncate --degree 8
+  penstock copy-all plan.toml
+"""
+
+BATCH_FILE = """\
+FILE holds the same options, for every table, and sections for single ones:
+  source = "env:SHOP"
+  target = "env:DW"
+  tables = ["public.*"]
+  exclude = ["public.tmp_*"]
+  mode = "truncate"
+  [[table]]
+  table = "public.orders"
+  strategy = "range"
+  key = "id"
+"""
+
+MANY_PROCESSES = """\
+one run in many processes, on many machines:
+  penstock create --source env:SHOP --target env:DW --table public.orders --run-id n7
+  penstock hold n7 --source env:SHOP --target env:DW      (beside those that follow)
+  penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s --only p0001 p0002
+  penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s --only p0003
+  penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s
+  penstock release n7 --target env:DW
+"""

@@ -1,0 +1,119 @@
+"""What commands write: results to standard output, and what ended them to standard error."""
+
+# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import EXIT_BUG, EXIT_INTERRUPTED, Interrupted, PenstockError
+from penstock.show.lines import Display
+from penstock.show.text import error_lines, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@contextmanager
+def signals(display: Display | None = None) -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into `Interrupted`, and ignore those that follow.
+
+    A second one would break the clean-up that the first one started.
+    """
+    raised = False
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal raised
+        if not raised:
+            raised = True
+            if display is not None:
+                display.tally.cancelling = True
+            raise Interrupted(f"interrupted by {signal.Signals(number).name}")
+
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for caught in (signal.SIGINT, signal.SIGTERM):
+            # Started to ignore SIGINT, as a shell's background processes are: it stays so.
+            if signal.getsignal(caught) != signal.SIG_IGN:
+                before[caught] = signal.signal(caught, handle)
+        yield
+    finally:
+        for caught, handler in before.items():
+            signal.signal(caught, handler)
+
+
+@contextmanager
+def results() -> Iterator[None]:
+    """Write results to stdout; a reader that goes away early (`| head`) is no error."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout)
+
+
+@contextmanager
+def stdout_console() -> Iterator[Console]:
+    from penstock.show.console import make_console
+
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        # A terminal that cannot show a letter is no reason to fail.
+        reconfigure(errors="replace")
+    with results():
+        yield make_console(sys.stdout)
+
+
+def print_json(result: Any) -> None:
+    with results():
+        print(json.dumps(result, indent=2))
+
+
+def say(text: str) -> None:
+    with suppress(OSError):
+        print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
+
+
+def tell_end(error: BaseException) -> int:
+    """Say on stderr what ended the command. Returns the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        say("interrupted")
+        return EXIT_INTERRUPTED
+    if isinstance(error, PenstockError):
+        first, *rest = error_lines(error.as_json())
+        say(first if isinstance(error, Interrupted) else f"error: {first}")
+        for line in rest:
+            say(f"  {line}")
+        return error.exit_code
+    with suppress(OSError):
+        traceback.print_exception(error)
+    say(
+        f"error: this is a bug in Penstock ({type(error).__name__}): please report it, with the "
+        "lines above"
+    )
+    return EXIT_BUG
+
+
+def discard(stream: Any) -> None:
+    """Let what is still buffered for a reader that is gone go nowhere."""
+    with suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+
+
+def flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            discard(stream)

@@ -1,0 +1,139 @@
+"""An execution on the command line: shown while it goes on, reported at its end."""
+
+# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from penstock.cli.output import discard, say, signals, stdout_console, tell_end
+from penstock.errors import (
+    EXIT_DONE,
+    Interrupted,
+    RunFailed,
+    RunFailedTransiently,
+    TargetChanged,
+)
+from penstock.show.lines import Display, JsonDisplay, PlainDisplay
+from penstock.show.tally import Tally
+from penstock.spec.references import redact
+
+if TYPE_CHECKING:
+    from penstock.events import Event
+
+
+def watch(
+    events: Iterator[Event],
+    arguments: argparse.Namespace,
+    *,
+    title: str,
+    go_on: list[str],
+    only: int = 0,
+) -> int:
+    """Show a run's events to their end, and its report.
+
+    Parameters:
+        go_on: the words of the command that goes on with the run, the run's id still missing.
+        only: how many partitions were asked for, where not all of the plan's were.
+    """
+    display = _open_display(json=arguments.json, title=title, only=only)
+    failure: BaseException | None = None
+    try:
+        with signals(display), display, closing_events(events):
+            for event in events:
+                display.show(event)
+    except BrokenPipeError:
+        discard(sys.stdout)
+        failure = Interrupted("interrupted: whoever read the output has gone")
+    except (Exception, KeyboardInterrupt) as error:
+        failure = error
+
+    tally = display.tally
+    finished = tally.finished
+    if finished is not None and finished.status == "partial" and "--only" in go_on:
+        # Those are done: what is left is the others.
+        go_on = go_on[: go_on.index("--only")]
+    # What was done to a table that was changed cannot be had back: only a new run helps.
+    command = "" if isinstance(failure, TargetChanged) else _shown(go_on, tally.run_id)
+    if tally.is_batch:
+        return _end_batch(tally, failure, shlex.join([*go_on, tally.run_id]), json=arguments.json)
+    if finished is not None and not arguments.json:
+        from penstock.show.report_table import print_report
+
+        with stdout_console() as console:
+            before = tally.planned.committed if tally.planned else 0
+            print_report(console, finished, command, before)
+    complete = finished is not None and finished.status in ("done", "partial")
+    if complete and isinstance(failure, Interrupted | KeyboardInterrupt):
+        # The signal came after the end.
+        failure = None
+    if failure is None:
+        return EXIT_DONE
+    if finished is not None and isinstance(failure, RunFailed | RunFailedTransiently):
+        # The report has said it all.
+        say(f"error: {failure.message}".partition("\n")[0])
+        code = failure.exit_code
+    else:
+        code = tell_end(failure)
+    if finished is not None and not arguments.json:
+        return code
+    if tally.run_id and command:
+        # The engine says nothing before the run is in the target.
+        say(f"go on with: {command}")
+    return code
+
+
+def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json: bool) -> int:
+    """Show the end of a batch. Returns the exit code."""
+    finished = tally.batch_finished
+    if finished is not None and not json:
+        from penstock.show.report_table import print_batch
+
+        with stdout_console() as console:
+            print_batch(console, finished)
+    if failure is None:
+        return EXIT_DONE
+    code = tell_end(failure)
+    say(f"go on with: {go_on}")
+    return code
+
+
+def _open_display(*, json: bool, title: str, only: int) -> Display:
+    """JSON to stdout where asked for; else to stderr, live where that is a terminal."""
+    tally = Tally(only)
+    if json:
+        return JsonDisplay(tally, sys.stdout)
+    if sys.stderr.isatty():
+        from penstock.show.console import make_console
+        from penstock.show.live import LiveDisplay
+
+        console = make_console(sys.stderr)
+        if console.is_terminal and not console.is_dumb_terminal:
+            return LiveDisplay(tally, console, title)
+    return PlainDisplay(tally, sys.stderr)
+
+
+def command_words(name: str, source: str, target: str, control_schema: str) -> list[str]:
+    """The words of a command on a run, its id still missing, without secrets."""
+    words = ["penstock", name, "--source", redact(source), "--target", redact(target)]
+    return words if control_schema == "penstock" else [*words, "--control-schema", control_schema]
+
+
+def _shown(words: Sequence[str], run_id: str) -> str:
+    return shlex.join([*words[:2], run_id, *words[2:]])
+
+
+@contextmanager
+def closing_events(events: Iterator[Event]) -> Iterator[None]:
+    """Close the generator: an exception of the display's has not passed through it."""
+    try:
+        yield
+    finally:
+        close = getattr(events, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,119 @@
+"""The tables of a batch: found by patterns and sections, each with what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.errors import PlanningError, UsageError
+from penstock.model.tables import NotCopied, Relation, TableRef
+from penstock.planning.search_path import lacks_schema, with_any_schema, with_searched
+from penstock.run.connections import Connections
+from penstock.spec.batch_spec import BatchSpec
+from penstock.spec.copy_spec import CopySpec
+
+
+class BatchTables:
+    """Asks the source which tables a batch is of.
+
+    Parameters:
+        source, target: where the tables are looked for.
+    """
+
+    def __init__(
+        self, batch: BatchSpec, ends: Connections, source: SourceCatalog, target: TargetCatalog
+    ) -> None:
+        self._batch = batch
+        self._ends = ends
+        self._source = source
+        self._target = target
+
+    def specs(self) -> list[CopySpec]:
+        """A spec for every table, also where there is no such table.
+
+        Raises:
+            UsageError: a pattern matches nothing, or two tables go into one.
+        """
+        return self._batch.specs(self._match_patterns(), self._with_schemas)
+
+    def others(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
+        """What the patterns match that belongs to no table, where tables are made anew."""
+        if not any(spec.load_mode.recreates for spec in specs):
+            return ()
+        named = {spec.source_name for spec in specs}
+        others = self._source.others(*self._patterns())
+        return tuple(item for item in others if item.name not in named)
+
+    def apart(
+        self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]
+    ) -> CopySpec:
+        """Without the rows of tables that inherit from it, where those are copied by themselves.
+
+        Parameters:
+            tables: all of the batch.
+            missing: gets those that inherit from it and are not copied, where others are.
+        """
+        if spec.table is None or spec.descendants is not None or lacks_schema(spec):
+            return spec
+        heirs: tuple[TableRef, ...] = ()
+        with suppress(PlanningError):  # said where it is planned
+            heirs = self._source.heirs(spec.relation)
+        if not any(heir in tables for heir in heirs):
+            return spec
+        missing += [heir for heir in heirs if heir not in tables]
+        return replace(spec, descendants="exclude")
+
+    def _match_patterns(self) -> Sequence[TableRef]:
+        """
+        Raises:
+            UsageError: a pattern matches nothing, or nothing is left of what they match.
+        """
+        asked, exclude = self._batch.tables, self._batch.exclude
+        if not asked:
+            return ()
+        for pattern in asked:
+            searched = with_searched((pattern,), self._source)
+            if not searched or not self._source.tables(searched, ()):
+                where = ""
+                if "." not in pattern:
+                    path = ", ".join(self._source.schemas()) or "empty"
+                    where = f", whose search path is {path}"
+                raise UsageError(f"--tables: {pattern!r} matches no table of the source{where}")
+        found = self._source.tables(*self._patterns())
+        if not found and not self._batch.entries:
+            raise UsageError(
+                f"--exclude: {', '.join(exclude)} leaves out every table that --tables "
+                f"{', '.join(asked)} matches"
+            )
+        return found
+
+    def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What to copy, and what to leave out, each with a schema."""
+        batch = self._batch
+        return with_searched(batch.tables, self._source), with_any_schema(batch.exclude)
+
+    def _with_schemas(self, spec: CopySpec) -> CopySpec:
+        """As it is where there is no such table: that is why it cannot be copied."""
+        if lacks_schema(spec):
+            with suppress(PlanningError):
+                return self.find(spec)
+        return spec
+
+    def find(self, spec: CopySpec) -> CopySpec:
+        """
+        Raises:
+            PlanningError: there is no such table.
+        """
+        found, _ = self._ends.with_schemas(spec, self._source, self._target)
+        return found
+
+
+def torn_apart(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:
+    return PlanningError(
+        f"some of the tables that inherit from {spec.source_name} are copied by themselves, and "
+        f"others are not: {', '.join(map(str, missing))}; expected all of them or none, or "
+        "--descendants to say whether their rows come with it"
+    )

@@ -1,0 +1,63 @@
+"""A run that exists goes on: what is left of it, and a view of the source to read that with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, nullcontext
+
+from penstock.backends.api.control import ControlStore, RunRow
+from penstock.backends.api.target import TargetCatalog
+from penstock.events import Event
+from penstock.model.plans import Partition
+from penstock.run.claims import enter
+from penstock.run.connections import Connections
+from penstock.run.recopy import Recopying
+from penstock.run.resume_checks import check_same_shape, committed_partitions, unless_complete
+from penstock.run.source_view import SourceView
+from penstock.spec.copy_spec import CopySpec
+
+
+class Continuation:
+    """
+    Parameters:
+        partitions: those that are asked for.
+        request: names a request to copy them again; None where nothing is to be copied again.
+    """
+
+    def __init__(
+        self,
+        spec: CopySpec,
+        run: RunRow,
+        partitions: Sequence[Partition],
+        control: ControlStore,
+        request: str | None = None,
+    ) -> None:
+        self._spec = spec
+        self._run = run
+        committed = committed_partitions(run, control)
+        self._recopying = Recopying(spec, run, partitions, committed, control, request)
+        wanted = self._recopying.wanted
+        self.pending = [p for p in partitions if p.id not in committed or p.id in wanted]
+        """Those that are to be copied."""
+        self.complete = len(committed) == len(run.plan.partitions) and not wanted
+        """Nothing is left of the whole run."""
+
+    def find_view(
+        self, view: SourceView, ends: Connections, target: TargetCatalog
+    ) -> Iterator[Event]:
+        """Make sure that the run may go on, and find a view of the source for what is left.
+
+        Raises:
+            TargetBusy: another run is changing the same rows at this moment.
+            PlanningError: the source's or the target's shape has changed.
+            SnapshotLost: there is no view that the run allows.
+        """
+        spec, run, control, recopying = self._spec, self._run, target.control, self._recopying
+        enter(spec, run.run_id, run.plan, control)
+        # What is to be copied again is committed, and needs a view all the same.
+        guard = nullcontext() if recopying.wanted else unless_complete(run, control)
+        with guard, closing(ends.open_source()) as source:
+            check_same_shape(spec, run, source, target, ends.formats)
+            recopying.forget_all()
+            yield from view.recover(source, control, anything_committed=bool(recopying.kept))
+        recopying.forget()

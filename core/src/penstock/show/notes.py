@@ -1,0 +1,156 @@
+"""What an event is worth telling: the lines that every display shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.events import (
+    BatchStarted,
+    DegreeLowered,
+    Event,
+    Failed,
+    Planned,
+    Prepared,
+    Retrying,
+    SnapshotChanged,
+    StepChanged,
+    Verified,
+    Warned,
+)
+from penstock.show.tally import Tally
+from penstock.show.text import (
+    counted,
+    duration,
+    error_lines,
+    kinds,
+    number,
+    one_line,
+    shorten,
+    size,
+)
+
+# Of a batch's many steps, those that take long are told.
+_TELL_STEP_AFTER = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Lines that stay on the screen."""
+
+    style: str
+    """``plain``, ``good``, ``warning`` or ``error``."""
+    lines: tuple[str, ...]
+
+
+def note(event: Event, tally: Tally) -> Note | None:
+    """What an event is worth telling, whatever the display; None for nothing."""
+    match event:
+        case BatchStarted():
+            return Note("plain", tuple(_batch_lines(event)))
+        case Planned() if tally.is_batch:
+            head = next(iter(_plan_lines(event))).removeprefix("planned: ")
+            table = one_line(tally.table(event.run_id))
+            return Note("plain", (f"planned: {table}, {head}", *plan_warnings(event)))
+        case Planned():
+            return Note("plain", tuple(_plan_lines(event)))
+        case Prepared() | SnapshotChanged(state="taken") if tally.is_batch:
+            return None
+        case StepChanged():
+            return _step_note(event, tally)
+        case Prepared():
+            when = "had been prepared before" if event.already else "prepared"
+            return Note("plain", (f"target {when} ({event.mode})",))
+        case SnapshotChanged():
+            style = "plain" if event.state in ("taken", "adopted", "released") else "warning"
+            text = f"snapshot {event.state}"
+            text += f", of {event.taken_at}" if event.taken_at else ""
+            text += f": {one_line(event.message)}" if event.message else ""
+            return Note(style, (text,))
+        case Failed():
+            style = "warning" if event.error.get("transient") else "error"
+            first, *rest = error_lines(event.error)
+            shown = one_line(tally.shown(event))
+            label = one_line(tally.label(tally.shown(event)))
+            what = f"{shown} ({shorten(label, 60)})" if label else shown
+            return Note(
+                style,
+                (
+                    f"failed: {what}, attempt {event.attempt}",
+                    *(f"    {line}" for line in (first, *rest)),
+                ),
+            )
+        case Retrying():
+            shown = one_line(tally.shown(event))
+            return Note("warning", (f"retrying: {shown}, in {duration(event.delay)}",))
+        case DegreeLowered():
+            return Note(
+                "warning", (f"degree lowered to {event.degree}: {one_line(event.message)}",)
+            )
+        case Verified():
+            differ = f", {counted(event.mismatches, 'partition')} differ" if not event.ok else ""
+            table = tally.table(event.run_id)
+            which = f" {one_line(table)}" if table else ""
+            text = f"verified{which} by {event.method} in {duration(event.seconds)}{differ}"
+            return Note("plain" if event.ok else "error", (text,))
+        case Warned():
+            return Note("warning", (f"warning: {one_line(event.message)}",))
+    return None
+
+
+def _step_note(event: StepChanged, tally: Tally) -> Note | None:
+    table = tally.table(event.run_id)
+    what = one_line(f"{table}: {event.step}" if table else event.step)
+    match event.state:
+        case "done" if tally.is_batch and event.seconds < _TELL_STEP_AFTER:
+            return None
+        case "done":
+            return Note("plain", (f"done: {what}, in {duration(event.seconds)}",))
+        case "retrying":
+            return Note("warning", (f"retrying: {what}: {one_line(event.message)}",))
+        case "failed":
+            return Note("error", (f"failed: {what}: {one_line(event.message)}",))
+    return None
+
+
+def _batch_lines(event: BatchStarted) -> Iterable[str]:
+    failed = [table for table in event.tables if table.error]
+    yield (
+        f"batch {event.run_id}: {counted(len(event.tables), 'table')}, "
+        f"{counted(event.degree, 'stream')}"
+        + (f"; {len(failed):,} cannot be copied:" if failed else "")
+    )
+    for table in failed:
+        first, *rest = error_lines(table.error or {})
+        yield f"    {one_line(table.table)}: {first}"
+        for line in rest:
+            yield f"      {line}"
+
+
+def _plan_lines(event: Planned) -> Iterable[str]:
+    known = [
+        text
+        for text, value in (
+            (f"{number(event.rows)} rows", event.rows),
+            (f"{size(event.bytes)} in the source", event.bytes),
+        )
+        if value is not None
+    ]
+    about = f", about {' and '.join(known)}" if known else ""
+    before = f", {event.committed:,} of them committed before" if event.committed else ""
+    yield (
+        f"planned: {counted(event.partitions, 'partition')} by {event.strategy}{before}{about}; "
+        f"{counted(event.degree, 'stream')}"
+    )
+    for reason in event.reasons:
+        yield f"    {one_line(reason)}"
+    yield from plan_warnings(event)
+
+
+def plan_warnings(event: Planned) -> Iterable[str]:
+    """What a plan warns of, and what it leaves out, in a line each."""
+    for warning in event.warnings:
+        yield f"    warning: {one_line(warning)}"
+    for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):
+        if found := [item for item in event.not_copied if item.dropped is dropped]:
+            yield f"    {what}: {one_line(kinds(found))}; the report at the end lists them"

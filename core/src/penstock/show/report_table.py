@@ -1,0 +1,225 @@
+"""The end of an execution as tables: of a run, of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from penstock.events import BatchFinished, BatchTable, Finished
+from penstock.model.plans import named
+from penstock.show.console import (
+    STYLES,
+    Column,
+    Shortened,
+    make_table,
+    print_facts,
+    print_heading,
+    print_line,
+)
+from penstock.show.plan_table import print_not_copied
+from penstock.show.text import counted, duration, error_lines, megabytes, number, one_line, size
+
+STATUS_STYLES = {"done": "bold green", "partial": "bold yellow"}
+_SLOWEST = 5
+_MOST_FAILURES = 5
+
+
+def print_report(console: Console, finished: Finished, go_on: str, before: int = 0) -> None:
+    """The end of an execution: what was done, where the time went, and what failed.
+
+    Parameters:
+        go_on: the command that goes on with the run; empty where none can.
+        before: how many partitions earlier executions had committed.
+    """
+    _print_ending(console, "run", finished.run_id, finished.status)
+    seconds = max(finished.seconds, 0.001)
+    since = f", {before:,} of them before this execution" if before else ""
+    facts: list[tuple[str, str | Text]] = [
+        ("partitions", f"{finished.committed:,} of {finished.partitions:,} committed{since}"),
+        ("attempts", number(finished.attempts)),
+        ("rows", number(finished.rows)),
+        *_changes(finished),
+        ("bytes", size(finished.bytes)),
+        ("time", f"{duration(finished.seconds)}, {counted(finished.degree, 'stream')}"),
+        (
+            "rate",
+            f"{number(finished.rows / seconds)} rows/s, {megabytes(finished.bytes / seconds)} MB/s",
+        ),
+    ]
+    if finished.snapshots > 1:
+        warning = f"{finished.snapshots}: not all rows were read as of one moment"
+        facts.append(("snapshots", Text(warning, style=STYLES["warning"])))
+    for later in finished.later:
+        told = f"{one_line(named(later.partition_ids))}, as of {later.taken_at}"
+        facts.append(("read later", Text(told, style=STYLES["warning"])))
+    print_facts(console, facts)
+    if finished.error is not None:
+        print_heading(console, "what ended the run")
+        for line in error_lines(finished.error):
+            print_line(console, Text(f"  {line}"))
+    if finished.busy > 0:
+        _print_time(console, finished)
+    if len(finished.timings) > 1:
+        _print_slowest(console, finished)
+    if finished.failures:
+        print_heading(console, "failures")
+        for failure in finished.failures:
+            print_failure(
+                console, failure.partition_id, failure.label, failure.attempts, failure.error
+            )
+    print_not_copied(console, finished.not_copied)
+    if go_on and (finished.committed < finished.partitions or finished.status == "failed"):
+        print_heading(console, "go on with")
+        console.print(Text(f"  {go_on}"), soft_wrap=True)
+
+
+def _print_ending(console: Console, kind: str, run_id: str, status: str) -> None:
+    style = STATUS_STYLES.get(status, "bold red")
+    console.print(Text.assemble(f"{kind} ", (run_id, "bold"), " ", (status, style)))
+
+
+def _changes(finished: Finished) -> list[tuple[str, str | Text]]:
+    """What mode upsert did with the rows."""
+    if finished.inserted is None or finished.updated is None:
+        return []
+    unchanged = finished.rows - finished.inserted - finished.updated
+    return [
+        (
+            "changes",
+            f"{finished.inserted:,} inserted, {finished.updated:,} updated, "
+            f"{unchanged:,} unchanged",
+        )
+    ]
+
+
+def print_batch(console: Console, finished: BatchFinished) -> None:
+    """The end of a batch: its tables, and what failed."""
+    _print_ending(console, "batch", finished.run_id, finished.status)
+    done = sum(table.status == "done" for table in finished.tables)
+    seconds = max(finished.seconds, 0.001)
+    print_facts(
+        console,
+        [
+            ("tables", f"{done:,} of {len(finished.tables):,} done"),
+            ("rows", number(finished.rows)),
+            ("bytes", size(finished.bytes)),
+            ("time", duration(finished.seconds)),
+            (
+                "rate",
+                f"{number(finished.rows / seconds)} rows/s, "
+                f"{megabytes(finished.bytes / seconds)} MB/s",
+            ),
+        ],
+    )
+    warned = [table for table in finished.tables if table.warnings]
+    if warned:
+        print_heading(console, "warnings")
+    for table in warned:
+        for warning in table.warnings:
+            line = f"  {one_line(table.table)}: {one_line(warning)}"
+            print_line(console, Text(line, style=STYLES["warning"]))
+    of_tables = (item for table in finished.tables for item in table.not_copied)
+    print_not_copied(console, [*of_tables, *finished.not_copied])
+    failed = [table for table in finished.tables if table.status != "done"]
+    if failed:
+        print_heading(console, "tables that are not done")
+    for table in failed:
+        _print_failed_table(console, table)
+
+
+def _print_failed_table(console: Console, table: BatchTable) -> None:
+    what = Text.assemble(
+        "  ", (one_line(table.table), STYLES["error"]), f" {table.status}, run {table.run_id}"
+    )
+    print_line(console, what)
+    for line in error_lines(table.error) if table.error else ():
+        print_line(console, Text(f"    {line}"))
+    for failure in table.failures[:_MOST_FAILURES]:
+        print_failure(
+            console, failure.partition_id, failure.label, failure.attempts, failure.error, "    "
+        )
+    if len(table.failures) > _MOST_FAILURES:
+        more = len(table.failures) - _MOST_FAILURES
+        line = f"    and {counted(more, 'partition')} more: penstock status {table.run_id} has all"
+        print_line(console, Text(line))
+
+
+def _print_time(console: Console, finished: Finished) -> None:
+    rest = max(0.0, finished.busy - finished.wait_source - finished.wait_target)
+    print_heading(console, "where the streams' time went")
+    console.print(
+        make_table(
+            console,
+            [
+                Column(""),
+                Column("seconds", right=True),
+                Column("%", right=True),
+            ],
+            [
+                [f"  {name}", f"{spent:,.1f}", f"{100 * spent / finished.busy:.1f}"]
+                for name, spent in (
+                    ("waiting for source", finished.wait_source),
+                    ("waiting for target", finished.wait_target),
+                    ("rest", rest),
+                )
+            ],
+        )
+    )
+
+
+def _print_slowest(console: Console, finished: Finished) -> None:
+    print_heading(
+        console, "slowest partitions (source, target: share of time spent waiting for it)"
+    )
+    rows: list[list[RenderableType]] = []
+    for timing in finished.timings[:_SLOWEST]:
+        seconds = max(timing.seconds, 0.001)
+        rows.append(
+            [
+                f"  {one_line(timing.partition_id)}",
+                Shortened(one_line(timing.label)),
+                number(timing.rows),
+                f"{timing.seconds:,.1f}",
+                megabytes(timing.bytes / seconds),
+                f"{100 * timing.wait_source / seconds:.0f}%",
+                f"{100 * timing.wait_target / seconds:.0f}%",
+            ]
+        )
+    console.print(
+        make_table(
+            console,
+            [
+                Column("  partition"),
+                Column("what it selects", wide=True, from_width=76),
+                Column("rows", right=True, from_width=36),
+                Column("seconds", right=True),
+                Column("MB/s", right=True, from_width=48),
+                Column("source", right=True, from_width=60),
+                Column("target", right=True, from_width=60),
+            ],
+            rows,
+        )
+    )
+
+
+def print_failure(
+    console: Console,
+    partition_id: str,
+    label: str,
+    attempts: int,
+    error: Mapping[str, Any],
+    indent: str = "  ",
+) -> None:
+    # Data of partition, message and context may be long: it wraps, nothing is cut off.
+    what = Text.assemble(
+        indent,
+        (one_line(partition_id), STYLES["error"]),
+        f" ({one_line(label)})" if label else "",
+        f", {counted(attempts, 'attempt')}",
+    )
+    print_line(console, what)
+    for line in error_lines(error):
+        print_line(console, Text(f"{indent}  {line}"))

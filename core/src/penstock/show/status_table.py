@@ -1,0 +1,134 @@
+"""A run as its target has it at this moment, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from penstock.model.plans import named
+from penstock.model.records import read_later
+from penstock.show.console import Column, make_table, print_facts, print_heading
+from penstock.show.plan_table import print_not_copied
+from penstock.show.report_table import STATUS_STYLES, print_failure
+from penstock.show.text import number, one_line, size
+
+if TYPE_CHECKING:
+    from penstock.run.api import RunStatus
+
+_MOST_PENDING = 12
+
+
+def print_status(console: Console, status: RunStatus) -> None:
+    """A run as its target has it at this moment."""
+    run = status.run
+    plan = run.plan
+    done = {record.partition_id for record in status.committed}
+    running = {attempt.partition_id for attempt in status.running}
+    pending = [
+        position
+        for position, partition in enumerate(plan.partitions)
+        if partition.id not in done and partition.id not in running
+    ]
+    console.print(
+        Text.assemble(
+            "run ",
+            (run.run_id, "bold"),
+            " ",
+            (run.status, STATUS_STYLES.get(run.status, "bold")),
+        )
+    )
+    facts: list[tuple[str, str | Text]] = [("created", run.created_at)]
+    if run.prepared_at:
+        facts.append(("prepared", run.prepared_at))
+    if run.finished_at:
+        facts.append(("finished", run.finished_at))
+    facts += _spec_facts(run.spec, plan.strategy)
+    facts += [
+        ("partitions", f"{len(done):,} of {len(plan.partitions):,} committed"),
+        ("rows", number(sum(record.rows for record in status.committed))),
+        ("bytes", size(sum(record.bytes for record in status.committed))),
+        ("running", number(len(running))),
+    ]
+    if len(run.snapshots) > 1:
+        facts.append(("snapshots", number(len(run.snapshots))))
+    for moment, partitions in read_later(status.committed).items():
+        facts.append(("read later", f"{one_line(named(partitions))}, as of {moment}"))
+    steps = plan.load.after
+    if steps:
+        left = [step.name for step in steps if step.id not in status.steps_done]
+        facts.append(("steps", f"{len(steps) - len(left):,} of {len(steps):,} done after the last"))
+        facts += [("to do", one_line(name)) for name in left]
+    if pending:
+        ids = [one_line(partition.id) for partition in plan.partitions]
+        facts.append(("pending", f"{len(pending):,}: {_spans(ids, pending)}"))
+    print_facts(console, facts)
+    if status.running:
+        print_heading(console, "running attempts")
+        console.print(
+            make_table(
+                console,
+                [
+                    Column("  partition"),
+                    Column("attempt", right=True),
+                    Column("bytes", right=True),
+                    Column("state", from_width=50),
+                    Column("since", wide=True, from_width=70),
+                ],
+                [
+                    [
+                        f"  {one_line(item.partition_id)}",
+                        number(item.attempt),
+                        size(item.bytes),
+                        one_line(item.state),
+                        one_line(item.since),
+                    ]
+                    for item in status.running
+                ],
+            )
+        )
+    print_not_copied(console, plan.load.not_copied)
+    if run.failures:
+        print_heading(console, "failures")
+        for failure in run.failures:
+            print_failure(
+                console,
+                str(failure.get("partition_id", "?")),
+                str(failure.get("label", "")),
+                int(failure.get("attempts", 0)),
+                failure.get("error", {}),
+            )
+
+
+def _spec_facts(spec: Mapping[str, Any], strategy: str) -> list[tuple[str, str | Text]]:
+    table, target_table = spec.get("table"), spec.get("target_table")
+    names = [name for name in (table, target_table) if name]
+    # Two of the same name, or one that the other end has no name for: URLs say the rest.
+    names = names[:1] if len(set(names)) < 2 else names
+    key = f" of {spec['key']}" if spec.get("key") else ""
+    facts = [
+        ("table", " to ".join(names)),
+        ("query", spec.get("query")),
+        ("source", spec.get("source")),
+        ("target", spec.get("target")),
+        ("strategy", f"{strategy}{key}"),
+        ("mode", spec.get("mode")),
+        ("where", spec.get("where")),
+        ("columns", ", ".join(spec.get("columns") or ())),
+    ]
+    return [(name, one_line(str(value))) for name, value in facts if value]
+
+
+def _spans(ids: Sequence[str], positions: Sequence[int]) -> str:
+    """Neighbours in the plan as `first to last`, and no more than a few."""
+    spans: list[list[int]] = []
+    for position in positions:
+        if spans and spans[-1][-1] == position - 1:
+            spans[-1][1:] = [position]
+        else:
+            spans.append([position])
+    texts = [" to ".join(ids[position] for position in span) for span in spans[:_MOST_PENDING]]
+    more = sum(1 if len(span) == 1 else span[1] - span[0] + 1 for span in spans[_MOST_PENDING:])
+    return ", ".join(texts) + (f" and {more:,} more" if more else "")

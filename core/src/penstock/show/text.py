@@ -1,0 +1,154 @@
+"""Numbers, sizes, errors and what is left out, in words for people."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from penstock.model.tables import NotCopied
+
+_MOST_OF_A_KIND = 20
+_LONGEST_REMEDY = 12
+
+
+def number(value: float | None) -> str:
+    """A whole number with thousands separators; a question mark for None."""
+    return "?" if value is None else f"{value:,.0f}"
+
+
+def size(count: float | None) -> str:
+    """Bytes for people, decimal units; a question mark for None."""
+    if count is None:
+        return "?"
+    if count < 100_000:
+        return f"{count:,.0f} B"
+    if count < 100_000_000_000:
+        return f"{count / 1e6:,.1f} MB"
+    return f"{count / 1e9:,.1f} GB"
+
+
+def megabytes(count: float) -> str:
+    """Bytes as a number of 10^6."""
+    return f"{count / 1e6:,.1f}"
+
+
+def duration(seconds: float) -> str:
+    """``12.3 s`` below a minute, then ``M:SS`` or ``H:MM:SS``."""
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours:,}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def percent(share: float) -> str:
+    """Rounded down: 100% is the end, and nothing before it."""
+    return f"{int(share * 100)}%"
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 partition``, ``1,234 partitions``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def printable(text: str) -> str:
+    """Text with control characters escaped, so that data cannot drive the terminal.
+
+    Line breaks stay.
+    """
+    return "".join(
+        letter
+        if letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
+def one_line(text: str) -> str:
+    """As `printable`, with line breaks as spaces."""
+    return printable(" ".join(text.split("\n")))
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return sum(
+        0
+        if unicodedata.combining(letter)
+        else 2
+        if unicodedata.east_asian_width(letter) in "WF"
+        else 1
+        for letter in text
+    )
+
+
+def shorten(text: str, width: int) -> str:
+    """Leave out the middle, so that both bounds of a range keep their most telling ends."""
+    if cells(text) <= width:
+        return text
+    if width < 1:
+        return ""
+    head, tail = text[: (width + 1) // 2], text[len(text) - width // 2 :]
+    while cells(head) + 1 + cells(tail) > width:
+        if cells(head) > cells(tail):
+            head = head[:-1]
+        else:
+            tail = tail[1:]
+    return f"{head}…{tail}"
+
+
+def error_lines(error: Mapping[str, Any]) -> list[str]:
+    """An error as it travels in events: what happened first, then detail, hint and context."""
+    message = str(error.get("message") or error.get("error") or "unknown error")
+    known = (str(error.get(name) or "") for name in ("side", "code"))
+    # Most messages name their side themselves.
+    where = " ".join(text for text in known if text and f"{text}:" not in message)
+    lines = [(f"[{where}] " if where else "") + message]
+    lines += [
+        f"{name}: {error[name]}"
+        for name in ("detail", "hint", "context", "constraint")
+        if error.get(name)
+    ]
+    return [line for text in lines for line in printable(text).split("\n") if line.strip()]
+
+
+def kinds(items: Iterable[NotCopied]) -> str:
+    """How many there are of each kind: ``foreign keys (2), triggers (1)``."""
+    return ", ".join(
+        f"{kind} ({count:,})" for kind, count in Counter(i.kind for i in items).items()
+    )
+
+
+def not_copied_lines(items: Sequence[NotCopied]) -> list[str]:
+    """What a copy leaves out, by kind, each with the statement or the option that makes it.
+
+    The first lines of all, and of long statements, are there: people read them, and programs read
+    events.
+    """
+    lines = []
+    for dropped in (False, True):
+        found = [item for item in items if item.dropped is dropped]
+        by_kind: dict[str, list[NotCopied]] = {}
+        for item in found:
+            by_kind.setdefault(item.kind, []).append(item)
+        if found:
+            lines.append("dropped with the target's old table" if dropped else "not copied")
+        for kind, listed in by_kind.items():
+            lines.append(f"  {one_line(kind)} ({len(listed):,})")
+            for item in listed[:_MOST_OF_A_KIND]:
+                lines += (f"    {line}" for line in _remedy_lines(item))
+            if len(listed) > _MOST_OF_A_KIND:
+                lines.append(f"    and {len(listed) - _MOST_OF_A_KIND:,} more: --json lists all")
+    return lines
+
+
+def _remedy_lines(item: NotCopied) -> list[str]:
+    # A name may hold anything; a statement's line breaks end its comments.
+    name = one_line(f"{item.name} of {item.table}" if item.table else item.name)
+    lines = [line for line in printable(item.remedy).split("\n") if line.strip()]
+    if not lines:
+        return [name]
+    if len(lines) > _LONGEST_REMEDY:
+        return [f"{name}: a statement of {len(lines):,} lines, which --json shows"]
+    return lines

@@ -1,0 +1,95 @@
+"""A verification as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from penstock.show.console import (
+    STYLES,
+    Column,
+    Shortened,
+    make_table,
+    print_heading,
+    print_line,
+)
+from penstock.show.text import counted, number, one_line
+
+if TYPE_CHECKING:
+    from penstock.verification.result import Check, Verification
+
+_MOST_CHECKS = 40
+_FIRST_CHECKS = 20
+
+
+def print_verification(console: Console, verification: Verification) -> None:
+    """What was compared. Of many checks, those that agree are left out past the first few."""
+    console.print(
+        Text.assemble(
+            "run ",
+            (verification.run_id, "bold"),
+            " ",
+            ("verified", "bold green") if verification.ok else ("NOT verified", "bold red"),
+        )
+    )
+    for text in verification.notes:
+        print_line(console, Text(f"  {one_line(text)}"))
+    console.print()
+    checks = list(verification.checks)
+    if len(checks) > _MOST_CHECKS:
+        room = _FIRST_CHECKS
+        kept: list[Check] = []
+        for check in checks:
+            good = check.ok and check.partition_id is not None
+            if good:
+                room -= 1
+            if not good or room >= 0:
+                kept.append(check)
+        checks = kept
+    rows: list[list[RenderableType]] = [
+        [
+            "all" if check.partition_id is None else one_line(check.partition_id),
+            Shortened(one_line(check.label)),
+            number(check.committed) if check.committed is not None else "",
+            number(check.source) if check.source is not None else "",
+            number(check.target) if check.target is not None else "",
+            Text("ok", style="green") if check.ok else Text("WRONG", style="bold red"),
+        ]
+        for check in checks
+    ]
+    console.print(
+        make_table(
+            console,
+            [
+                Column("partition"),
+                Column("what it selects", wide=True, from_width=76),
+                Column("committed", right=True, from_width=60),
+                Column("source", right=True, from_width=36),
+                Column("target", right=True, from_width=48),
+                Column("", width=5),
+            ],
+            rows,
+        )
+    )
+    differing = [(check, row) for check in checks for row in check.rows]
+    if differing:
+        print_heading(console, "rows that differ (up to 20 of each partition)")
+    for check, row in differing:
+        name = "all" if check.partition_id is None else one_line(check.partition_id)
+        print_line(
+            console,
+            Text.assemble("  ", (name, STYLES["error"]), f" {one_line(row.key)}: {row.what}"),
+        )
+    noted = [check for check in checks if check.note]
+    if noted:
+        print_heading(console, "notes")
+    for check in noted:
+        name = "all" if check.partition_id is None else one_line(check.partition_id)
+        style = "" if check.ok else STYLES["error"]
+        print_line(console, Text.assemble("  ", (name, style), f": {one_line(check.note)}"))
+    out = len(verification.checks) - len(checks)
+    if out:
+        console.print()
+        console.print(Text(f"{counted(out, 'check')} that agree left out: --json gives all"))

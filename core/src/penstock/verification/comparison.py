@@ -1,0 +1,126 @@
+"""What is compared: the run, both sides as they are read, and what is known of them so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.backends.api.control import RunRow
+from penstock.backends.api.facts import Checksum
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.worker import ARROW
+from penstock.errors import PlanningError
+from penstock.model.extents import BlockRange, ChildBlocks, Children, Files, Whole
+from penstock.model.records import CommitRecord
+from penstock.model.tables import ColumnPair, TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.verification.result import RowDifference
+
+# These select rows by where the source stores them.
+STORAGE = BlockRange | Children | ChildBlocks | Files
+_ARGUMENTS = re.compile(r"\([\d,\s-]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What one side has."""
+
+    parts: Mapping[str, Checksum] = field(default_factory=dict)
+    """By partition; empty where partitions cannot be told apart."""
+    total: Checksum | None = None
+    """None where the run's rows cannot be told from others."""
+    records: Sequence[CommitRecord] = ()
+    """Those by which the parts were told apart, where not by their conditions."""
+    missing: Sequence[RowDifference] | None = None
+    """Rows of the source that are not there, where each of them was looked for."""
+
+
+class Comparison:
+    """
+    Parameters:
+        checksums: compare the values, not only how many rows there are.
+    """
+
+    def __init__(
+        self,
+        spec: CopySpec,
+        run: RunRow,
+        source: SourceCatalog,
+        target: TargetCatalog,
+        *,
+        checksums: bool,
+    ) -> None:
+        self.spec = spec
+        self.run = run
+        self.source = source
+        self.target = target
+        self.checksums = checksums
+        # Between partitions that the caller has named there may be others.
+        self.given = run.plan.given
+        self.alone = spec.load_mode.owns_selection and not self.given
+        self.records: Mapping[str, CommitRecord] = {
+            record.partition_id: record for record in target.control.committed(run.run_id)
+        }
+        self.over: frozenset[str] = frozenset()
+        """Partitions of moments that are over, which the source may have other rows of by now."""
+        self.written: dict[str, str] = {}
+        """Those of them of which it has."""
+        self.table = self._loaded_table()
+        # In mode replace, rows outside the run's condition are none of its own.
+        self.where = spec.where if spec.load_mode.deletes_by_partition else None
+        self.notes: list[str] = []
+        self.pairs = run.plan.pairs
+        self.compared: Sequence[ColumnPair] = ()
+        if checksums and run.plan.format == ARROW:
+            self.pairs = self.compared = self._canonical()
+        elif checksums:
+            self.pairs = self.compared = self._as_target_has_them()
+
+    def _loaded_table(self) -> TableRef:
+        after = {step.id for step in self.run.plan.load.after}
+        if after <= self.target.control.steps_done(self.run.run_id):
+            return replace(self.spec.target_ref, only=self.run.plan.load.table.only)
+        return self.run.plan.load.table
+
+    def _canonical(self) -> tuple[ColumnPair, ...]:
+        """The pairs whose values both of two unlike systems can write alike."""
+        pairs = self.run.plan.pairs
+        left = [pair.target for pair in pairs if not pair.canonical]
+        if left:
+            self.notes.append(
+                f"values of {', '.join(left)} are not compared, since the two systems write them "
+                "differently"
+            )
+        return tuple(pair for pair in pairs if pair.canonical)
+
+    def _as_target_has_them(self) -> tuple[ColumnPair, ...]:
+        """The pairs, cast where the target's type differs in length or precision alone."""
+        mine = {column.name: column.type for column in self.run.plan.columns}
+        theirs = {column.name: column.type for column in self.target.columns(self.table)}
+
+        def as_target(pair: ColumnPair) -> ColumnPair:
+            written, wanted = pair.cast or mine[pair.source], theirs.get(pair.target, "")
+            alike = _ARGUMENTS.sub("", written) == _ARGUMENTS.sub("", wanted)
+            return replace(pair, cast=wanted) if alike and written != wanted else pair
+
+        return tuple(as_target(pair) for pair in self.run.plan.pairs)
+
+    @property
+    def committed_rows(self) -> int:
+        return sum(record.rows for record in self.records.values())
+
+    def same_keys(self) -> bool:
+        """Whether the partitions' conditions select the same rows on the target."""
+        theirs = {column.name: column.type for column in self.target.columns(self.table)}
+        if any(theirs.get(column.name) != column.type for column in self.run.plan.columns):
+            return False
+        partitions = self.run.plan.partitions
+        if any(isinstance(p.extent, STORAGE | Whole) for p in partitions):
+            return False
+        try:
+            self.target.check_condition(self.table, self.spec.where, partitions[0].extent)
+        except PlanningError:
+            return False
+        return True

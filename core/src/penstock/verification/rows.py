@@ -1,0 +1,201 @@
+"""Rows that differ: looked for in two streams of keys and digests, and told by partition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain, groupby, islice
+from operator import itemgetter
+
+from penstock.model.extents import Extent, Whole
+from penstock.model.plans import Partition
+from penstock.model.records import CommitRecord
+from penstock.verification.comparison import Comparison, Sums
+from penstock.verification.result import DIFFERENT, EXTRA, MISSING, Check, RowDifference
+
+MOST_ROWS = 20
+"""Differing rows that are listed for each partition."""
+BATCH = 1000
+
+Rows = Iterator[tuple[str, str]]
+
+
+class RowSearch:
+    """Finds rows that differ, by the keys that tell them apart."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+
+    @property
+    def _most_rows(self) -> int:
+        return MOST_ROWS * len(self._comparison.run.plan.partitions)
+
+    def missing(self, extents: Sequence[Extent]) -> list[RowDifference]:
+        """Rows of the source that are not in the target, or differ there."""
+        differing = chain.from_iterable(
+            compare_rows(self._mine(extent), self._theirs(extent)) for extent in extents
+        )
+        missing = (row for row in differing if row.what != EXTRA)
+        return list(islice(missing, self._most_rows))
+
+    def _mine(self, extent: Extent, only: Sequence[str] = ()) -> Rows:
+        return self._comparison.source.row_digests(
+            self._comparison.spec.relation,
+            self._comparison.spec.where,
+            extent,
+            self._comparison.pairs,
+            self._key,
+            only,
+        )
+
+    def _theirs(
+        self,
+        extent: Extent,
+        only: Sequence[str] = (),
+        *,
+        loaded_by: Sequence[CommitRecord] = (),
+        other_than: Sequence[CommitRecord] = (),
+    ) -> Rows:
+        where = self._comparison.where if isinstance(extent, Whole) else self._comparison.spec.where
+        return self._comparison.target.row_digests(
+            self._comparison.table,
+            where,
+            extent,
+            self._comparison.pairs,
+            self._key,
+            only,
+            loaded_by=loaded_by,
+            other_than=other_than,
+        )
+
+    @cached_property
+    def _unique(self) -> tuple[str, ...]:
+        """The columns that tell rows apart; empty where nothing does."""
+        key = self._comparison.run.plan.load.conflict_columns or self._comparison.target.unique_key(
+            self._comparison.table
+        )
+        return key if {pair.target for pair in self._comparison.pairs}.issuperset(key) else ()
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        return self._unique or tuple(pair.target for pair in self._comparison.pairs)
+
+    def of_partitions(self, checks: list[Check], mine: Sums, theirs: Sums) -> list[Check]:
+        if not self._comparison.pairs or theirs.total is None:
+            return checks
+        if not mine.parts or not theirs.parts:
+            where = "" if mine.parts else "; the partitions of the source are others now"
+            self._comparison.notes.append(
+                "rows that differ were looked for in the whole table" + where
+            )
+            found = compare_rows(self._mine(Whole()), self._theirs(Whole()))
+            return self.locate(checks, list(islice(found, self._most_rows)))
+        wrong = {check.partition_id for check in checks if not check.ok}
+        rows: dict[str | None, list[RowDifference]] = {}
+        for partition in self._comparison.run.plan.partitions:
+            record = self._comparison.records.get(partition.id)
+            if partition.id in wrong and record is not None:
+                rows[partition.id] = self._rows_of(partition, record, theirs)
+        checks = [replace(check, rows=tuple(rows.get(check.partition_id, ()))) for check in checks]
+        if self._comparison.alone and theirs.records:
+            listed = {row.key for found in rows.values() for row in found}
+            checks = self.locate(checks, self._rows_of_others(theirs.records, listed))
+        return checks
+
+    def _rows_of(
+        self, partition: Partition, record: CommitRecord, theirs: Sums
+    ) -> list[RowDifference]:
+        if not theirs.records:
+            found = compare_rows(self._mine(partition.extent), self._theirs(partition.extent))
+            return list(islice(found, MOST_ROWS))
+        found = compare_rows(
+            self._mine(partition.extent), self._theirs(Whole(), loaded_by=[record])
+        )
+        if not (self._comparison.alone or self._unique):
+            return list(islice(found, MOST_ROWS))
+        # A row that the run has not loaded may have taken the place of one that it has.
+        rows: list[RowDifference] = []
+        for keys in _batches(row.key for row in found):
+            rows += compare_rows(self._mine(partition.extent, keys), self._theirs(Whole(), keys))
+            if len(rows) >= MOST_ROWS:
+                break
+        return rows[:MOST_ROWS]
+
+    def _rows_of_others(
+        self, records: Sequence[CommitRecord], listed: set[str]
+    ) -> list[RowDifference]:
+        """Rows that the run has not loaded, where there should be none."""
+        rows: list[RowDifference] = []
+        others = self._theirs(Whole(), other_than=records)
+        for keys in _batches(key for key, _ in others):
+            found = compare_rows(self._mine(Whole(), keys), self._theirs(Whole(), keys))
+            rows += [row for row in found if row.key not in listed]
+            if len(rows) >= MOST_ROWS:
+                break
+        return rows[:MOST_ROWS]
+
+    def locate(self, checks: list[Check], rows: Sequence[RowDifference]) -> list[Check]:
+        """Say of rows which partition they belong to, and of that one that it is wrong."""
+        left = {row.key: row for row in rows}
+        located = []
+        for check in checks:
+            here = list(left.values())
+            if check.partition_id is not None and here:
+                extent = self._comparison.run.plan.partition(check.partition_id).extent
+                keys = {key for key, _ in self._mine(extent, list(left))}
+                here = [left.pop(key) for key in keys if key in left]
+            whole = check.partition_id is None and bool(rows)
+            if here or whole:
+                located.append(
+                    replace(
+                        check,
+                        ok=False,
+                        note=check.note or f"{len(rows if whole else here):,} rows differ",
+                        rows=(*check.rows, *here)[:MOST_ROWS],
+                    )
+                )
+            else:
+                located.append(check)
+        return located
+
+
+def _batches(keys: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(keys)
+    while batch := list(islice(left, BATCH)):
+        yield batch
+
+
+def compare_rows(mine: Rows, theirs: Rows) -> Iterator[RowDifference]:
+    """Of two streams of keys and digests, both sorted: the keys whose rows differ.
+
+    Holds the digests of one key.
+    """
+    left, right = _by_key(mine), _by_key(theirs)
+    here, there = next(left, None), next(right, None)
+    while here is not None or there is not None:
+        if there is None or (here is not None and here[0] < there[0]):
+            assert here is not None
+            yield RowDifference(here[0], MISSING)
+            here = next(left, None)
+        elif here is None or there[0] < here[0]:
+            yield RowDifference(there[0], EXTRA)
+            there = next(right, None)
+        else:
+            if here[1] != there[1]:
+                yield RowDifference(here[0], _what(here[1], there[1]))
+            here, there = next(left, None), next(right, None)
+
+
+def _what(here: Counter[str], there: Counter[str]) -> str:
+    """A key may stand for several rows, where nothing is unique."""
+    missing, extra = here - there, there - here
+    if missing and extra:
+        return DIFFERENT
+    return MISSING if missing else EXTRA
+
+
+def _by_key(rows: Rows) -> Iterator[tuple[str, Counter[str]]]:
+    for key, group in groupby(rows, key=itemgetter(0)):
+        yield key, Counter(digest for _, digest in group)

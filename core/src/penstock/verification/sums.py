@@ -1,0 +1,163 @@
+"""How many rows each side has, and their checksums: by partition, and of the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import Checksum
+from penstock.model.extents import Extent, Whole
+from penstock.verification.comparison import STORAGE, Comparison, Sums
+from penstock.verification.rows import RowSearch
+
+
+class SourceSums:
+    """Reads the source."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+
+    def parts(self, names: Container[str]) -> dict[str, Checksum]:
+        spec = self._comparison.spec
+        return {
+            partition.id: self._comparison.source.checksum(
+                spec.relation, spec.where, partition.extent, self._comparison.compared
+            )
+            for partition in self._comparison.run.plan.partitions
+            if partition.id in names
+        }
+
+    def sums(self, read: Mapping[str, Checksum], *, adopted: bool) -> Sums:
+        """
+        Parameters:
+            read: what was read already, by partition.
+        """
+        spec, plan = self._comparison.spec, self._comparison.run.plan
+        by_storage = any(isinstance(p.extent, STORAGE) for p in plan.partitions)
+        now, then = self._comparison.source.state(spec.relation), self._comparison.run.source_state
+        moved = (now.layout, now.parts) != (then.layout, then.parts)
+        rewritten = not adopted and by_storage and moved
+        if rewritten:
+            self._comparison.notes.append(
+                "the source was rewritten since the run: its partitions hold other rows now, so "
+                "it is compared as a whole"
+            )
+            return Sums(
+                total=self._comparison.source.checksum(
+                    spec.relation, spec.where, Whole(), self._comparison.compared
+                )
+            )
+        left = {partition.id for partition in plan.partitions}.difference(read)
+        parts = {**read, **self.parts(left)}
+        return Sums(parts, _total(parts.values()))
+
+
+class TargetSums:
+    """Reads the target."""
+
+    def __init__(self, comparison: Comparison, rows: RowSearch) -> None:
+        self._comparison = comparison
+        self._rows = rows
+
+    def sums(self, mine: Sums) -> Sums:
+        if self._comparison.spec.load_mode.merges_by_key:
+            return self._upserted_sums(mine)
+        if (
+            self._comparison.given
+            and self._comparison.spec.load_mode.deletes_by_partition
+            and self._comparison.same_keys()
+        ):
+            return self._sums_by_condition()
+        records = list(self._comparison.records.values())
+        loaded = self._comparison.target.checksums(
+            self._comparison.table,
+            self._comparison.where,
+            records,
+            self._comparison.compared,
+            others=self._comparison.alone,
+        )
+        if loaded is not None:
+            parts = {name: loaded[name] for name in loaded if name}
+            total = _total(loaded.values() if self._comparison.alone else parts.values())
+            return Sums(parts, total, records=records)
+        if not self._comparison.alone and not self._is_all_there_is():
+            return self._sums_of_own_keys()
+        total = self._comparison.target.checksum(
+            self._comparison.table, self._comparison.where, Whole(), self._comparison.compared
+        )
+        if total != mine.total and self._comparison.same_keys():
+            return replace(self._sums_by_condition(), total=total)
+        self._comparison.notes.append(
+            "the target is compared as a whole, since it does not tell which partition a row is of"
+        )
+        return Sums(total=total)
+
+    def _is_all_there_is(self) -> bool:
+        """Whether the target has as many rows as the run has loaded: then there are no others."""
+        found = self._comparison.target.checksum(
+            self._comparison.table, self._comparison.where, Whole(), ()
+        )
+        return found.rows == self._comparison.committed_rows
+
+    def _sums_of_own_keys(self) -> Sums:
+        """Of the partitions' conditions, where these select as many rows as the run has loaded."""
+        if self._comparison.same_keys():
+            found = self._sums_by_condition()
+            if found.total is not None and found.total.rows == self._comparison.committed_rows:
+                return found
+        self._comparison.notes.append(
+            f"the target is not compared: in mode {self._comparison.spec.mode} it may hold rows "
+            "of other origin too, and it does not tell which rows the run has loaded"
+        )
+        return Sums()
+
+    def _sums_by_condition(self) -> Sums:
+        parts = {
+            partition.id: self._comparison.target.checksum(
+                self._comparison.table,
+                self._comparison.spec.where,
+                partition.extent,
+                self._comparison.compared,
+            )
+            for partition in self._comparison.run.plan.partitions
+        }
+        return Sums(parts, _total(parts.values()))
+
+    def _upserted_sums(self, mine: Sums) -> Sums:
+        """Rows of other origin may be there: then every row of the source is looked for."""
+        extents: Sequence[Extent] = [Whole()]
+        if self._comparison.given:
+            if not self._comparison.same_keys():
+                self._comparison.notes.append(
+                    "the target is not compared: its key is of another type, or not among its "
+                    "columns"
+                )
+                return Sums()
+            extents = [partition.extent for partition in self._comparison.run.plan.partitions]
+            theirs = self._sums_by_condition()
+        else:
+            theirs = Sums(
+                total=self._comparison.target.checksum(
+                    self._comparison.table, None, Whole(), self._comparison.compared
+                )
+            )
+        if theirs.total == mine.total:
+            return theirs
+        if self._comparison.over:
+            self._comparison.written.setdefault("the run", "other rows than the target")
+            return Sums()
+        if not self._comparison.checksums:
+            self._comparison.notes.append(
+                "the target is not counted: in mode upsert it may hold rows of other origin too"
+            )
+            return Sums()
+        self._comparison.notes.append(
+            "the target holds other rows too, or other values: each row of the source was looked "
+            "for by its key"
+        )
+        return Sums(missing=self._rows.missing(extents))
+
+
+def _total(sums: Iterable[Checksum]) -> Checksum:
+    sums = list(sums)
+    return Checksum(sum(s.rows for s in sums), str(sum(int(s.digest) for s in sums)))
