@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -14,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.backends.parquet.load.manifest import Manifest
-from penstock.backends.parquet.records.records import Record, decode
+from penstock.backends.roll_forward.documents import decode
+from penstock.backends.roll_forward.states import Record
 from penstock.errors import PermanentError, Unreadable, UsageError
 from penstock.events import BY_NAME
 from penstock.model.codec import NOT_STORED, OMITTED, JsonForm, from_json, to_json
@@ -56,6 +58,8 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     """Values that a hint allows, as far as they are stored."""
     if hint in scalars:
         return scalars[hint]
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return st.sampled_from(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         hints = get_type_hints(hint)
         stored = [item.name for item in fields(hint) if item.metadata != NOT_STORED]
