@@ -8,8 +8,8 @@ import tempfile
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import is_locked, locked, planning, translated
-from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PlanningError
 from penstock.model.tables import TableRef

@@ -19,9 +19,9 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.worker import Block, Loaded, Wait
 from penstock.backends.duckdb.background import compute, interrupting
-from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.connection import catalog_name
 from penstock.backends.duckdb.database import Database
+from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.fitting import staged_type
 from penstock.backends.duckdb.load.folder import (
@@ -35,7 +35,6 @@ from penstock.backends.duckdb.load.folder import (
 from penstock.backends.duckdb.load.infinite import Infinite, check_finite
 from penstock.backends.duckdb.load.loading import Loading
 from penstock.backends.duckdb.location import path_of
-from penstock.backends.duckdb.quoting import ident
 from penstock.backends.shared.arrow import Caster, first_failing, schema_from_text, shown
 from penstock.backends.shared.presence import is_at, try_lock
 from penstock.errors import Diagnosis, PermanentError, TransientError

@@ -8,12 +8,12 @@ from dataclasses import replace
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
-from penstock.backends.api.facts import Checksum, KeyStatistics, TableStatistics
+from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
 from penstock.backends.postgresql.catalog import keys, sequences
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import read_columns
 from penstock.backends.postgresql.catalog.definition import read_definition
-from penstock.backends.postgresql.catalog.key_texts import read_ranges, read_values
+from penstock.backends.postgresql.catalog.key_texts import ranked
 from penstock.backends.postgresql.catalog.moved import may_have_moved
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
@@ -191,13 +191,12 @@ class PostgresSource:
             )
         return tuple(Bound(type_, text) for (text,) in rows if text is not None)
 
-    def read_ranges(
-        self, relation: Relation, key: Key, ranges: Sequence[tuple[str | None, str | None]]
-    ) -> tuple[tuple[Bound | None, Bound | None], ...]:
-        return read_ranges(self._connection, relation, key, ranges)
-
-    def read_values(self, relation: Relation, key: Key, values: Sequence[str]) -> tuple[Bound, ...]:
-        return read_values(self._connection, relation, key, values)
+    def ranked(
+        self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
+    ) -> tuple[RankedBound, ...]:
+        type_ = (keys.ranged_type if ordered else keys.key_type)(self._connection, relation, key)
+        collate = keys.collate_clause(self._connection, relation, key)
+        return ranked(self._connection, key, type_, collate, texts)
 
     def checksum(
         self,

@@ -10,9 +10,9 @@ import pyarrow.types as pt
 from penstock.backends.api.facts import Fit
 from penstock.backends.api.worker import ARROW
 from penstock.backends.duckdb.catalog.tables import TYPE
-from penstock.backends.duckdb.catalog.values import Type
-from penstock.backends.duckdb.quoting import ident
+from penstock.backends.duckdb.dialect import ident
 from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
+from penstock.backends.sql.dialect import Type
 from penstock.errors import PlanningError
 from penstock.model.tables import Column
 

@@ -13,9 +13,9 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.worker import Loaded
 from penstock.backends.duckdb.connection import full_name
+from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.load.loaded_table import LoadedTable
-from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PermanentError
 from penstock.spec.worker_spec import WorkerSpec

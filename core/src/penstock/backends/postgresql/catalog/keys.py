@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from penstock.backends.api.facts import KeyStatistics, WeightedBound
+from penstock.backends.postgresql.catalog.key_texts import ranked
 from penstock.backends.postgresql.catalog.relations import inherited
 from penstock.backends.postgresql.compare.conditions import key_expression
 from penstock.backends.postgresql.connection import Connection
@@ -169,23 +171,26 @@ def _weighted(
     )
 
 
-def _collate(key: Key, facts: ColumnFacts) -> sql.Composable:
+def collate_clause(connection: Connection, read: Relation, key: Key) -> sql.Composable:
     """The collation by which the partitions' conditions compare."""
-    if key.collation:
-        return sql.SQL("COLLATE {}").format(sql.Identifier(key.collation))
-    if facts.collation is None:
-        return sql.SQL("")
-    return sql.SQL("COLLATE {}").format(facts.collation)
+    return _collate(key, None if key.collation else collation_of(connection, read, key))
+
+
+def _collate(key: Key, own: sql.Composable | None) -> sql.Composable:
+    """
+    Parameters:
+        own: the collation of the key itself.
+    """
+    collation = sql.Identifier(key.collation) if key.collation else own
+    return sql.SQL("") if collation is None else sql.SQL("COLLATE {}").format(collation)
 
 
 def _check_ascending(
     connection: Connection, key: Key, type_: str, facts: ColumnFacts, bounds: list[str]
 ) -> None:
     """All rests on this order: bounds that overlap would double rows, or lose them."""
-    query = statement("ascending").format(type=type_name(type_), collate=_collate(key, facts))
-    with planning("source", f"--key {key.text}"):
-        found = connection.execute(query, {"bounds": bounds}).fetchone()
-    if found is None or not found[0]:
+    found = ranked(connection, key, type_, _collate(key, facts.collation), bounds)
+    if any(before.rank >= after.rank for before, after in pairwise(found)):
         raise PlanningError(
             f"--key {key.text}: the source does not order the bounds as it listed them; "
             "expected them to ascend (is the index or the collation damaged?)"
@@ -216,7 +221,7 @@ def _histogram(
             column=sql.Literal(key.text),
             column_name=sql.Identifier(key.text),
             key=key_expression(key),
-            collate=_collate(key, facts),
+            collate=_collate(key, facts.collation),
             condition=sql.SQL("true") if condition is None else raw(condition),
         )
         try:
