@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.backends.duckdb.catalog.canonical import canonical, framed
 from penstock.backends.sql import conditions
 from penstock.backends.sql.bounds import TEXTS, TIMES, decimal
-from penstock.backends.sql.dialect import Dialect, Type
+from penstock.backends.sql.dialect import CatalogDialect, Type
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent
 
@@ -61,7 +61,7 @@ _TYPES = {
 }
 
 
-class DuckDialect(Dialect):
+class DuckDialect(CatalogDialect):
     name = "DuckDB"
     types = _TYPES
     ranged = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.duckdb.background import interrupting
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_definition, read_others
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.catalog.queries import subselect
@@ -16,7 +15,7 @@ from penstock.backends.duckdb.catalog.tables import (
     search_path,
     unique_keys,
 )
-from penstock.backends.duckdb.connection import connect_to_read
+from penstock.backends.duckdb.connection import connect_to_read, interrupting
 from penstock.backends.duckdb.dialect import DUCKDB, GROUP_ROWS, condition
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.session import DuckSession

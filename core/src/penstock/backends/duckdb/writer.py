@@ -18,8 +18,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.worker import Block, Loaded, Wait
-from penstock.backends.duckdb.background import compute, interrupting
-from penstock.backends.duckdb.connection import catalog_name
+from penstock.backends.duckdb.connection import catalog_name, interrupting
 from penstock.backends.duckdb.database import Database
 from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.duckdb.errors import translated
@@ -36,6 +35,7 @@ from penstock.backends.duckdb.load.infinite import Infinite, check_finite
 from penstock.backends.duckdb.load.loading import Loading
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.shared.arrow import Caster, first_failing, schema_from_text, shown
+from penstock.backends.shared.background import compute
 from penstock.backends.shared.presence import is_at, try_lock
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model.plans import Partition

@@ -36,7 +36,7 @@ from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.queries import query_columns
 from penstock.backends.postgresql.snapshot import import_snapshot
 from penstock.backends.postgresql.statements import column_list, raw, statement
-from penstock.errors import PlanningError
+from penstock.backends.sql.keys import check_distinct, check_one_column
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
@@ -173,9 +173,7 @@ class PostgresSource:
                 described = self._connection.execute(
                     sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(values)
                 ).description
-            width = len(described or ())
-            if width != 1:
-                raise PlanningError(f"--values-query: expected one column, found {width}")
+            check_one_column(len(described or ()))
         with planning("source", subject):
             rows = self._connection.execute(
                 statement("distinct").format(
@@ -184,11 +182,7 @@ class PostgresSource:
                     limit=sql.Literal(limit + 1),
                 )
             ).fetchall()
-        if len(rows) > limit:
-            raise PlanningError(
-                f"{subject}: more than {limit:,} distinct values; expected a key with fewer, or "
-                "--strategy range or hash"
-            )
+        check_distinct(subject, len(rows), limit)
         return tuple(Bound(type_, text) for (text,) in rows if text is not None)
 
     def ranked(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.api.facts import Checksum
-from penstock.backends.sql.dialect import Dialect
+from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Row, Session
 from penstock.model.tables import ColumnPair
 
@@ -36,7 +36,7 @@ def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) ->
     }
 
 
-def row_text(dialect: Dialect, texts: Sequence[str]) -> str:
+def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
     """Of one row, from the canonical texts of its columns."""
     parts: list[str] = []
     for text in texts:
@@ -87,7 +87,7 @@ def read_digests(
     return session.stream(query, "digests of rows")
 
 
-def _key_text(dialect: Dialect, texts: Mapping[str, str], key: Sequence[str]) -> str:
+def _key_text(dialect: CatalogDialect, texts: Mapping[str, str], key: Sequence[str]) -> str:
     parts: list[str] = []
     for name in key:
         parts += ["','", f"coalesce({texts[name]}, 'NULL')"]

@@ -1,4 +1,4 @@
-"""How a database writes SQL: one object for each."""
+"""How a database writes SQL: one object for each database."""
 
 from __future__ import annotations
 
@@ -21,16 +21,10 @@ def raw(text: str) -> str:
 
 
 class Dialect(ABC):
-    """The defaults are those of the standard."""
+    """What conditions are written with. The defaults are those of the standard."""
 
     name: str
     """The database's, for messages."""
-    types: Mapping[str, str]
-    """The type for each tag of a `Bound`."""
-    ranged: tuple[str, ...]
-    """Tags of the types whose text is exact and whose order is total."""
-
-    # Names and values
 
     def ident(self, name: str) -> str:
         return '"' + name.replace('"', '""') + '"'
@@ -47,6 +41,41 @@ class Dialect(ABC):
             raise PlanningError(f"expected a text without NUL, found {text!r}")
         return "'" + text.replace("'", "''") + "'"
 
+    def key(self, key: Key) -> str:
+        return raw(key.text) if key.expression else self.ident(key.text)
+
+    @abstractmethod
+    def bound(self, bound: Bound) -> str:
+        """A bound as a value.
+
+        Raises:
+            PlanningError: the text is no value of the type.
+        """
+
+    def comparable(self, tag: str, value: str) -> str:
+        """A value of a key as partitions compare it."""
+        return value
+
+    def compared(self, key: Key, tag: str) -> str:
+        return self.comparable(tag, self.key(key))
+
+    @abstractmethod
+    def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
+        """Conditions that select the rows of some blocks."""
+
+    @abstractmethod
+    def hashed(self, value: str) -> str:
+        """A whole number, not negative, that depends on a value's text alone; NULL of NULL."""
+
+
+class CatalogDialect(Dialect):
+    """What `SqlSource` and `SqlTarget` ask with, besides conditions."""
+
+    types: Mapping[str, str]
+    """The type for each tag of a `Bound`."""
+    ranged: tuple[str, ...]
+    """Tags of the types whose text is exact and whose order is total."""
+
     def cast(self, value: str, type_: str) -> str:
         return f"CAST({value} AS {type_})"
 
@@ -61,10 +90,11 @@ class Dialect(ABC):
         """A SELECT that ends after so many rows."""
         return f"{select} LIMIT {count}"
 
-    # Keys and their bounds
+    # Bounds
 
-    def key(self, key: Key) -> str:
-        return raw(key.text) if key.expression else self.ident(key.text)
+    @abstractmethod
+    def tag_of(self, type_: Type) -> str:
+        """The tag that bounds of a type have."""
 
     def type_of(self, tag: str) -> str:
         """
@@ -76,11 +106,6 @@ class Dialect(ABC):
         return self.types[tag]
 
     def bound(self, bound: Bound) -> str:
-        """A bound as a value.
-
-        Raises:
-            PlanningError: the text is no value of the type.
-        """
         if bound.type == "numeric":
             return self.number(bound)
         if bound.type == "bytea":
@@ -100,25 +125,6 @@ class Dialect(ABC):
     def bound_text(self, tag: str, value: str) -> str:
         """A value as the text of a bound, the same in every database."""
         return self.text(value)
-
-    def comparable(self, tag: str, value: str) -> str:
-        """A value of a key as partitions compare it."""
-        return value
-
-    def compared(self, key: Key, tag: str) -> str:
-        return self.comparable(tag, self.key(key))
-
-    @abstractmethod
-    def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
-        """Conditions that select the rows of some blocks."""
-
-    @abstractmethod
-    def hashed(self, value: str) -> str:
-        """A whole number, not negative, that depends on a value alone; NULL of NULL."""
-
-    @abstractmethod
-    def tag_of(self, type_: Type) -> str:
-        """The tag that bounds of a type have."""
 
     # Checksums
 

@@ -16,6 +16,7 @@ from penstock.model.extents import Bound, Key, Whole
 TILES_PER_PARTITION = 4
 # Of a sample: enough for a thousand even partitions.
 MOST_BOUNDS = 4000
+NOTHING = "nothing: the source has no statistics on it, and it cannot be sampled"
 SPAN = "the key's least and greatest value"
 
 
@@ -135,12 +136,25 @@ def distinct(
     values = session.fetch(
         f"SELECT {dialect.bound_text(tag, 'value')} FROM ({chosen}) AS d ORDER BY value", subject
     )
-    if len(values) > limit:
+    check_distinct(subject, len(values), limit)
+    return tuple(Bound(tag, text) for (text,) in values)
+
+
+def check_one_column(width: int) -> None:
+    """
+    Raises:
+        PlanningError: a query for the values of a key has more columns, or none.
+    """
+    if width != 1:
+        raise PlanningError(f"--values-query: expected one column, found {width}")
+
+
+def check_distinct(subject: str, count: int, limit: int) -> None:
+    if count > limit:
         raise PlanningError(
             f"{subject}: more than {limit:,} distinct values; expected a key with fewer, or "
             "--strategy range or hash"
         )
-    return tuple(Bound(tag, text) for (text,) in values)
 
 
 def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[RankedBound, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from penstock.backends.sql.dialect import Dialect, Type
+from penstock.backends.sql.dialect import CatalogDialect, Type
 from penstock.model.tables import TableRef
 
 Row = tuple[Any, ...]
@@ -19,7 +19,7 @@ class Session(Protocol):
     """
 
     @property
-    def dialect(self) -> Dialect: ...
+    def dialect(self) -> CatalogDialect: ...
 
     @property
     def side(self) -> str:

@@ -12,12 +12,9 @@ from penstock.backends.sql.checksums import canonical_texts, read_checksum, read
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.session import Session, closed
-from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.snapshots import SourceState
 from penstock.model.tables import Column, ColumnPair, Relation, SequencePosition, TableRef
-
-NOTHING = "nothing: the source has no statistics on it, and it cannot be sampled"
 
 
 class SqlSource(ABC):
@@ -130,7 +127,7 @@ class SqlSource(ABC):
         tag = self._ranged(relation, key)
         sampled = self.sample(relation, key)
         if sampled is None:
-            return self._statistics(relation, key, (), 0.0, NOTHING)
+            return self._statistics(relation, key, (), 0.0, keys.NOTHING)
         rows, origin = sampled
         bounds, nulls = keys.tiles(self._session, rows, key, tag, where, keys.MOST_BOUNDS)
         return self._statistics(relation, key, bounds, nulls, origin)
@@ -176,9 +173,7 @@ class SqlSource(ABC):
         else:
             subject = "--values-query"
             listed = f"SELECT * FROM {self.parenthesized(query)}"
-            width = len(self._session.describe(listed, subject))
-            if width != 1:
-                raise PlanningError(f"--values-query: expected one column, found {width}")
+            keys.check_one_column(len(self._session.describe(listed, subject)))
         tag = dialect.tag_of(type_)
         # Of an unlike query, as values of the key's type; a decimal has a precision of its own.
         wanted = str(type_) if tag != "text" else dialect.types["text"]

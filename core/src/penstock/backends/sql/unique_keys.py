@@ -29,12 +29,18 @@ class UniqueKey(Protocol):
 K = TypeVar("K", bound=UniqueKey)
 
 
+def find_key(keys: Sequence[K], columns: Sequence[str]) -> K | None:
+    """The usable key over exactly these columns, in any order."""
+    usable = (key for key in keys if not key.obstacle)
+    return next((key for key in usable if set(key.names) == set(columns)), None)
+
+
 def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
     """The key that somebody asked for, the primary key, or the only one there is.
 
     Parameters:
         keys: all of the table, the primary key first.
-        wanted: what a key has to be, for messages.
+        wanted: what a key has to be, for messages; ``{}`` stands for the table.
 
     Raises:
         PlanningError: there is none, or several of which none is the primary key; or its columns
@@ -45,19 +51,19 @@ def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
     there = "; ".join(map(str, keys)) or "none"
     if asked is not None:
         flag = f"--conflict-columns {','.join(asked)}"
-        found = [key for key in keys if not key.obstacle and set(key.names) == set(asked)]
-        if not found:
+        key = find_key(keys, asked)
+        if key is None:
             raise PlanningError(
                 f"{flag}: expected exactly the columns of a {wanted.format(request.target)}; "
                 f"found {there}"
             )
-        missing = [name for name in found[0].names if name not in copied]
+        missing = [name for name in key.names if name not in copied]
         if missing:
             raise PlanningError(
                 f"{flag}: expected columns that are copied; found {', '.join(missing)}, which "
                 f"{'is' if len(missing) == 1 else 'are'} not"
             )
-        return found[0]
+        return key
     usable = [key for key in keys if not key.obstacle and copied.issuperset(key.names)]
     if usable and (usable[0].primary or len({frozenset(key.names) for key in usable}) == 1):
         return usable[0]
@@ -67,6 +73,6 @@ def choose_key(request: LoadRequest, keys: Sequence[K], wanted: str) -> K:
             f"choose one of its unique keys; found {'; '.join(map(str, usable))}"
         )
     raise PlanningError(
-        f"--mode upsert: expected a {wanted.format(request.target)}, and whose columns are all "
+        f"--mode upsert: expected a {wanted.format(request.target)}, and its columns all "
         f"copied; found {there}"
     )

@@ -16,6 +16,15 @@ from penstock.backends.postgresql.compare.conditions import key_expression
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, raw, relation, statement, type_name
+from penstock.backends.sql.bounds import check_ranged
+from penstock.backends.sql.keys import (
+    NOTHING,
+    TILES_PER_PARTITION,
+    check_positive,
+    check_timed,
+    check_windows,
+)
+from penstock.backends.sql.session import closed
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import Query, Relation, TableRef
@@ -25,11 +34,8 @@ RANGED = (
     "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",
     "uuid", "text", "varchar", "bpchar",
 )  # fmt: skip
-TIMED = ("date", "timestamp", "timestamptz")
 # Enough for a thousand even partitions, read in well under half a second.
 SAMPLE_BLOCKS = 300
-# What a value takes that many rows share is missing elsewhere: finer tiles make up for it.
-TILES_PER_PARTITION = 4
 
 type_sql = type_name
 
@@ -99,24 +105,14 @@ def _describe(connection: Connection, read: Relation, key: Key) -> tuple[str, bo
 
 
 def check_closed(connection: Connection, read: Relation, text: str) -> None:
-    """Have the server refuse SQL that closes a bracket which it did not open.
-
-    It would be an expression of its own within ours, where it is put in parentheses.
-    """
-    connection.execute(
-        sql.SQL("EXPLAIN SELECT CASE WHEN true THEN\n{}\nEND FROM {}").format(
-            sql.SQL(text), relation(read)
-        )
-    )
+    """Have the server refuse SQL that closes a bracket which it did not open."""
+    query = closed(text, relation(read).as_string(connection))
+    connection.execute(sql.SQL(f"EXPLAIN {query}"))
 
 
 def ranged_type(connection: Connection, read: Relation, key: Key) -> str:
     type_ = key_type(connection, read, key)
-    if type_ not in RANGED:
-        raise PlanningError(
-            f"--key {key.text}: cannot be ranged: expected a column of type {', '.join(RANGED)}; "
-            f"found {type_}"
-        )
+    check_ranged(key, type_, RANGED)
     return type_
 
 
@@ -244,9 +240,8 @@ def _histogram(
 def _sample(
     connection: Connection, read: Relation, key: Key, where: str | None
 ) -> tuple[list[tuple[Any, ...]], str]:
-    nothing = "nothing: the source has no statistics on it, and it cannot be sampled"
     if isinstance(read, Query):
-        return [], nothing
+        return [], NOTHING
     assert isinstance(read, TableRef)
     with planning("source", f"table {read}"):
         found = connection.execute(
@@ -255,7 +250,7 @@ def _sample(
         ).fetchone()
         assert found is not None
         if not found[0]:
-            return [], nothing
+            return [], NOTHING
         percent = min(100.0, 100.0 * SAMPLE_BLOCKS / found[1])
         rows = connection.execute(
             statement("sample").format(
@@ -277,17 +272,10 @@ def windows(
     limit: int,
 ) -> tuple[tuple[Bound, ...], str]:
     type_ = key_type(connection, read, key)
-    if type_ not in TIMED:
-        raise PlanningError(
-            f"--strategy time: --key {key.text}: expected a column of type {', '.join(TIMED)}; "
-            f"found {type_}"
-        )
+    check_timed(key, type_)
     with planning("source", f"--interval {interval!r}"):
         positive = connection.execute("SELECT %s::interval > interval '0'", [interval]).fetchone()
-    if positive is None or not positive[0]:
-        raise PlanningError(
-            f"--interval: expected an interval longer than zero, found {interval!r}"
-        )
+    check_positive(interval, positive=positive is not None and bool(positive[0]))
     low, high, origin = _first_and_last(connection, read, key, type_)
     if low is None or high is None:
         return (), origin
@@ -309,11 +297,7 @@ def windows(
             if condition is None:
                 with planning("source", f"--interval {interval!r}"):
                     raise error
-    if len(rows) > limit:
-        raise PlanningError(
-            f"--interval {interval!r}: more than {limit:,} windows from {low} to {high}; expected "
-            "a wider interval"
-        )
+    check_windows(interval, len(rows), limit, low, high)
     return tuple(Bound(type_, text) for (text,) in rows), origin
 
 
