@@ -7,19 +7,31 @@ import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import psycopg
 import pytest
-from psycopg import sql
+from psycopg import pq
 
 from penstock_testkit import ExternalServer, PostgresServer, Server
+
+from .shared_nurseries import shared_nurseries
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn
 
 # Started in the background, we would ignore SIGINT, and so would every command under test.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_nurseries() -> Iterator[None]:
+    with shared_nurseries():
+        yield
 
 
 @contextmanager
@@ -33,23 +45,43 @@ def server_for(role: str) -> Iterator[Server]:
         yield server
 
 
+# Half the time of copying a database through the log, which is the default.
+FILE_COPY = "STRATEGY file_copy"
+# By server. Bare connections of libpq: nobody has to close them.
+_admins: WeakKeyDictionary[Server, PGconn] = WeakKeyDictionary()
+
+
+def _administer(server: Server, statement: str) -> None:
+    """Run a statement on the connection that is kept, or on a new one where that is lost.
+
+    Raises:
+        RuntimeError: the server refuses it, or cannot be reached.
+    """
+    for kept in (_admins.pop(server, None), None):
+        admin = kept or pq.PGconn.connect(server.url.encode())
+        # 14 knows no other way of copying a database.
+        text = statement if admin.server_version >= 150000 else statement.replace(FILE_COPY, "")
+        result = admin.exec_(text.encode())
+        if result.status == pq.ExecStatus.COMMAND_OK:
+            _admins[server] = admin
+            return
+        if kept is None or admin.status == pq.ConnStatus.OK:
+            raise RuntimeError(f"{statement}: {admin.get_error_message()}")
+
+
 @contextmanager
-def fresh_database(server: Server) -> Iterator[str]:
-    """The URL of a new database, which is dropped afterwards, whoever is still connected."""
+def fresh_database(server: Server, template: str = "template1") -> Iterator[str]:
+    """The URL of a new database, which is dropped afterwards, whoever is still connected.
+
+    Parameters:
+        template: the database that it is a copy of; nobody may be connected to it.
+    """
     name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server.url, autocommit=True) as admin:
-        create = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
-        if admin.info.server_version >= 150000:
-            # Half the time of copying it through the log, which is the default.
-            create += sql.SQL(" STRATEGY file_copy")
-        admin.execute(create)
+    _administer(server, f"CREATE DATABASE {name} TEMPLATE {template} {FILE_COPY}")
     try:
         yield server.url_for(db=name)
     finally:
-        # A connection of its own: the test may have restarted the server in between.
-        with psycopg.connect(server.url, autocommit=True) as admin:
-            drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)")
-            admin.execute(drop.format(sql.Identifier(name)))
+        _administer(server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from penstock import CopySpec, PartitionPlan, PenstockError, copy, plan
 from penstock.events import Event, Failed, Finished
 from penstock_testkit import PostgresServer, S3Gateway, S3Server, Server, installed
 
+from ..cli import run_cli
 from ..conftest import fresh_database
 from .parquet_datasets import Dataset
 
@@ -97,14 +97,7 @@ class Pair:
         self, *arguments: str, environ: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the real command line."""
-        return subprocess.run(
-            [sys.executable, "-m", "penstock.cli.main", *arguments],
-            env={**os.environ, **(environ or {})},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        return run_cli(*arguments, env={**os.environ, **(environ or {})})
 
     @property
     def ends(self) -> list[str]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -18,7 +17,8 @@ import psutil
 
 from penstock.events import Event, Finished, Opened, Progress, from_line
 
-PENSTOCK = Path(sys.executable).with_name("penstock")
+from ..cli import Cli
+
 # Long enough for a busy machine: a test that waits for so long has failed.
 PATIENCE = 90.0
 # Seconds within which Penstock promises to be gone.
@@ -65,13 +65,7 @@ class Run:
         self._changed = threading.Condition()
         self._ended = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
-        self.popen = subprocess.Popen(
-            [str(PENSTOCK), *words, "--json"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,
-        )
+        self.popen = Cli([*words, "--json"], stderr=self._errors, session=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

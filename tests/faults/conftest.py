@@ -5,13 +5,15 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 from psycopg import sql
 
-from penstock_testkit import PostgresServer
+from penstock_testkit import PostgresServer, Server
 
+from ..conftest import fresh_database
 from .pair import Pair
 
 DATABASE = "faults"
@@ -27,11 +29,23 @@ def _ctrl_c_reaches_children() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session")
+def loaded(source_server: Server, target_server: Server) -> Iterator[tuple[str, str]]:
+    """The names of two databases to copy: one with items, one with a table for them."""
+    with fresh_database(source_server) as source, fresh_database(target_server) as target:
+        with closing(Pair(source, target)) as made:
+            made.load()
+        yield urlsplit(source).path[1:], urlsplit(target).path[1:]
+
+
 @pytest.fixture
-def pair(source_url: str, target_url: str) -> Iterator[Pair]:
+def pair(source_server: Server, target_server: Server, loaded: tuple[str, str]) -> Iterator[Pair]:
     """A source with items and a target without, and nothing started yet."""
-    with closing(Pair(source_url, target_url)) as made:
-        made.load()
+    with (
+        fresh_database(source_server, loaded[0]) as source,
+        fresh_database(target_server, loaded[1]) as target,
+        closing(Pair(source, target)) as made,
+    ):
         yield made
 
 

@@ -185,6 +185,9 @@ class Nursery:
             said.append((word, int(pid), int(code[0]) if code else 0))
             if word == "ended":
                 self._ended[int(pid)] = int(code[0])
+            else:
+                # The kernel gives the id of an earlier worker again.
+                self._ended.pop(int(pid), None)
         return said
 
     def _discard(self) -> None:

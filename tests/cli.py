@@ -1,0 +1,153 @@
+"""`penstock` as a process of its own, forked by `cli_server` instead of started from nothing."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+SERVER = Path(__file__).with_name("cli_server.py")
+# What Python reads as it starts is not seen by a fork.
+AT_START = ("PYTHON", "LC_", "LANG")
+
+
+class Cli:
+    """A running command, much as `subprocess.Popen` has it.
+
+    Parameters:
+        arguments: those of ``penstock``.
+        stdout: the file that gets it; by default a pipe, see the attribute.
+        env: the whole environment; ours by default.
+        session: whether it leads one.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        stderr: IO[bytes],
+        stdout: IO[bytes] | None = None,
+        env: Mapping[str, str] | None = None,
+        session: bool = False,
+    ) -> None:
+        self.returncode: int | None = None
+        self.stdout: IO[bytes] | None = None
+        environment = dict(os.environ if env is None else env)
+        assert _at_start(environment) == _at_start(os.environ), "start it by itself"
+        request = {
+            "arguments": [*arguments],
+            "folder": os.getcwd(),
+            "env": environment,
+            "session": session,
+        }
+        with ExitStack() as ours:
+            self._answers, answer = os.pipe()
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            for descriptor in (answer, nothing):
+                ours.callback(os.close, descriptor)
+            if stdout is None:
+                reading, writing = os.pipe()
+                ours.callback(os.close, writing)
+                self.stdout = os.fdopen(reading, "rb")
+            else:
+                writing = stdout.fileno()
+            given = [nothing, writing, stderr.fileno(), answer]
+            socket.send_fds(_server(), [json.dumps(request).encode()], given)
+        self.pid = self._answer(None)
+
+    def _answer(self, timeout: float | None) -> int:
+        """
+        Raises:
+            TimeoutExpired: there was none in so many seconds.
+        """
+        if not select.select([self._answers], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("penstock", timeout or 0)
+        line = b""
+        while not line.endswith(b"\n"):
+            if not (more := os.read(self._answers, 1)):
+                raise RuntimeError("the process that is forked to run penstock is gone")
+            line += more
+        return int(line)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, negative for a signal.
+
+        Raises:
+            TimeoutExpired: it has not ended in so many seconds.
+        """
+        if self.returncode is None:
+            self.returncode = self._answer(timeout)
+            os.close(self._answers)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """The exit code, None before it has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Nothing is sent once it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def run_cli(
+    *arguments: str, env: Mapping[str, str] | None = None, timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run ``penstock`` to its end.
+
+    Raises:
+        TimeoutExpired: it was killed after so many seconds.
+    """
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        process = Cli(arguments, stdout=stdout, stderr=stderr, env=env)
+        try:
+            code = process.wait(timeout)
+        finally:
+            process.kill()
+        said = []
+        for file in (stdout, stderr):
+            file.seek(0)
+            said.append(file.read().decode())
+    return subprocess.CompletedProcess(["penstock", *arguments], code, *said)
+
+
+def _at_start(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(AT_START)}
+
+
+@cache
+def _server() -> socket.socket:
+    """The way to the one of this process, which ends with it."""
+    requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", SERVER, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+
+    def end() -> None:
+        requests.close()
+        process.wait(30)
+
+    atexit.register(end)
+    return requests

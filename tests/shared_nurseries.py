@@ -1,0 +1,93 @@
+"""The process that forks workers, kept from one copy of a test process to the next.
+
+Half of what a small copy costs is what that process imports. Copies with the same environment, in
+the same folder, between the same kinds of ends get one that is there already. Their workers are
+fresh forks of it, as they are of one that is new.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.run import connections
+from penstock.workers.process import Nursery, WorkerProcess
+
+# Kept while no copy uses them: each has its drivers in memory.
+KEPT = 8
+
+
+class _Kept(Nursery):
+    """One that outlives the copy it was started for."""
+
+    def __init__(self, environment: Mapping[str, str], backends: Sequence[str]) -> None:
+        self.folder = os.getcwd()
+        super().__init__(environment, backends)
+
+    def suits(self, environment: Mapping[str, str], backends: Sequence[str]) -> bool:
+        return (
+            self._popen.poll() is None
+            and self.folder == os.getcwd()
+            and self._environment == environment
+            and self._backends == tuple(backends)
+        )
+
+
+class _Lease:
+    """What one copy takes for a `Nursery` of its own."""
+
+    def __init__(self, kept: _Kept, idle: SharedNurseries) -> None:
+        self._kept: _Kept | None = kept
+        self._idle = idle
+
+    def start(self) -> WorkerProcess:
+        assert self._kept is not None, "closed before"
+        return self._kept.start()
+
+    def close(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            self._idle.add(kept)
+
+
+class SharedNurseries:
+    """Those that no copy uses, the one used last at the end."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Kept] = []
+        self._lock = threading.Lock()
+
+    def lend(self, environment: Mapping[str, str], backends: Sequence[str]) -> _Lease:
+        """Stands in for the constructor of `Nursery`."""
+        with self._lock:
+            for kept in reversed(self._idle):
+                if kept.suits(environment, backends):
+                    self._idle.remove(kept)
+                    return _Lease(kept, self)
+        return _Lease(_Kept(environment, backends), self)
+
+    def add(self, kept: _Kept) -> None:
+        with self._lock:
+            self._idle.append(kept)
+            spare = self._idle[:-KEPT]
+            del self._idle[:-KEPT]
+        for one in spare:
+            one.close()
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+@contextmanager
+def shared_nurseries() -> Iterator[None]:
+    """Inside, the copies of this process share them."""
+    shared = SharedNurseries()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connections, "Nursery", shared.lend)
+        yield
+    shared.close()
