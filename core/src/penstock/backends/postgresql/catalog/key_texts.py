@@ -12,8 +12,11 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import statement, type_name
 from penstock.model.extents import Bound, Key
 
-# A cast to a date cuts the time of day off without a word.
-_EXACT = "value_text::timestamp = value::timestamp"
+# A cast to a date cuts the time of day off without a word. Not every date is a timestamp.
+_EXACT = (
+    "CASE WHEN value BETWEEN '4713-01-01 BC' AND '294276-12-31'"
+    " THEN value_text::timestamp = value::timestamp ELSE true END"
+)
 
 
 def ranked(
