@@ -12,13 +12,12 @@ import duckdb
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
 from penstock.backends.duckdb.catalog.tables import (
-    TYPE,
     read_columns,
     relations,
     search_path,
     unique_keys,
 )
-from penstock.backends.duckdb.catalog.values import arrow_types
+from penstock.backends.duckdb.catalog.values import with_arrow
 from penstock.backends.duckdb.control import ControlTables
 from penstock.backends.duckdb.database import Database
 from penstock.backends.duckdb.dialect import ident
@@ -28,7 +27,7 @@ from penstock.backends.duckdb.load.load_plan import plan_load
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import identity
-from penstock.backends.shared.arrow import TRAIT, arrow_type
+from penstock.backends.shared.arrow import arrow_type
 from penstock.backends.sql.relations import find_by_name
 from penstock.backends.sql.target import SqlTarget
 from penstock.errors import PlanningError
@@ -165,11 +164,4 @@ def _scratch(columns: Sequence[Column]) -> Iterator[tuple[DuckSession, TableRef]
 
 def _in_arrow(session: DuckSession, table: TableRef) -> tuple[Column, ...]:
     """The columns of a table, each with the type in which its values travel."""
-    columns = read_columns(session, table)
-    names, kinds = [c.name for c in columns], [c.traits[TYPE] for c in columns]
-    with planning("target", f"table {table}"):
-        found = arrow_types(session.connection, session.table(table), names, kinds)
-    return tuple(
-        replace(column, traits={**column.traits, TRAIT: type_})
-        for column, type_ in zip(columns, found, strict=True)
-    )
+    return with_arrow(session, session.table(table), read_columns(session, table))

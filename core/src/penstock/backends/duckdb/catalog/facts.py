@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.duckdb.catalog.queries import subselect
-from penstock.backends.duckdb.catalog.values import arrow_types
+from penstock.backends.duckdb.catalog.values import with_arrow
 from penstock.backends.duckdb.dialect import condition
-from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.source import SqlSource
 from penstock.model.extents import Whole
@@ -38,18 +35,7 @@ class DuckCatalog(SqlSource):
         return subselect(query)
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
-        types = self.described(relation)
-        with planning(self._session.side, str(relation)):
-            found = arrow_types(
-                self._session.connection,
-                self._rows(relation),
-                [column.name for column in columns],
-                [types[column.name] for column in columns],
-            )
-        return tuple(
-            replace(column, traits={**column.traits, TRAIT: type_})
-            for column, type_ in zip(columns, found, strict=True)
-        )
+        return with_arrow(self._session, self._rows(relation), columns)
 
     def estimated(self, relation: Relation, where: str | None) -> int | None:
         """How many rows DuckDB's planner expects; None where it does not say."""

@@ -7,12 +7,17 @@ unions, times with a zone).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.dialect import ident
+from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.session import DuckSession
+from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.dialect import Type
+from penstock.model.tables import Column
 
 # A sum of whole numbers is a HUGEINT, which has 39 digits; a decimal of Arrow that others read, 38.
 HUGE = "DECIMAL(38,0)"
@@ -82,3 +87,15 @@ def arrow_types(
         pa.uuid() if type_.id == "uuid" else field.type
         for field, type_ in zip(schema, types, strict=True)
     ]
+
+
+def with_arrow(session: DuckSession, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of an item of FROM, each with the type in which its values travel."""
+    types = dict(session.describe(f"SELECT * FROM {rows}", "columns"))
+    names = [column.name for column in columns]
+    with planning(session.side, "columns"):
+        found = arrow_types(session.connection, rows, names, [types[name] for name in names])
+    return tuple(
+        replace(column, traits={**column.traits, TRAIT: type_})
+        for column, type_ in zip(columns, found, strict=True)
+    )
