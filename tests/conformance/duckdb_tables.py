@@ -22,6 +22,7 @@ from penstock.model.plans import GIVEN, Partition, PartitionPlan
 from penstock.model.snapshots import SourceState
 from penstock.model.tables import Column, ColumnPair, Located, TableDefinition, TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.stream import Meter, Waiter
 
@@ -90,14 +91,14 @@ class Database:
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in SCHEMA]
         definition: TableDefinition | None = None
         made: tuple[Column, ...] = ()
-        if target.makes(TABLE, mode):
+        if target.makes(TABLE, MODES[mode]):
             definition = TableDefinition("parquet", {})
             made = target.defined_columns(TABLE, definition, columns, {})
         pairs = tuple(ColumnPair(column.name, column.name) for column in columns)
         parts = tuple(partitions) or tuple(Partition(f"p{n:04}", Whole()) for n in (0, 1))
         load = target.plan_load(
             LoadRequest(
-                run_id=run_id, source=Located(), target=TABLE, mode=mode, pairs=pairs,
+                run_id=run_id, source=Located(), target=TABLE, mode=MODES[mode], pairs=pairs,
                 conflict_columns=None, indexes="keep", unlogged=False, definition=definition,
                 made=made, where=where, given=given, writing={},
                 extents=tuple((p.id, p.extent) for p in parts) if given else (),

@@ -25,6 +25,7 @@ from penstock.model.plans import GIVEN, Partition, PartitionPlan
 from penstock.model.snapshots import SourceState
 from penstock.model.tables import Column, ColumnPair, Located, TableDefinition, TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import S3Server
@@ -86,7 +87,7 @@ class Dataset:
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in schema]
         definition: TableDefinition | None = None
         made: tuple[Column, ...] = ()
-        if target.makes(TABLE, mode):
+        if target.makes(TABLE, MODES[mode]):
             definition = TableDefinition("parquet", {})
             theirs = made = target.defined_columns(TABLE, definition, columns, types or {})
         else:
@@ -103,7 +104,7 @@ class Dataset:
                 run_id=run_id,
                 source=Located(),
                 target=TABLE,
-                mode=mode,
+                mode=MODES[mode],
                 pairs=pairs,
                 conflict_columns=None,
                 indexes="keep",

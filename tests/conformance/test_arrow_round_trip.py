@@ -26,6 +26,7 @@ from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning.build import match_columns
 from penstock.planning.column_pairs import ColumnMapping
+from penstock.spec.modes import RECREATE
 
 from .test_arrow_reader import T, batches, worker_spec
 from .test_arrow_writer import load
@@ -279,13 +280,13 @@ def made(
     target = PostgresTarget(pair.target.url, "penstock")
     definition = TableDefinition("arrow", {})
     try:
-        assert target.makes(ref, "recreate")
+        assert target.makes(ref, RECREATE)
         theirs = target.defined_columns(ref, definition, columns, types)
         fits = target.fit(columns, theirs)
         assert not [found for found in fits if found.reason]
         pairs = tuple(ColumnPair(c.name, c.name) for c in columns)
         request = LoadRequest(
-            "r1", T, ref, "recreate", pairs, None, "keep", False, definition, made=theirs
+            "r1", T, ref, RECREATE, pairs, None, "keep", False, definition, made=theirs
         )
         return target.plan_load(replace(request, **options)), theirs
     finally:

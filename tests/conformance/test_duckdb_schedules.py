@@ -20,7 +20,7 @@ import pytest
 
 from penstock.errors import PenstockError, PermanentError, TargetChanged
 from penstock.model.extents import KeyRange
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import mode_names
 
 from .duckdb_tables import STATE, Database, Run, cut
 from .schedules import Killed, Schedule
@@ -142,9 +142,12 @@ class Trial:
         return "\n".join([*runs, *actors, *resumed, "", "...", *self.schedule.trace[-60:]])
 
 
+FRESH = mode_names(lambda mode: mode.starts_empty)
+
+
 def copied(trial: Trial) -> None:
     """One run, which several execute."""
-    mode = trial.schedule.random.choice(("append", "replace", *FRESH_MODES))
+    mode = trial.schedule.random.choice(("append", "replace", *FRESH))
     load = trial.load("m", mode, executions=3, restarts=0.35)
     found = trial.play()
     assert trial.ended["m"] == "done"
@@ -155,7 +158,7 @@ def copied(trial: Trial) -> None:
 def paired(trial: Trial) -> None:
     """Two runs of the same rows, in any two modes."""
     chance = trial.schedule.random
-    modes = [chance.choice(("append", "replace", *FRESH_MODES)) for _ in range(2)]
+    modes = [chance.choice(("append", "replace", *FRESH)) for _ in range(2)]
     for run_id, mode in zip("ab", modes, strict=True):
         trial.load(run_id, mode, executions=2, restarts=0.2)
     found = trial.play()

@@ -39,7 +39,7 @@ def test_an_error_of_the_server_itself(pair: Pair, state: str, words: str, trans
     with pytest.raises(PenstockError) as caught, translated("target"):
         pair.target.connection.execute(sql.SQL(RAISE).format(state, words))
     assert caught.value.transient is transient
-    assert caught.value.diagnosis.sqlstate == state
+    assert caught.value.diagnosis.code == state
 
 
 FATAL = 'connection failed: connection to server at "127.0.0.1", port 5432 failed: FATAL:  '
@@ -115,7 +115,7 @@ def test_two_sessions_make_one_schema(pair: Pair) -> None:
         threading.Timer(0.5, other.commit).start()
         with pytest.raises(PenstockError) as caught, translated("target"):
             pair.target.connection.execute("CREATE SCHEMA IF NOT EXISTS made")
-    assert caught.value.diagnosis.sqlstate == "23505"
+    assert caught.value.diagnosis.code == "23505"
     assert caught.value.transient
 
 

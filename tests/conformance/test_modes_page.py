@@ -22,7 +22,7 @@ def claims() -> dict[str, tuple[str, str, str]]:
 
 
 def test_every_mode_is_there() -> None:
-    assert tuple(claims()) == MODES
+    assert tuple(claims()) == tuple(MODES)
 
 
 @pytest.mark.parametrize("mode", MODES)

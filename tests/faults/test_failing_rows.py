@@ -46,7 +46,7 @@ def test_a_transient_error_retries_one_partition(pair: Pair, sqlstate: str, time
     assert [(e.partition_id, e.attempt) for e in run.of(Failed)] == [
         (struck, attempt) for attempt in range(1, times + 1)
     ]
-    assert {event.error["sqlstate"] for event in run.of(Failed)} == {sqlstate}
+    assert {event.error["code"] for event in run.of(Failed)} == {sqlstate}
     assert pair.attempts() == dict.fromkeys(OTHERS, 1) | {struck: times + 1}
     pair.check_resumes()
 
@@ -77,7 +77,7 @@ def test_a_permanent_error_says_all_that_is_known(pair: Pair, on_error: str) -> 
     assert (failure.partition_id, failure.attempts) == (partition_id(STRUCK), 1)
     assert failure.error["error"] == "PermanentError"
     assert failure.error["side"] == "target"
-    assert failure.error["sqlstate"] == "23514"
+    assert failure.error["code"] == "23514"
     assert failure.error["constraint"] == "not_this_one"
     assert f"({middle(STRUCK)}, " in failure.error["detail"]
     assert failure.error["context"].startswith("COPY item, line ")

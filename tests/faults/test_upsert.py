@@ -127,7 +127,7 @@ def test_waiting_for_a_lock_for_too_long_is_one(half: Pair) -> None:
     with half.lock_target() as holder:
         run = half.copy(*UPSERT, "--stall-timeout", "3s", degree=1)
         failed = run.wait_for(Failed)
-        assert failed.error["sqlstate"] == "55P03"
+        assert failed.error["code"] == "55P03"
         assert failed.error["transient"]
         holder.execute("ROLLBACK")
     run.ended(0)
@@ -153,7 +153,7 @@ def test_a_deadlock_is_retried(half: Pair) -> None:
         other.execute("UPDATE item SET pad = 'x' WHERE id = 10")
         other.execute("ROLLBACK")
     failed = run.wait_for(Failed)
-    assert failed.error["sqlstate"] == "40P01"
+    assert failed.error["code"] == "40P01"
     assert failed.error["transient"]
     run.ended(0)
     half.check_content()

@@ -88,7 +88,7 @@ def test_between_plan_and_copy_it_does_not_give_up(pair: Pair) -> None:
         rewrite.join()
     assert rewrite.error is None
     (failure, *_) = run.finished.failures
-    assert failure.error["sqlstate"] == "55P03"
+    assert failure.error["code"] == "55P03"
     assert "VACUUM FULL" in failure.error["message"]
     assert not pair.attempts()
     pair.check_resumes()

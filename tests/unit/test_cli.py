@@ -42,10 +42,12 @@ from penstock.events import (
     Retrying,
     from_line,
 )
+from penstock.model.codec import to_json
 from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.verification.checks import Verification
 
 RUN = "20260714-101500-ab12"
 ASKED = ["--source", "env:SHOP", "--target", "env:DW", "--table", "public.orders"]
@@ -215,7 +217,7 @@ def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str
         assert title in text
     assert "other options:" not in text
     for choices in (
-        "{auto,ctid,range,ntile,hash,values,time,children,files,whole}",
+        "{auto,blocks,range,ntile,hash,values,time,children,files,whole}",
         "{append,truncate,replace,upsert,recreate,swap}",
     ):
         assert choices in text
@@ -482,7 +484,7 @@ def test_plan_prints_the_plan(engine: FakeEngine, capsys: pytest.CaptureFixture[
     assert "whole table" in shown.out
     assert shown.err == ""
     assert main(["plan", *ASKED, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == PLAN.as_json()
+    assert json.loads(capsys.readouterr().out) == to_json(PLAN)
     assert [call[0] for call in engine.calls] == ["plan", "plan"]
 
 
@@ -490,13 +492,11 @@ def test_plan_prints_the_plan(engine: FakeEngine, capsys: pytest.CaptureFixture[
 def test_verify_says_by_its_exit_code_whether_all_is_well(
     ok: bool, code: int, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    engine.result = SimpleNamespace(
-        run_id=RUN, ok=ok, checks=(), notes=(), as_json=lambda: {"ok": ok}
-    )
+    engine.result = Verification(RUN, ok, (), ())
     assert main(["verify", RUN, *ENDS]) == code
     assert ("NOT verified" in capsys.readouterr().out) == (not ok)
     assert main(["verify", RUN, *ENDS, "--json"]) == code
-    assert json.loads(capsys.readouterr().out) == {"ok": ok}
+    assert json.loads(capsys.readouterr().out) == to_json(engine.result)
     assert main(["verify", RUN, *ENDS, "--json", "--checksum", "--show-rows"]) == code
     named = {"source": "env:SHOP", "target": "env:DW", "control_schema": "penstock"}
     counts = {**named, "checksum": False, "show_rows": False}
@@ -670,7 +670,7 @@ def test_an_error_shows_all_that_the_server_said(
 ) -> None:
     engine.result = PlanningError(
         "cannot read",
-        Diagnosis(side="source", sqlstate="42501", detail="one\ntwo", hint="GRANT", context="line"),
+        Diagnosis(side="source", code="42501", detail="one\ntwo", hint="GRANT", context="line"),
     )
     assert main(["plan", *ASKED]) == 65
     assert capsys.readouterr().err.splitlines() == [

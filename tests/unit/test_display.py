@@ -66,7 +66,7 @@ REFUSED: Mapping[str, Any] = {
     "message": 'null value in column "c"',
     "transient": False,
     "side": "target",
-    "sqlstate": "23502",
+    "code": "23502",
     "detail": "Failing row contains (7, null).",
     "context": "COPY lineitem, line 1000123",
 }
@@ -74,7 +74,7 @@ LOST: Mapping[str, Any] = {
     "error": "TransientError",
     "message": "connection lost",
     "transient": True,
-    "sqlstate": "57P01",
+    "code": "57P01",
 }
 
 
@@ -241,7 +241,7 @@ def test_an_error_says_where_what_and_all_the_server_said() -> None:
         "context: COPY lineitem, line 1000123",
     ]
     assert error_lines({"error": "WorkerLost"}) == ["WorkerLost"]
-    lost = {"message": "target: connection lost", "side": "target", "sqlstate": "57P01"}
+    lost = {"message": "target: connection lost", "side": "target", "code": "57P01"}
     assert error_lines(lost) == ["[57P01] target: connection lost"]
 
 

@@ -16,6 +16,7 @@ CODES = {
     "PermanentError": 65,
     "PlanningError": 65,
     "SnapshotLost": 65,
+    "Unreadable": 65,
     "LoadLost": 65,
     "TargetChanged": 65,
     "RunFailed": 65,
@@ -76,14 +77,14 @@ def test_only_what_trying_again_may_help_is_transient() -> None:
 @pytest.mark.parametrize("name", sorted(CODES))
 def test_an_error_says_what_the_server_said_and_no_more(name: str) -> None:
     kind = classes()[name]
-    error = kind("orders: expected a, found b", Diagnosis(side="target", sqlstate="23505"))
+    error = kind("orders: expected a, found b", Diagnosis(side="target", code="23505"))
     assert str(error) == error.message == "orders: expected a, found b"
     assert error.as_json() == {
         "error": name,
         "message": "orders: expected a, found b",
         "transient": kind.transient,
         "side": "target",
-        "sqlstate": "23505",
+        "code": "23505",
     }
 
 

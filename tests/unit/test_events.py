@@ -40,7 +40,7 @@ errors = st.fixed_dictionaries(
     {"error": texts, "message": texts, "transient": st.booleans()},
     optional={
         "side": st.sampled_from(["source", "target"]),
-        "sqlstate": st.from_regex(r"\A[0-9A-Z]{5}\Z"),
+        "code": st.from_regex(r"\A[0-9A-Z]{5}\Z"),
         "detail": texts,
         "hint": texts,
         "context": texts,

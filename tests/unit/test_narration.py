@@ -28,7 +28,7 @@ MOVED: Mapping[str, Any] = {
     "wait_target": 1.0,
 }
 LOST = {"error": "TransientError", "message": "the connection was lost", "transient": True}
-BAD = {"error": "PermanentError", "message": "a bad row", "transient": False, "sqlstate": "22P02"}
+BAD = {"error": "PermanentError", "message": "a bad row", "transient": False, "code": "22P02"}
 
 
 def planned() -> Planned:

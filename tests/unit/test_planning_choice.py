@@ -12,7 +12,7 @@ from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 from penstock.planning.cuts import MIB, MOST_PARTITIONS, Choice, choose
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.strategies import STRATEGIES, WITHOUT_KEY
+from penstock.spec.strategies import ALIASES, STRATEGIES, WHOLE
 
 GIB = 1024 * MIB
 HEAP = TableStatistics(
@@ -22,6 +22,7 @@ HEAP = TableStatistics(
     blocks=118_000,
     storage="heap table, 118,000 blocks, PostgreSQL 18",
     default_key="id",
+    block_strategy="ctid",
 )
 VIEW = replace(HEAP, blocks=None, storage="a view, whose rows have no blocks of their own")
 
@@ -58,9 +59,9 @@ class TestAuto:
 
     def test_takes_the_whole_of_a_small_table(self) -> None:
         choice = chosen(replace(HEAP, bytes=5 * MIB))
-        assert choice == Choice("whole", ("whole: 5.2 MB, one stream is enough",))
+        assert choice == Choice(WHOLE, ("whole: 5.2 MB, one stream is enough",))
         choice = chosen(replace(FILES, bytes=710))
-        assert choice == Choice("whole", ("whole: 710 B, one stream is enough", "1 file"))
+        assert choice == Choice(WHOLE, ("whole: 710 B, one stream is enough", "1 file"))
 
     @pytest.mark.parametrize(
         "size", [{"partitions": 3}, {"rows_per_partition": 1000}, {"bytes_per_partition": 1000}]
@@ -124,15 +125,23 @@ class TestAuto:
 class TestAsAsked:
     @pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"auto"}))
     def test_is_what_was_asked_for_and_says_so(self, strategy: str) -> None:
-        key = None if strategy in WITHOUT_KEY else "placed_at"
+        key = None if not STRATEGIES[strategy].takes_key else "placed_at"
         interval = "1 day" if strategy == "time" else None
         table = {"children": PARTITIONED, "files": FILES}.get(strategy, HEAP)
         choice = chosen(table, strategy=strategy, key=key, interval=interval)
-        assert (choice.strategy, choice.key) == (strategy, key)
+        named = HEAP.block_strategy if STRATEGIES[strategy].cuts_blocks else strategy
+        assert (choice.strategy, choice.key) == (named, key)
         assert choice.reasons[0] == f"{strategy}: as asked"
 
     def test_ctid_says_what_auto_says_besides(self) -> None:
         assert chosen(strategy="ctid").reasons == ("ctid: as asked", *chosen().reasons)
+
+    @pytest.mark.parametrize("name", ["blocks", *ALIASES])
+    def test_blocks_have_the_name_of_the_source_s_system(self, name: str) -> None:
+        choice = chosen(strategy=name)
+        assert (choice.strategy, choice.how) == ("ctid", STRATEGIES["blocks"])
+        assert choice.reasons[0] == f"{name}: as asked"
+        assert chosen(replace(HEAP, block_strategy="blocks"), strategy=name).strategy == "blocks"
 
     def test_range_falls_back_on_the_primary_key(self) -> None:
         assert chosen(strategy="range").key == "id"
@@ -189,9 +198,11 @@ class TestCount:
         with pytest.raises(PlanningError) as caught:
             chosen(replace(HEAP, rows=None), rows_per_partition=1000)
         assert caught.value.message == (
-            "--rows-per-partition: the source has no row estimate for public.orders; ANALYZE it, "
-            "or give --partitions or --bytes-per-partition"
+            "--rows-per-partition: the source has no row estimate for public.orders; pass "
+            "--partitions or --bytes-per-partition"
         )
+        with pytest.raises(PlanningError, match="; count the rows, or pass --partitions or "):
+            chosen(replace(HEAP, rows=None, rows_hint="count the rows"), rows_per_partition=1000)
 
     def test_by_bytes(self) -> None:
         choice = chosen(bytes_per_partition=100 * MIB)

@@ -40,7 +40,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
         {"strategy": "random"},
         [
             "--strategy",
-            "auto, ctid, range, ntile, hash, values, time, children, files, whole",
+            "auto, blocks, ctid, range, ntile, hash, values, time, children, files, whole",
             "found 'random'",
         ],
     ),

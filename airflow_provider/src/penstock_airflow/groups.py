@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import TaskGroup
 
-from penstock import UsageError
+from penstock import MODES, STRATEGIES, UsageError
 from penstock_airflow.assets import alias_of
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT, CopyPartitionOperator
 from penstock_airflow.copy_table_operator import CopyTableOperator
@@ -165,7 +165,9 @@ def copy_table(
 
 
 def _default_snapshot(options: Mapping[str, Any]) -> str:
-    return "none" if options.get("mode") == "replace" and options.get("where") else "shared"
+    mode = MODES.get(str(options.get("mode")))
+    by_partition = mode is not None and mode.deletes_by_partition
+    return "none" if by_partition and options.get("where") else "shared"
 
 
 def copy_tables(
@@ -213,4 +215,5 @@ def _name_of(options: Mapping[str, Any]) -> str:
 
 def _is_whole(options: Mapping[str, Any]) -> bool:
     """Whether there is one partition, whatever the table holds."""
-    return options.get("strategy") == "whole" or options.get("partitions") == 1
+    strategy = STRATEGIES.get(str(options.get("strategy")))
+    return (strategy is not None and strategy.leaves_whole) or options.get("partitions") == 1

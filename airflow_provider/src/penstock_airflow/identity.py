@@ -6,10 +6,10 @@ import hashlib
 import re
 from typing import Any
 
+from penstock import MODES
+
 _NAME_LENGTH = 14
 _NOT_FOR_NAMES = re.compile(r"[^A-Za-z0-9_]+")
-# In these modes a run that is done can be done again, and nothing is there twice.
-REPEATABLE = ("truncate", "replace", "upsert", "recreate", "swap")
 
 
 def clearings(ti: Any) -> int:
@@ -38,10 +38,14 @@ def run_id_of(context: Any, *, again: bool) -> str:
 
 
 def begins_again(recopy: bool | None, mode: str) -> bool:
-    """Whether what is committed is copied again when its task is cleared."""
-    return mode in REPEATABLE if recopy is None else recopy
+    """Whether what is committed is copied again when its task is cleared: by default where nothing
+    would be there twice."""
+    if recopy is not None:
+        return recopy
+    known = MODES.get(mode)
+    return known is not None and not known.only_adds
 
 
 def recopies_partition(recopy: bool | None, mode: str) -> bool:
     """Whether one partition is: by default where its rows are replaced in the copy itself."""
-    return mode in ("replace", "upsert") if recopy is None else recopy
+    return MODES[mode].reloads_partitions if recopy is None else recopy

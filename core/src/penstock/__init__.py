@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
+    from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
         Extent,
@@ -59,10 +60,14 @@ if TYPE_CHECKING:
     from penstock.spec.arguments import in_names
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec
+    from penstock.spec.modes import MODES
+    from penstock.spec.strategies import STRATEGIES
     from penstock.verification.checks import Verification
     from penstock.workers.supervisor import streams
 
 __all__ = [
+    "MODES",
+    "STRATEGIES",
     "BatchSpec",
     "Bound",
     "CommitRecord",
@@ -118,6 +123,7 @@ __all__ = [
     "status",
     "streams",
     "take_up",
+    "to_json",
     "together",
     "verify",
     "with_parameters",
@@ -132,6 +138,7 @@ _HOMES = {
         "Verified",
         "from_line",
     ),
+    "model.codec": ("to_json",),
     "model.extents": (
         "Bound",
         "Extent",
@@ -184,6 +191,8 @@ _HOMES = {
     "spec.arguments": ("in_names",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec",),
+    "spec.modes": ("MODES",),
+    "spec.strategies": ("STRATEGIES",),
     "verification.checks": ("Verification",),
     "workers.supervisor": ("streams",),
 }

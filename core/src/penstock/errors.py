@@ -4,6 +4,7 @@
     |-- UsageError          the request is wrong (exit 64)
     |   `-- SpecMismatch    a run id exists with another spec
     |-- PermanentError      trying again cannot help (exit 65)
+    |   |-- Unreadable      what was stored or sent is not what Penstock wrote
     |   |-- PlanningError   the plan cannot be made: nothing was changed
     |   |-- SnapshotLost    the run's view of the source is gone
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
@@ -42,15 +43,13 @@ class Diagnosis:
 
     side: str = ""
     """``source``, ``target`` or empty."""
-    sqlstate: str = ""
+    code: str = ""
+    """What the server calls the error for short."""
     detail: str = ""
     hint: str = ""
     context: str = ""
     """The line context of a COPY, for instance."""
     constraint: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        return {name: value for name, value in asdict(self).items() if value}
 
 
 class PenstockError(Exception):
@@ -75,7 +74,7 @@ class PenstockError(Exception):
             "error": type(self).__name__,
             "message": self.message,
             "transient": self.transient,
-            **self.diagnosis.as_json(),
+            **{name: value for name, value in asdict(self.diagnosis).items() if value},
         }
 
 
@@ -89,6 +88,10 @@ class SpecMismatch(UsageError):
 
 class PermanentError(PenstockError):
     exit_code = EXIT_PERMANENT
+
+
+class Unreadable(PermanentError):
+    """What was stored or sent is not what Penstock wrote."""
 
 
 class PlanningError(PermanentError):

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from penstock.errors import Unreadable
+from penstock.model.codec import JsonForm, from_json, to_json
 from penstock.model.tables import NotCopied
 
 VERSION = 1
@@ -29,12 +31,15 @@ def now() -> str:
 class Event:
     """What all events have in common."""
 
+    # A reader of a newer version knows fields that an older one did not write.
+    json_form = JsonForm(defaults=True)
+
     name: ClassVar[str] = ""
     run_id: str
     at: str = field(default_factory=now)
 
     def as_json(self) -> dict[str, Any]:
-        return {"version": VERSION, "event": self.name, **asdict(self)}
+        return {"version": VERSION, "event": self.name, **to_json(self)}
 
     def to_line(self) -> str:
         return json.dumps(self.as_json(), separators=(",", ":"))
@@ -94,7 +99,7 @@ class Failed(AttemptEvent):
 
     name: ClassVar[str] = "failed"
     error: Mapping[str, Any]
-    """``error`` (class), ``message``, ``transient``; where known ``side``, ``sqlstate``,
+    """``error`` (class), ``message``, ``transient``; where known ``side``, ``code``,
     ``detail``, ``hint``, ``context``, ``constraint``."""
 
 
@@ -284,6 +289,8 @@ class Finished(Event):
 class BatchTable:
     """A table of a batch."""
 
+    json_form = JsonForm(defaults=True)
+
     table: str
     target_table: str
     run_id: str
@@ -363,37 +370,6 @@ def from_line(line: str | bytes) -> Event:
     if kind is None:
         raise ValueError(f"event: expected one of {', '.join(BY_NAME)}; found {line[:200]!r}")
     try:
-        values = _known(kind, raw)
-        return kind(**_built(values))
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"event {kind.name}: {error!r}; found {line[:200]!r}") from error
-
-
-_PARTS: Mapping[str, type[Any] | None] = {
-    "reasons": None,
-    "warnings": None,
-    "differences": PartitionDifference,
-    "failures": PartitionFailure,
-    "timings": PartitionTiming,
-    "tables": BatchTable,
-    "later": ReadLater,
-    "partition_ids": None,
-    "not_copied": NotCopied,
-}
-"""What the fields are lists of; None: of texts."""
-
-
-def _built(values: Mapping[str, Any]) -> dict[str, Any]:
-    built = dict(values)
-    for name in values.keys() & _PARTS.keys():
-        part = _PARTS[name]
-        built[name] = tuple(
-            item if part is None else part(**_built(_known(part, item))) for item in values[name]
-        )
-    return built
-
-
-def _known(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the fields of a newer version."""
-    known = {item.name for item in fields(kind)}
-    return {name: value for name, value in raw.items() if name in known}
+        return from_json(kind, raw)
+    except Unreadable as error:
+        raise ValueError(f"event {kind.name}: {error}; found {line[:200]!r}") from error

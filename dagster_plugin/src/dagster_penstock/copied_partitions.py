@@ -74,7 +74,7 @@ class PartitionedCopy(Copy):
                 yield self._materialization(
                     key, empty_metadata(spec, run_id, self._request), run_id
                 )
-        if spec.mode == "append":
+        if spec.load_mode.only_adds:
             yield from self._take_over(partitions, series, run_id)
         if partitions:
             yield from self._copy(partitions, series, run_id)
@@ -115,7 +115,7 @@ class PartitionedCopy(Copy):
         status = self._create(
             run_id,
             given=list(partitions.values()),
-            series=series if spec.mode == "append" else None,
+            series=series if spec.load_mode.only_adds else None,
         )
         plan = status.run.plan
         if self._without_null and any(c.nullable for c in plan.columns if c.name == spec.key):

@@ -21,7 +21,7 @@ class WholeCopy(Copy):
         spec = self._spec
         run_id = run_id_of(self._asset, self._request, ())
         series = None
-        if spec.mode == "append":
+        if spec.load_mode.only_adds:
             series = series_of(self._asset, str(spec.target_ref))
             self._check_not_loaded(series, run_id)
         self._create(run_id, series=series)

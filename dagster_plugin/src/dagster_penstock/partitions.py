@@ -10,10 +10,18 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
 import dagster as dg
 
-from penstock import Bound, CopySpec, Key, KeyRange, KeyValues, Partition, UsageError
+from penstock import (
+    MODES,
+    STRATEGIES,
+    Bound,
+    CopySpec,
+    Key,
+    KeyRange,
+    KeyValues,
+    Partition,
+    UsageError,
+)
 
-# Modes that leave the rows of other partitions alone.
-MODES = ("replace", "append", "upsert")
 # Of the core: what fits into the name of a session.
 _ID_LENGTH = 10
 _MINUTE = timedelta(minutes=1)
@@ -65,13 +73,12 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
     Raises:
         UsageError: the asset partitions cannot be those of this copy.
     """
-    strategies: tuple[str, ...]
     if isinstance(partitions_def, Ranges):
-        strategies = ("auto", "range", "ntile", "hash")
+        strategies = [name for name, how in STRATEGIES.items() if how.chooses or how.cuts_evenly]
     elif isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
-        strategies = ("auto", "time")
+        strategies = [name for name, how in STRATEGIES.items() if how.takes_interval]
     elif isinstance(partitions_def, dg.StaticPartitionsDefinition | dg.DynamicPartitionsDefinition):
-        strategies = ("auto", "values")
+        strategies = [name for name, how in STRATEGIES.items() if how.takes_values_query]
     else:
         raise UsageError(
             "partitions_def: expected time windows, ranges(), or static or dynamic partitions that "
@@ -79,13 +86,14 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
         )
     if spec.key is None:
         raise UsageError("key: expected the column that the asset's partitions are of; found none")
-    if spec.mode not in MODES:
+    if spec.load_mode.starts_empty:
+        modes = ", ".join(name for name, mode in MODES.items() if not mode.starts_empty)
         raise UsageError(
-            f"mode: expected {', '.join(MODES)}, which leave other partitions of the asset alone; "
-            f"found {spec.mode}"
+            f"mode: expected {modes}, which leave other partitions of the asset alone; found "
+            f"{spec.mode}"
         )
     replanned = isinstance(partitions_def, Ranges) and partitions_def.version != FIRST
-    if replanned and spec.mode == "append":
+    if replanned and spec.load_mode.only_adds:
         raise UsageError(
             "ranges: version: mode append cannot take back what an older plan has loaded, so a new "
             f"one would double the rows; expected {FIRST!r}, found another"

@@ -8,7 +8,16 @@ from dataclasses import replace
 import penstock
 from dagster_penstock.identity import plan_id_of
 from dagster_penstock.partitions import Ranges
-from penstock import CopySpec, Extent, KeyIsNull, PartitionPlan, RunStatus, SpecMismatch, UsageError
+from penstock import (
+    STRATEGIES,
+    CopySpec,
+    Extent,
+    KeyIsNull,
+    PartitionPlan,
+    RunStatus,
+    SpecMismatch,
+    UsageError,
+)
 
 
 def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Extent]:
@@ -28,7 +37,7 @@ def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Exte
             f"{spec.strategy}: expected "
             + (
                 "those, since mode append cannot load rows anew"
-                if spec.mode == "append"
+                if spec.load_mode.only_adds
                 else "another version, and then every partition copied again"
             )
         )
@@ -47,11 +56,11 @@ def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
     with suppress(UsageError):
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
     wanted = replace(spec, partitions=ranges.count, run_id=run_id, verify="none")
-    if spec.strategy != "hash":
+    if not spec.cut_strategy.hashes:
         guess = penstock.plan(replace(wanted, strategy="range"))
         if _with_null(guess):
             wanted = replace(wanted, partitions=ranges.count - 1)
-        if spec.strategy == "auto":
+        if spec.cut_strategy.chooses:
             # Statistics have bounds for about a hundred ranges. For more, each key is looked at.
             enough = len(guess.partitions) >= ranges.count
             wanted = replace(wanted, strategy="range" if enough else "ntile")
@@ -63,7 +72,8 @@ def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
 
 
 def _is_asked_for(strategy: str, spec: CopySpec) -> bool:
-    return strategy in (("range", "ntile") if spec.strategy == "auto" else (spec.strategy,))
+    how, asked = STRATEGIES[strategy], spec.cut_strategy
+    return how.cuts_evenly and not how.hashes if asked.chooses else how is asked
 
 
 def _count(stored: RunStatus) -> int:

@@ -27,7 +27,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"table": "a.b", "strategy": "time"}, 'strategy="time": expected key, found none'),
     ({"table": "a.b", "strategy": "whole", "key": "k"}, 'strategy="whole" uses no key'),
-    ({"table": "a.b", "strategy": "quick"}, "strategy: expected one of auto, ctid"),
+    ({"table": "a.b", "strategy": "quick"}, "strategy: expected one of auto, blocks, ctid"),
     ({"table": "a.b", "interval": "1 day"}, "interval: expected key, found none"),
     (
         {"table": "a.b", "interval": "1 day", "key": "k", "strategy": "hash"},

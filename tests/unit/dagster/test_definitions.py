@@ -49,7 +49,7 @@ def made(
     ("options", "partitions_def", "expected"),
     [
         ({"key": None, "mode": "append"}, DAYS, "key: expected the column"),
-        ({"mode": "truncate"}, DAYS, "mode: expected replace, append, upsert"),
+        ({"mode": "truncate"}, DAYS, "mode: expected append, replace, upsert"),
         ({"mode": "swap"}, ranges(4), "found swap"),
         ({"strategy": "hash"}, DAYS, "strategy: expected auto, time with"),
         ({"strategy": "values"}, ranges(4), "strategy: expected auto, range, ntile, hash with"),

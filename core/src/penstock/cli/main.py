@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from textwrap import indent
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -43,6 +44,7 @@ from penstock.errors import (
     TargetChanged,
     UsageError,
 )
+from penstock.model.codec import to_json
 from penstock.show.lines import (
     Display,
     JsonDisplay,
@@ -66,21 +68,13 @@ of its own, each committed exactly once. A run that was cut off goes on where
 it was.
 """
 
-_CONNECTIONS = """\
+# The backends' own examples of URLs stand here, once somebody asks for help.
+_URLS = "    URL\n"
+
+_CONNECTIONS = f"""\
 connections:
-  A URL as the database's own client library takes it, for instance
-    postgresql://me@db.example.org:5432/shop
-    postgresql:///shop              local socket
-    postgresql:///?service=shop     a service file
-    postgresql://me@db/shop?sslmode=verify-full&sslcert=me.crt&sslkey=me.key
-  Password files, service files and client certificates work as they do there.
-  Files, and databases that are files:
-    's3://bucket/orders/*.parquet'  Parquet files in a bucket: a pattern (in
-                                    quotes, because of the shell), a folder, or
-                                    a list with commas
-    ./orders/                       Parquet files in a folder of this machine
-    duckdb:///shop.duckdb           a DuckDB file in this folder
-    duckdb:////data/shop.duckdb     or in another one
+  A URL, for instance
+{_URLS}\
   env:NAME reads the URL from the environment variable NAME. It keeps a
   password out of the command line, which every user of the machine can read
   in the process list.
@@ -90,8 +84,9 @@ _FILE = """\
 file:
   Options may stand in a TOML file, under the same names, with - or _:
     source = "env:SHOP"
-    target = "postgresql://loader:${WAREHOUSE_PASSWORD}@warehouse/dw"
+    target = "env:DW"
     table = "public.orders"
+    where = "placed_at >= '${SINCE}'"
     columns = ["id", "placed_at", "total"]
     degree = 8
   ${NAME} stands for an environment variable, $${ for a literal ${.
@@ -129,7 +124,7 @@ examples:
       --strategy time --key created_at --interval '1 day' --mode replace \\
       --where "created_at >= '2026-01-01'"
   penstock copy orders.toml --degree -2
-  penstock copy --source 's3://lake/orders/*.parquet' --target env:DW \\
+  penstock copy --source s3://lake/orders/ --target env:DW \\
       --target-table public.orders --strategy files --mode truncate
   penstock copy --source env:SHOP --table public.orders \\
       --target s3://lake/orders/ --mode replace
@@ -185,6 +180,13 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
+
+    def format_help(self) -> str:
+        if self.epilog and _URLS in self.epilog:
+            from penstock.backends.api.registry import url_examples
+
+            self.epilog = self.epilog.replace(_URLS, indent(url_examples(), "    "))
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments: ") and "/" in message:
@@ -399,7 +401,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     with _signals():
         result = plan(spec)
     if arguments.json:
-        _print_json(result.as_json())
+        _print_json(to_json(result))
         return EXIT_DONE
     from penstock.show.tables import print_plan
 
@@ -415,7 +417,7 @@ def _create(arguments: argparse.Namespace) -> int:
     with _signals():
         result = create(spec)
     if arguments.json:
-        _print_json(result.as_json())
+        _print_json(to_json(result))
         return EXIT_DONE
     from penstock.show.tables import print_plan
 
@@ -639,7 +641,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         )
     code = EXIT_DONE if result.ok else EXIT_PERMANENT
     if arguments.json:
-        _print_json(result.as_json())
+        _print_json(to_json(result))
         return code
     from penstock.show.tables import print_verification
 

@@ -70,7 +70,7 @@ _CONNECTION = ("source", "target")
 _NOT_ON_RESUME = (*_CONNECTION, "run_id")
 
 UNQUOTED = (
-    "is it one of the files of a pattern? Write patterns in quotes, as in --source './*.parquet': "
+    "is it one of the files of a pattern? Write patterns in quotes, as in --source './orders/*': "
     "else the shell puts the names of the files in their place"
 )
 
@@ -187,6 +187,7 @@ def _add(
         settings["action"] = argparse.BooleanOptionalAction
     elif item.metadata["choices"]:
         settings["choices"] = item.metadata["choices"]
+        settings["metavar"] = item.metadata["metavar"] or None
     else:
         settings["metavar"] = item.metadata["metavar"] or None
     group.add_argument("--" + item.name.replace("_", "-"), **settings)

@@ -5,11 +5,9 @@ A bound travels as a type-tagged string, never as a JSON number: JSON numbers lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from penstock.errors import UsageError
+from penstock.model.codec import JsonForm
 from penstock.model.tables import TableRef
 
 
@@ -21,13 +19,6 @@ class Bound:
     """Empty in a partition that a caller names: the key's own."""
     text: str
 
-    def as_json(self) -> dict[str, str]:
-        return {"type": self.type, "text": self.text}
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, str]) -> Bound:
-        return cls(raw["type"], raw["text"])
-
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -38,17 +29,12 @@ class Key:
     collation: str = ""
     """The collation that comparisons must use; empty for the key's own."""
 
-    def as_json(self) -> dict[str, Any]:
-        return {"text": self.text, "expression": self.expression, "collation": self.collation}
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Key:
-        return cls(raw["text"], raw["expression"], raw["collation"])
-
 
 @dataclass(frozen=True, slots=True)
 class Whole:
     """Every row."""
+
+    json_form = JsonForm(kind="whole")
 
     def __str__(self) -> str:
         return "whole table"
@@ -57,6 +43,8 @@ class Whole:
 @dataclass(frozen=True, slots=True)
 class BlockRange:
     """Rows stored in the blocks `[lower, upper)`; without `upper`, in all that follow too."""
+
+    json_form = JsonForm(kind="blocks")
 
     lower: int
     upper: int | None
@@ -68,6 +56,8 @@ class BlockRange:
 @dataclass(frozen=True, slots=True)
 class KeyRange:
     """Rows with `lower <= key < upper`; a bound that is None leaves that side open."""
+
+    json_form = JsonForm(kind="range")
 
     key: Key
     lower: Bound | None
@@ -88,6 +78,8 @@ class KeyRange:
 class KeyIsNull:
     """The NULL partition."""
 
+    json_form = JsonForm(kind="null")
+
     key: Key
 
     def __str__(self) -> str:
@@ -97,6 +89,8 @@ class KeyIsNull:
 @dataclass(frozen=True, slots=True)
 class KeyValues:
     """Rows whose key is one of the values."""
+
+    json_form = JsonForm(kind="values")
 
     key: Key
     values: tuple[Bound, ...]
@@ -109,6 +103,8 @@ class KeyValues:
 class KeyOther:
     """Rows whose key is neither NULL nor one of the values."""
 
+    json_form = JsonForm(kind="other")
+
     key: Key
     values: tuple[Bound, ...]
 
@@ -119,6 +115,8 @@ class KeyOther:
 @dataclass(frozen=True, slots=True)
 class HashBucket:
     """Rows whose key hashes to `remainder`, modulo `modulus`; NULL hashes to 0."""
+
+    json_form = JsonForm(kind="hash")
 
     key: Key
     modulus: int
@@ -132,6 +130,8 @@ class HashBucket:
 class Children:
     """Every row of some of the tables that a table consists of."""
 
+    json_form = JsonForm(kind="children")
+
     tables: tuple[TableRef, ...]
 
     def __str__(self) -> str:
@@ -142,6 +142,8 @@ class Children:
 @dataclass(frozen=True, slots=True)
 class ChildBlocks:
     """A block range of one of the tables that a table consists of; see `BlockRange`."""
+
+    json_form = JsonForm(kind="child blocks")
 
     table: TableRef
     lower: int
@@ -154,6 +156,8 @@ class ChildBlocks:
 @dataclass(frozen=True, slots=True)
 class FilePart:
     """A file, or some of its row groups."""
+
+    json_form = JsonForm(array=True)
 
     path: str
     """As its file system names it."""
@@ -171,13 +175,12 @@ class FilePart:
             return name
         return f"{name} row groups [{self.lower}, {'end' if self.upper is None else self.upper})"
 
-    def as_json(self) -> list[Any]:
-        return [self.path, self.size, self.version, self.lower, self.upper]
-
 
 @dataclass(frozen=True, slots=True)
 class Files:
     """Every row of some files, or of parts of them."""
+
+    json_form = JsonForm(kind="files")
 
     parts: tuple[FilePart, ...]
 
@@ -198,84 +201,3 @@ Extent = (
     | ChildBlocks
     | Files
 )
-
-
-def extent_to_json(extent: Extent) -> dict[str, Any]:
-    match extent:
-        case Whole():
-            return {"kind": "whole"}
-        case BlockRange(lower, upper):
-            return {"kind": "blocks", "lower": lower, "upper": upper}
-        case KeyRange(key, lower_bound, upper_bound):
-            return {
-                "kind": "range",
-                "key": key.as_json(),
-                "lower": lower_bound and lower_bound.as_json(),
-                "upper": upper_bound and upper_bound.as_json(),
-            }
-        case KeyIsNull(key):
-            return {"kind": "null", "key": key.as_json()}
-        case KeyValues(key, values):
-            return {
-                "kind": "values",
-                "key": key.as_json(),
-                "values": [value.as_json() for value in values],
-            }
-        case KeyOther(key, values):
-            return {
-                "kind": "other",
-                "key": key.as_json(),
-                "values": [value.as_json() for value in values],
-            }
-        case HashBucket(key, modulus, remainder):
-            return {
-                "kind": "hash",
-                "key": key.as_json(),
-                "modulus": modulus,
-                "remainder": remainder,
-            }
-        case Children(tables):
-            return {"kind": "children", "tables": [[t.schema, t.name] for t in tables]}
-        case ChildBlocks(table, lower, upper):
-            return {
-                "kind": "child blocks",
-                "table": [table.schema, table.name],
-                "lower": lower,
-                "upper": upper,
-            }
-        case Files(parts):
-            return {"kind": "files", "parts": [part.as_json() for part in parts]}
-
-
-def extent_from_json(raw: Mapping[str, Any]) -> Extent:
-    match raw["kind"]:
-        case "whole":
-            return Whole()
-        case "blocks":
-            return BlockRange(raw["lower"], raw["upper"])
-        case "range":
-            return KeyRange(
-                Key.from_json(raw["key"]),
-                raw["lower"] and Bound.from_json(raw["lower"]),
-                raw["upper"] and Bound.from_json(raw["upper"]),
-            )
-        case "null":
-            return KeyIsNull(Key.from_json(raw["key"]))
-        case "values":
-            return KeyValues(Key.from_json(raw["key"]), _bounds(raw["values"]))
-        case "other":
-            return KeyOther(Key.from_json(raw["key"]), _bounds(raw["values"]))
-        case "hash":
-            return HashBucket(Key.from_json(raw["key"]), raw["modulus"], raw["remainder"])
-        case "children":
-            return Children(tuple(TableRef(*table) for table in raw["tables"]))
-        case "child blocks":
-            return ChildBlocks(TableRef(*raw["table"]), raw["lower"], raw["upper"])
-        case "files":
-            return Files(tuple(FilePart(*part) for part in raw["parts"]))
-        case kind:
-            raise UsageError(f"partition: unknown kind {kind!r}; a newer Penstock wrote this plan?")
-
-
-def _bounds(raw: list[Mapping[str, str]]) -> tuple[Bound, ...]:
-    return tuple(Bound.from_json(value) for value in raw)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+
+from penstock.model.codec import NOT_STORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +23,12 @@ class CommitRecord:
     """Rows of mode upsert that were not there before; None in other modes."""
     updated: int | None = None
     """Rows of mode upsert that were there and differed."""
-    transaction: str = ""
+    transaction: str = field(default="", metadata=NOT_STORED)
     """The target's own name for the transaction that loaded the rows; empty where it has none."""
     files: tuple[str, ...] = ()
     """Where the target consists of files: those that hold the rows, relative to the target."""
     read_at: str = ""
     """When the snapshot was taken that the rows were read with; empty where there was none."""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "partition_id": self.partition_id,
-            "attempt": self.attempt,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "started_at": self.started_at,
-            "committed_at": self.committed_at,
-            "inserted": self.inserted,
-            "updated": self.updated,
-            "files": list(self.files),
-            "read_at": self.read_at,
-        }
 
 
 def read_later(records: Iterable[CommitRecord]) -> dict[str, tuple[str, ...]]:

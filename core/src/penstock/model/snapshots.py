@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -13,13 +12,6 @@ class Snapshot:
     token: str
     taken_at: str
     """ISO 8601, the source's clock."""
-
-    def as_json(self) -> dict[str, str]:
-        return {"token": self.token, "taken_at": self.taken_at}
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, str]) -> Snapshot:
-        return cls(raw["token"], raw["taken_at"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +29,3 @@ class SourceState:
     may lag behind. Empty: the source cannot tell."""
     parts: str = ""
     """Equal: it consists of the same tables."""
-
-    def as_json(self) -> dict[str, str]:
-        return {
-            "identity": self.identity,
-            "layout": self.layout,
-            "moment": self.moment,
-            "writes": self.writes,
-            "parts": self.parts,
-        }
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, str]) -> SourceState:
-        return cls(raw["identity"], raw["layout"], raw["moment"], raw["writes"], raw["parts"])

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from penstock.errors import UsageError
+from penstock.model.codec import NOT_STORED, OMITTED, JsonForm
 
 # What `TableRef.parse` reads back without quotes.
 _PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
@@ -16,9 +17,11 @@ _PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableRef:
+    json_form = JsonForm(array=True)
+
     schema: str
     name: str
-    only: bool = field(default=False, compare=False)
+    only: bool = field(default=False, compare=False, metadata=OMITTED)
     """Its own rows, without those of tables that inherit from it."""
 
     @classmethod
@@ -51,9 +54,6 @@ class TableRef:
             )
         return cls(parts[0] if len(parts) == 2 else "", parts[-1])
 
-    def as_json(self) -> list[Any]:
-        return [self.schema, self.name, *([True] if self.only else [])]
-
     def __str__(self) -> str:
         return ".".join(
             part if _PLAIN_PART.fullmatch(part) else '"' + part.replace('"', '""') + '"'
@@ -80,6 +80,8 @@ def _quoted_part(text: str) -> tuple[str, str]:
 class Query:
     """A statement whose rows are read instead of a table's."""
 
+    json_form = JsonForm(kind="query")
+
     text: str
 
     def __str__(self) -> str:
@@ -90,6 +92,8 @@ class Query:
 class Located:
     """The rows that a source's URL leads to, where it leads to rows and not to many tables."""
 
+    json_form = JsonForm(kind="located")
+
     def __str__(self) -> str:
         return "source"
 
@@ -98,37 +102,20 @@ Relation = TableRef | Query | Located
 """What rows are read from."""
 
 
-def relation_to_json(relation: Relation) -> Any:
-    match relation:
-        case Query(text):
-            return text
-        case TableRef():
-            return relation.as_json()
-        case Located():
-            return None
-
-
-def relation_from_json(raw: Any) -> Relation:
-    if raw is None:
-        return Located()
-    return Query(raw) if isinstance(raw, str) else TableRef(*raw)
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     name: str
     type: str
     """The type as its database writes it, for people."""
     nullable: bool = True
-    generated: bool = False
+    generated: bool = field(default=False, metadata=NOT_STORED)
     """Computed by the database: it cannot be written."""
-    has_default: bool = False
-    traits: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What its backend knows of the type beyond its name, for backends alone; not stored. Under
+    has_default: bool = field(default=False, metadata=NOT_STORED)
+    traits: Mapping[str, Any] = field(
+        default_factory=dict, compare=False, repr=False, metadata=NOT_STORED
+    )
+    """What its backend knows of the type beyond its name, for backends alone. Under
     `arrow`: the `pyarrow.DataType` in which its values travel in record batches."""
-
-    def as_json(self) -> dict[str, Any]:
-        return {"name": self.name, "type": self.type, "nullable": self.nullable}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +126,9 @@ class ColumnPair:
     target: str
     cast: str = ""
     """The type that the source casts to, in the source's own notation; empty: as it is."""
-    canonical: str = ""
+    canonical: str = field(default="", metadata=OMITTED)
     """Between unlike systems: how both sides write a value when values are compared, one of those
     that the types page lists. Empty: it cannot be compared, or both are of one system."""
-
-    def as_json(self) -> dict[str, str]:
-        raw = {"source": self.source, "target": self.target, "cast": self.cast}
-        return {**raw, "canonical": self.canonical} if self.canonical else raw
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, str]) -> ColumnPair:
-        return cls(raw["source"], raw["target"], raw["cast"], raw.get("canonical", ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +144,6 @@ class NotCopied:
     """The target's table that it belongs to; empty: none."""
     dropped: bool = False
     """The target's old table had it, which the copy drops."""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "remedy": self.remedy,
-            "table": self.table,
-            "dropped": self.dropped,
-        }
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> NotCopied:
-        return cls(raw["kind"], raw["name"], raw["remedy"], raw["table"], raw["dropped"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +200,7 @@ class Place:
         return ".".join(part for part in (self.database, table.schema, table.name) if part)
 
     def uri(self, table: TableRef) -> str:
-        """What assets call a table: `postgres://host:port/database/schema/table`, `s3://bucket/key`,
+        """What assets call a table: `scheme://host:port/database/schema/table`, `s3://bucket/key`,
         `file:///path`."""
         # A name is one part of the path, whatever its characters; a path has parts of its own.
         parts = [quote(self.database, safe="" if self.host and not self.located else "/=")]

@@ -11,13 +11,14 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import ARROW
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, Whole
-from penstock.model.plans import GIVEN, Partition, PartitionPlan
+from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableRef
 from penstock.planning import cuts as planning
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Choice, Cut
 from penstock.planning.named_partitions import place
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.strategies import NAMED, NTILE, TIME, VALUES
 
 
 def build_plan(
@@ -51,7 +52,7 @@ def build_plan(
         all_columns = source.in_arrow(relation, all_columns)
     definition = None
     made: tuple[Column, ...] = ()
-    if target.makes(spec.target_ref, spec.mode):
+    if target.makes(spec.target_ref, spec.load_mode):
         definition = source.definition(relation, partitioning=spec.partitioning)
         copied = chosen_columns(spec, all_columns)
         _check_types(spec, copied)
@@ -68,7 +69,7 @@ def build_plan(
     mapping = match_columns(spec, all_columns, theirs, source, target, formats)
     if definition is None:
         written = [pair.target for pair in mapping.pairs]
-        target.check_writable(spec.target_ref, spec.mode, written)
+        target.check_writable(spec.target_ref, spec.load_mode, written)
     _check_apart(spec, source, target)
     if spec.verify == "checksums":
         # Of no row: whether that can be done is to be known before any is copied.
@@ -81,7 +82,7 @@ def build_plan(
             run_id=run_id,
             source=relation,
             target=spec.target_ref,
-            mode=spec.mode,
+            mode=spec.load_mode,
             pairs=mapping.pairs,
             conflict_columns=spec.conflict_columns,
             indexes=spec.indexes,
@@ -101,7 +102,7 @@ def build_plan(
     names = {column.name for column in all_columns}
     if given:
         placed = place(spec, given, source, names)
-        choice, cut = Choice(GIVEN, (), spec.key), Cut((), placed.reasons, placed.warnings)
+        choice, cut = Choice(NAMED, (), spec.key), Cut((), placed.reasons, placed.warnings)
         partitions = placed.partitions
     else:
         choice = planning.choose(spec, statistics, degree)
@@ -128,11 +129,11 @@ def build_plan(
         bytes=None if given else round(statistics.bytes * statistics.selected),
         series=series,
     )
-    if spec.mode == "replace" and target.replaces_by_condition:
+    if spec.load_mode.deletes_by_partition and target.replaces_by_condition:
         _check_same_names(mapping.pairs)
         if choice.key is None:
             raise PlanningError("--mode replace: expected a key strategy and --key; found none")
-        if choice.strategy == "hash":
+        if choice.how.hashes:
             _check_hashed_alike(mapping.columns, theirs)
         _check_key_unchanged(choice.key, mapping)
         for kind in {type(partition.extent): partition for partition in plan.partitions}.values():
@@ -256,24 +257,26 @@ def _cut(
     replaces_by_condition: bool,
 ) -> Cut:
     relation = spec.relation
-    if choice.strategy == "whole":
-        return planning.cut_whole()
-    if choice.strategy == "ctid":
+    how = choice.how
+    if how.cuts_blocks:
         return planning.cut_blocks(statistics.blocks or 0, choice.count)
-    if choice.strategy == "files":
+    if how.cuts_files:
         return planning.cut_files(statistics.files, choice.count)
-    if choice.strategy == "children":
-        cut = planning.cut_children if spec.strategy == "children" else planning.cut_tables
+    if how.cuts_children:
+        as_asked = spec.cut_strategy.cuts_children
+        cut = planning.cut_children if as_asked else planning.cut_tables
         return cut(statistics.children, choice.count)
+    if how.leaves_whole:
+        return planning.cut_whole()
     assert choice.key is not None
     key = Key(choice.key, expression=choice.key not in columns)
-    if choice.strategy == "hash":
+    if choice.how.hashes:
         source.key_type(relation, key)  # an error in the expression is found now
         return planning.cut_hash(key, choice.count)
-    if spec.mode == "replace" and replaces_by_condition:
+    if spec.load_mode.deletes_by_partition and replaces_by_condition:
         # The target decides by the same condition what to delete: both must compare alike.
         key = replace(key, collation=source.shared_order(relation, key))
-    if choice.strategy == "values":
+    if how is VALUES:
         values = source.distinct(
             relation, key, spec.where, spec.values_query, planning.MOST_PARTITIONS
         )
@@ -284,11 +287,11 @@ def _cut(
             f"--key {key.text}: no such column in {spec.source_name}; "
             f"--strategy {choice.strategy} cuts by a column; it has {', '.join(sorted(columns))}"
         )
-    if choice.strategy == "time":
+    if how is TIME:
         starts, origin = _windows(spec, choice, source, key)
         nullable, indexed = source.key_facts(relation, key)
         return planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
-    if choice.strategy == "ntile":
+    if how is NTILE:
         known = source.ntile(relation, key, spec.where, choice.count)
         return planning.cut_range(known, choice.count)
     return planning.cut_range(source.key_statistics(relation, key, spec.where), choice.count)

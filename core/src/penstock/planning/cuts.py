@@ -8,7 +8,7 @@ one of the `cut_*` functions makes the partitions from what the source then told
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, SourceFile, TableStatistics
@@ -31,6 +31,18 @@ from penstock.model.extents import (
 )
 from penstock.model.plans import Partition
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.strategies import (
+    BLOCKS,
+    CHILDREN,
+    FILES,
+    HASH,
+    NTILE,
+    RANGE,
+    TIME,
+    VALUES,
+    WHOLE,
+    Strategy,
+)
 
 MIB = 1 << 20
 
@@ -52,11 +64,16 @@ INTERVALS = ("1 year", "1 month", "1 week", "1 day", "1 hour")
 class Choice:
     """A strategy, what it needs, and why it was chosen."""
 
-    strategy: str
+    how: Strategy
     reasons: tuple[str, ...]
     key: str | None = None
     count: int = 1
     """Partitions to aim for."""
+    strategy: str = ""
+    """What the source's system calls it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategy", self.strategy or self.how.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,93 +91,94 @@ def choose(spec: CopySpec, table: TableStatistics, degree: int) -> Choice:
     Raises:
         PlanningError: the strategy that was asked for cannot be used on this table.
     """
-    if spec.strategy == "auto":
+    how = spec.cut_strategy
+    if how.chooses:
         return _choose_automatically(spec, table, degree)
     asked = f"{spec.strategy}: as asked"
-    if spec.strategy == "whole":
-        return Choice("whole", (asked,))
-    if spec.strategy == "ctid":
+    if how.cuts_blocks:
         return _choose_blocks(spec, table, degree, asked)
-    if spec.strategy == "children":
+    if how.cuts_children:
         return _choose_children(spec, table, degree, asked)
-    if spec.strategy == "files":
+    if how.cuts_files:
         if not table.files:
             raise PlanningError(
-                f"--strategy files: {spec.source_name} does not consist of files that could be "
+                f"--strategy {how}: {spec.source_name} does not consist of files that could be "
                 f"read alone: it is {table.storage}"
             )
-        return _with_count(spec, table, degree, "files", None, asked)
-    if spec.strategy == "range":
+        return _with_count(spec, table, degree, how, None, asked)
+    if how.needs_statistics:
         key = spec.key or table.default_key
         if key is None:
             raise PlanningError(
-                f"--strategy range: expected --key COLUMN, since {spec.source_name} has no "
+                f"--strategy {how}: expected --key COLUMN, since {spec.source_name} has no "
                 "primary key that could be ranged; found none"
             )
         if not table.sampled:
             raise PlanningError(
-                f"--strategy range: {spec.source_name} has no statistics to take bounds from, and "
+                f"--strategy {how}: {spec.source_name} has no statistics to take bounds from, and "
                 f"no sample can be had: it is {table.storage}; expected --strategy ntile, which "
                 "reads the key of every row"
             )
-        return _with_count(spec, table, degree, "range", key, asked)
-    if spec.strategy == "ntile":
-        return _with_count(spec, table, degree, "ntile", spec.key, asked)
-    if spec.strategy == "hash":
+        return _with_count(spec, table, degree, how, key, asked)
+    if how.hashes:
         return _choose_hash(spec, table, degree, asked)
-    if spec.strategy == "time" and spec.interval is None:
-        return _with_count(spec, table, degree, "time", spec.key, asked)
-    return Choice(spec.strategy, (asked,), spec.key)
+    if how.counts and spec.interval is None:
+        return _with_count(spec, table, degree, how, spec.key, asked)
+    return Choice(how, (asked,), spec.key)
 
 
 def _choose_automatically(spec: CopySpec, table: TableStatistics, degree: int) -> Choice:
     if spec.key is not None:
         if spec.interval is not None:
-            return Choice("time", ("time: an interval is given",), spec.key)
+            return Choice(TIME, ("time: an interval is given",), spec.key)
         if spec.values_query is not None:
-            return Choice("values", ("values: a query for the values is given",), spec.key)
+            return Choice(VALUES, ("values: a query for the values is given",), spec.key)
         if not table.sampled:
             why = f"ntile: a key is given ({spec.key}), and no statistics: it is {table.storage}"
-            return _with_count(spec, table, degree, "ntile", spec.key, why)
+            return _with_count(spec, table, degree, NTILE, spec.key, why)
         why = f"range: a key is given ({spec.key})"
-        return _with_count(spec, table, degree, "range", spec.key, why)
+        return _with_count(spec, table, degree, RANGE, spec.key, why)
     sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
     if table.bytes < SMALLEST_PARTITION_BYTES and not sized:
         files = (_counted(len(table.files), "file"),) if table.files else ()
-        return Choice("whole", (f"whole: {_size(table.bytes)}, one stream is enough", *files))
+        return Choice(WHOLE, (f"whole: {_size(table.bytes)}, one stream is enough", *files))
     if table.files:
         why = f"files: {table.storage}; no key needed"
-        return _with_count(spec, table, degree, "files", None, why)
+        return _with_count(spec, table, degree, FILES, None, why)
     moving = spec.snapshot == "none" and not spec.accept_moving_rows
     if table.blocks is not None and not moving:
         return _choose_blocks(spec, table, degree, "")
     if table.children and not moving:
         return _choose_children(spec, table, degree, "")
     obstacle = (
-        "ctid needs a shared snapshot, since rows that are updated move"
+        f"{table.block_strategy} needs a shared snapshot, since rows that are updated move"
         if table.blocks is not None or table.children
-        else f"ctid cannot be used: {table.storage}"
+        else f"{table.block_strategy} cannot be used: {table.storage}"
     )
     if table.default_key is not None:
         why = f"range: by the primary key's first column, {table.default_key}; {obstacle}"
-        return _with_count(spec, table, degree, "range", table.default_key, why)
-    return Choice("whole", (f"whole: {obstacle}, and there is no primary key; give --key",))
+        return _with_count(spec, table, degree, RANGE, table.default_key, why)
+    return Choice(WHOLE, (f"whole: {obstacle}, and there is no primary key; give --key",))
 
 
 def _choose_blocks(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
     if table.blocks is None:
         raise PlanningError(
-            f"--strategy ctid: {spec.source_name} cannot be cut by ctid: {table.storage}"
+            f"--strategy {spec.strategy}: {spec.source_name} cannot be cut by "
+            f"{table.block_strategy}: {table.storage}"
         )
     if spec.snapshot == "none" and not spec.accept_moving_rows:
         raise PlanningError(
-            "--strategy ctid with --snapshot none: a row that is updated meanwhile moves to "
-            "another block, and may be lost or copied twice; expected --snapshot shared, or "
-            "--accept-moving-rows where nothing writes to the table"
+            f"--strategy {spec.strategy} with --snapshot none: a row that is updated meanwhile "
+            "moves to another block, and may be lost or copied twice; expected --snapshot shared, "
+            "or --accept-moving-rows where nothing writes to the table"
         )
-    why = f"ctid: {table.storage}; no key needed"
-    choice = _with_count(spec, table, degree, "ctid", None, why)
-    return Choice("ctid", (asked, *choice.reasons) if asked else choice.reasons, None, choice.count)
+    name = table.block_strategy
+    choice = _with_count(
+        spec, table, degree, BLOCKS, None, f"{name}: {table.storage}; no key needed"
+    )
+    reasons = (asked, *choice.reasons) if asked else choice.reasons
+    return replace(choice, reasons=reasons, strategy=name)
 
 
 def _choose_children(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
@@ -170,15 +188,15 @@ def _choose_children(spec: CopySpec, table: TableStatistics, degree: int, asked:
             f"each of them; found {table.storage}"
         )
     if asked:
-        return Choice("children", (asked,), None, len(table.children))
-    return _with_count(spec, table, degree, "children", None, f"children: {table.storage}")
+        return Choice(CHILDREN, (asked,), None, len(table.children))
+    return _with_count(spec, table, degree, CHILDREN, None, f"children: {table.storage}")
 
 
 def _choose_hash(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
     if spec.partitions or spec.rows_per_partition or spec.bytes_per_partition:
-        return _with_count(spec, table, degree, "hash", spec.key, asked)
+        return _with_count(spec, table, degree, HASH, spec.key, asked)
     return Choice(
-        "hash",
+        HASH,
         (asked, f"{_counted(degree, 'partition')}, one a stream: each one scans the whole table"),
         spec.key,
         degree,
@@ -186,12 +204,12 @@ def _choose_hash(spec: CopySpec, table: TableStatistics, degree: int, asked: str
 
 
 def _with_count(
-    spec: CopySpec, table: TableStatistics, degree: int, strategy: str, key: str | None, why: str
+    spec: CopySpec, table: TableStatistics, degree: int, how: Strategy, key: str | None, why: str
 ) -> Choice:
     count, reason = _count(spec, table, degree)
     if count > MOST_PARTITIONS:
         reason += f"; limited to {MOST_PARTITIONS:,}"
-    return Choice(strategy, (why, reason), key, min(count, MOST_PARTITIONS))
+    return Choice(how, (why, reason), key, min(count, MOST_PARTITIONS))
 
 
 def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, str]:
@@ -203,7 +221,8 @@ def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, st
         if table.rows is None:
             raise PlanningError(
                 f"--rows-per-partition: the source has no row estimate for {spec.source_name}; "
-                "ANALYZE it, or give --partitions or --bytes-per-partition"
+                + (f"{table.rows_hint}, or pass " if table.rows_hint else "pass ")
+                + "--partitions or --bytes-per-partition"
             )
         rows = int(table.rows * table.selected)
         count = max(1, -(-rows // spec.rows_per_partition))

@@ -26,9 +26,8 @@ from penstock.model.extents import (
 from penstock.model.plans import Partition
 from penstock.planning.named_bounds import read_ranges, read_values
 from penstock.spec.copy_spec import MAX_PARTITION_ID, CopySpec
+from penstock.spec.modes import mode_names
 
-# What empties the table first would take the partitions of other runs away.
-BESIDE_OTHERS = ("append", "replace", "upsert")
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PARTITION_ID}}}")
 _BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
 
@@ -46,9 +45,10 @@ def check_given(spec: CopySpec, given: Sequence[Partition]) -> None:
         UsageError: an id that cannot be one, or is there twice; an extent that selects by no key,
             or by another one than the others; a mode that empties the table.
     """
-    if spec.mode not in BESIDE_OTHERS:
+    if spec.load_mode.starts_empty:
+        those = ", ".join(mode_names(lambda mode: not mode.starts_empty))
         raise UsageError(
-            f"given partitions: expected --mode {', '.join(BESIDE_OTHERS)}, which leave rows of "
+            f"given partitions: expected --mode {those}, which leave rows of "
             f"other partitions alone; found {spec.mode}"
         )
     for name, count in Counter(partition.id for partition in given).items():
@@ -95,7 +95,7 @@ def place(
     assert spec.key is not None
     relation = spec.relation
     key = Key(spec.key, expression=spec.key not in columns)
-    if spec.mode == "replace":
+    if spec.load_mode.deletes_by_partition:
         # The target decides by the same condition what to delete: both must compare alike.
         key = replace(key, collation=source.shared_order(relation, key))
     # Also where nothing is to be read of it: an error in the expression is found now.

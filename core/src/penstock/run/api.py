@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.backends.api.control import RunningAttempt, RunRow, reading_run
@@ -14,6 +14,7 @@ from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
 from penstock.events import Event
+from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.planning.build import build_plan
@@ -62,18 +63,18 @@ class RunStatus:
             "spec": dict(self.run.spec),
             "strategy": self.run.plan.strategy,
             "fingerprint": self.run.plan.fingerprint,
-            "snapshots": [snapshot.as_json() for snapshot in self.run.snapshots],
+            "snapshots": to_json(self.run.snapshots),
             "partitions": len(self.run.plan.partitions),
-            "committed": [record.as_json() for record in self.committed],
-            "running": [asdict(attempt) for attempt in self.running],
+            "committed": to_json(self.committed),
+            "running": to_json(self.running),
             "steps": [
                 {"id": step.id, "name": step.name, "done": step.id in self.steps_done}
                 for step in self.run.plan.load.after
             ],
             "pending": [p.id for p in self.run.plan.partitions if p.id not in done],
-            "failures": [dict(failure) for failure in self.run.failures],
-            "warnings": list(self.run.plan.warnings),
-            "not_copied": [item.as_json() for item in self.run.plan.load.not_copied],
+            "failures": to_json(self.run.failures),
+            "warnings": to_json(self.run.plan.warnings),
+            "not_copied": to_json(self.run.plan.load.not_copied),
         }
 
 

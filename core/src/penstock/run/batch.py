@@ -198,7 +198,7 @@ class _Batch:
 
     def _find_tables(self) -> None:
         specs = self._batch.specs(self._match_patterns(), self._with_schemas)
-        if any(spec.mode == "recreate" for spec in specs):
+        if any(spec.load_mode.recreates for spec in specs):
             named = {spec.source_name for spec in specs}
             others = self._source.others(*self._patterns())
             self._others = tuple(item for item in others if item.name not in named)
@@ -506,7 +506,7 @@ class _Batch:
         specs = [table.spec for table in self._tables]
         return Siblings(
             {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
-            frozenset(spec.target_ref for spec in specs if spec.mode == "recreate"),
+            frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
         )
 
     def _due(self) -> dict[str, list[Step]]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from penstock.backends.api.control import ControlStore, RunRow
 from penstock.errors import TargetBusy
-from penstock.model.plans import GIVEN, PartitionPlan
+from penstock.model.plans import PartitionPlan
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import MODES
 
 
 def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
@@ -35,7 +35,7 @@ def collisions(
             run = control.load_run(other)
             if run is None:
                 # Its control tables are elsewhere: nothing is known of it but that it is there.
-                if spec.mode in FRESH_MODES:
+                if spec.load_mode.starts_empty:
                     raise _busy(spec, other, "")
                 continue
             if _collide(spec, plan, run):
@@ -58,12 +58,12 @@ def _collide(spec: CopySpec, plan: PartitionPlan, other: RunRow) -> bool:
     Conditions that somebody wrote cannot be compared unless their texts are equal. Runs with
     different ones may go on side by side, and their attempts look out for each other.
     """
-    mode, where = other.spec["mode"], other.spec["where"]
-    if spec.mode in FRESH_MODES or mode in FRESH_MODES:
+    mine, theirs, where = spec.load_mode, MODES[other.spec["mode"]], other.spec["where"]
+    if mine.starts_empty or theirs.starts_empty:
         return True
-    if spec.mode == mode == "append":
+    if mine.only_adds and theirs.only_adds:
         return False
     if spec.where is not None and where is not None and spec.where != where:
         return False
     # Partitions that a caller names stand each for itself, and are loaded one after the other.
-    return not (plan.strategy == other.plan.strategy == GIVEN)
+    return not (plan.given and other.plan.given)

@@ -8,9 +8,6 @@ from penstock.backends.api.control import ControlStore, RunRow
 from penstock.model.plans import Partition
 from penstock.spec.copy_spec import CopySpec
 
-# The partition's next attempt takes the place of the rows that are there, in its own transaction.
-SELF_REPLACING = ("replace", "upsert")
-
 
 class Recopying:
     """
@@ -55,7 +52,9 @@ class Recopying:
         Not before the run has a view: rows are given up only for what can be copied.
         """
         if self._unseen:
-            table = None if self._spec.mode in SELF_REPLACING else self._run.plan.load.table
+            # Else the partition's next attempt takes their place, in its own transaction.
+            self_replacing = self._spec.load_mode.reloads_partitions
+            table = None if self_replacing else self._run.plan.load.table
             self._control.forget(
                 self._run.run_id,
                 self._unseen,

@@ -114,7 +114,7 @@ class RequestedView(SourceView):
         """Copy everything as it is now: nothing else would be sure to have each row once."""
         assert self.snapshot is not None
         self.snapshots = self.snapshots[-1:]
-        if self._spec.mode == "append":
+        if self._spec.load_mode.only_adds:
             # Only what this run has added is taken back.
             committed = [record.partition_id for record in control.committed(self._run_id)]
             control.forget(

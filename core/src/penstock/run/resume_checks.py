@@ -12,7 +12,7 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
 from penstock.model.extents import KeyRange
-from penstock.model.plans import GIVEN, Partition
+from penstock.model.plans import Partition
 from penstock.planning.build import match_columns
 from penstock.spec.copy_spec import CopySpec
 
@@ -84,7 +84,7 @@ def check_same_given(given: Sequence[Partition], series: str, run: RunRow) -> No
     Raises:
         SpecMismatch: the run has other partitions than those that are given, or another series.
     """
-    theirs = {p.id for p in run.plan.partitions} if run.plan.strategy == GIVEN else set()
+    theirs = {p.id for p in run.plan.partitions} if run.plan.given else set()
     if {partition.id for partition in given} != theirs:
         raise SpecMismatch(
             f"run {run.run_id} exists with other partitions: expected {_some(theirs)}, found "
@@ -138,7 +138,9 @@ def check_same_shape(
             f"{spec.source_name} has changed since run {run.run_id} was planned; start a new run:"
             + "".join(f"\n  {line}" for line in lines)
         )
-    made_by_run = target.makes(spec.target_ref, spec.mode) or run.plan.load.table != spec.target_ref
+    made_by_run = (
+        target.makes(spec.target_ref, spec.load_mode) or run.plan.load.table != spec.target_ref
+    )
     if run.prepared_at is not None or not made_by_run:
         theirs = target.columns(run.plan.load.table)
         match_columns(spec, columns, theirs, source, target, formats)

@@ -193,8 +193,8 @@ class SourceView:
             return True
         raise PlanningError(
             f"{self._spec.source_name} was rewritten since run {self._run_id} was planned, so its "
-            "rows are in other blocks or files (VACUUM FULL, CLUSTER or TRUNCATE do that, and so "
-            "does another server); start a new run, or use --on-snapshot-lost restart"
+            f"rows are in other blocks or files (after {self._backend.rewrites}, or on another "
+            "server); start a new run, or use --on-snapshot-lost restart"
         )
 
     def _starts_over(self) -> bool:
@@ -271,10 +271,7 @@ class SourceView:
         """
         was = self.state
         if now.layout != was.layout:
-            why = (
-                "was rewritten since (VACUUM FULL, CLUSTER or TRUNCATE?), so its rows may have "
-                "changed"
-            )
+            why = f"was rewritten since ({self._backend.rewrites}?), so its rows may have changed"
         elif not now.writes or now.writes != was.writes:
             why = (
                 f"may have been written to since (then: {was.writes or 'unknown'}; now: "
@@ -338,7 +335,7 @@ class SourceView:
             minutes = (now - self._held_since) / 60
             yield Warned(
                 run_id=self._run_id,
-                message=f"the snapshot has held back vacuum on the source for {minutes:,.1f} "
+                message=f"the snapshot has {self._backend.snapshot_burden} for {minutes:,.1f} "
                 "minutes; it is released when the run ends",
             )
 

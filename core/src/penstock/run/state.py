@@ -28,6 +28,7 @@ from penstock.events import (
     Verified,
     Warned,
 )
+from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord, read_later
 from penstock.model.tables import NotCopied
@@ -266,7 +267,7 @@ class RunState:
         after = self.plan.load.after
         if not after or self._error is not None or not self._all_committed():
             return []
-        if self._mismatch is not None and self.spec.mode == "swap":
+        if self._mismatch is not None and self.spec.load_mode.builds_beside:
             return []  # the old table stays
         done = self._link.call(lambda control: control.steps_done(self.run_id))
         return [step for step in after if step.id not in done]
@@ -365,15 +366,7 @@ class RunState:
         )
 
     def set_status(self, status: str) -> None:
-        failures = [
-            {
-                "partition_id": failure.partition_id,
-                "label": failure.label,
-                "attempts": failure.attempts,
-                "error": dict(failure.error),
-            }
-            for failure in self._failures
-        ]
+        failures = to_json(self._failures)
         if self._error is not None:
             failures.append({"label": "the run", "error": self._error.as_json()})
         self._link.call(lambda control: control.set_status(self.run_id, status, failures))

@@ -129,7 +129,7 @@ def shorten(text: str, width: int) -> str:
 def error_lines(error: Mapping[str, Any]) -> list[str]:
     """An error as it travels in events: what happened first, then detail, hint and context."""
     message = str(error.get("message") or error.get("error") or "unknown error")
-    known = (str(error.get(name) or "") for name in ("side", "sqlstate"))
+    known = (str(error.get(name) or "") for name in ("side", "code"))
     # Most messages name their side themselves.
     where = " ".join(text for text in known if text and f"{text}:" not in message)
     lines = [(f"[{where}] " if where else "") + message]

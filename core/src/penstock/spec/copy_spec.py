@@ -12,15 +12,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from penstock.errors import UsageError
+from penstock.model.codec import to_json
 from penstock.model.tables import (
     Located,
     Query,
     Relation,
     TableRef,
 )
-from penstock.spec.modes import FRESH_MODES, MODES
+from penstock.spec.modes import MODES, Mode, mode_names
 from penstock.spec.references import redact
-from penstock.spec.strategies import STRATEGIES, WITHOUT_KEY
+from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 from penstock.spec.units import check_duration, parse_duration, parse_size
 from penstock.spec.worker_spec import Patience
 
@@ -174,7 +175,11 @@ class CopySpec:
         choices=MAPS,
     )
     strategy: str = option(
-        "auto", "how to cut the table; auto chooses and says why", choices=STRATEGIES
+        "auto",
+        "how to cut the table; auto chooses and says why; "
+        + "; ".join(f"{name} is another name for {of}" for name, of in ALIASES.items()),
+        metavar=f"{{{','.join(name for name in STRATEGIES if name not in ALIASES)}}}",
+        choices=tuple(STRATEGIES),
     )
     key: str | None = option(
         None,
@@ -207,12 +212,8 @@ class CopySpec:
     )
     mode: str = option(
         "append",
-        "append: add rows; truncate: empty the target once, then add; "
-        "replace: delete what each partition selects and load it, in one transaction; "
-        "upsert: insert rows whose key is new, update those that differ; "
-        "recreate: drop the target and make it like the source; "
-        "swap: build a new table beside the target, and rename it at the end",
-        choices=MODES,
+        "; ".join(f"{mode}: {mode.help}" for mode in MODES.values()),
+        choices=tuple(MODES),
     )
     conflict_columns: tuple[str, ...] | None = option(
         None,
@@ -281,7 +282,7 @@ class CopySpec:
     )
     accept_moving_rows: bool = option(
         False,
-        "allow ctid without a snapshot: rows that are updated meanwhile may be lost or doubled",
+        "allow blocks without a snapshot: rows that are updated meanwhile may be lost or doubled",
     )
     attempts: int = option(
         5, "how often a partition is tried when errors are transient", execution=True, metavar="N"
@@ -315,7 +316,7 @@ class CopySpec:
     )
     snapshot_warn_after: float = option(
         3600.0,
-        "warn when the snapshot has held back the source's vacuum for so long; 0: never",
+        "warn when the snapshot has been held on the source for so long; 0: never",
         execution=True,
         metavar="DURATION",
     )
@@ -387,47 +388,51 @@ class CopySpec:
         ]
         if len(sizes) > 1:
             raise UsageError(f"{' and '.join(sizes)} contradict each other: give one of them")
-        if self.strategy in ("hash", "values", "time", "ntile") and self.key is None:
+        strategy = self.cut_strategy
+        if strategy.requires_key and self.key is None:
             raise UsageError(f"--strategy {self.strategy}: expected --key, found none")
-        if self.strategy in WITHOUT_KEY and self.key is not None:
+        if not strategy.takes_key and self.key is not None:
             raise UsageError(f"--strategy {self.strategy} uses no key: leave --key out")
-        if self.interval is not None and self.strategy not in ("time", "auto"):
+        if self.interval is not None and not strategy.takes_interval:
             raise UsageError(f"--interval goes with --strategy time, not {self.strategy}")
-        if self.values_query is not None and self.strategy not in ("values", "auto"):
+        if self.values_query is not None and not strategy.takes_values_query:
             raise UsageError(f"--values-query goes with --strategy values, not {self.strategy}")
         for name in ("interval", "values_query"):
             if getattr(self, name) is not None and self.key is None:
                 raise UsageError(f"{flag_of(name)}: expected --key, found none")
-        if self.on_snapshot_lost == "restart" and self.mode in ("append", "upsert"):
+        if self.on_snapshot_lost == "restart" and not self.load_mode.owns_selection:
+            those = ", ".join(mode_names(lambda mode: mode.owns_selection))
             raise UsageError(
-                "--on-snapshot-lost restart: expected --mode truncate, replace, recreate or swap, "
-                f"which can take back what was loaded; found {self.mode}"
+                f"--on-snapshot-lost restart: expected --mode {those}, which can take back what "
+                f"was loaded; found {self.mode}"
             )
 
     def _check_loading(self) -> None:
-        if self.query is not None and self.strategy in ("ctid", "children"):
+        mode = self.load_mode
+        if self.query is not None and self.cut_strategy.cuts_storage:
             raise UsageError(
                 f"--strategy {self.strategy} reads a table's own storage, which a query does "
                 "not have: expected whole, range, ntile, hash, values or time"
             )
-        if self.conflict_columns is not None and self.mode != "upsert":
+        if self.conflict_columns is not None and not mode.merges_by_key:
             raise UsageError(f"--conflict-columns goes with --mode upsert, not {self.mode}")
-        if self.partitioning and self.mode != "recreate":
+        if self.partitioning and not mode.recreates:
             raise UsageError(f"--partitioning goes with --mode recreate, not {self.mode}")
-        if self.unlogged and self.mode not in FRESH_MODES:
+        if self.unlogged and not mode.starts_empty:
+            those = ", ".join(mode_names(lambda mode: mode.starts_empty))
             raise UsageError(
-                f"--unlogged: expected --mode {', '.join(FRESH_MODES)}: a crash of the target "
-                f"empties an unlogged table, rows of other origin too; found {self.mode}"
+                f"--unlogged: expected --mode {those}: a crash of the target empties an unlogged "
+                f"table, rows of other origin too; found {mode}"
             )
-        if self.indexes == "defer" and self.mode == "upsert":
-            raise UsageError("--indexes defer: --mode upsert finds its rows by a unique index")
+        if self.indexes == "defer" and mode.merges_by_key:
+            raise UsageError(f"--indexes defer: --mode {mode} finds its rows by a unique index")
         needs = [
             flag
             for flag, given in (
                 ("--indexes defer", self.indexes == "defer"),
                 ("--unlogged", self.unlogged),
             )
-            if given and self.mode not in ("recreate", "swap")
+            if given and not mode.loads_new_table
         ]
         if needs and not self.allow_ddl:
             raise UsageError(
@@ -465,15 +470,27 @@ class CopySpec:
         Raises:
             UsageError: mode replace has no key to delete by.
         """
-        if self.mode != "replace":
+        if not self.load_mode.deletes_by_partition:
             return
-        if self.strategy in WITHOUT_KEY:
+        if not self.cut_strategy.takes_key:
             raise UsageError(
-                f"--mode replace deletes by key, and --strategy {self.strategy} has none: "
+                f"--mode {self.mode} deletes by key, and --strategy {self.strategy} has none: "
                 "expected range, time, values or hash, and --key"
             )
         if self.key is None:
-            raise UsageError("--mode replace: expected --key, the column to delete by; found none")
+            raise UsageError(
+                f"--mode {self.mode}: expected --key, the column to delete by; found none"
+            )
+
+    @property
+    def load_mode(self) -> Mode:
+        """What `mode` names."""
+        return MODES[self.mode]
+
+    @property
+    def cut_strategy(self) -> Strategy:
+        """What `strategy` names."""
+        return STRATEGIES[self.strategy]
 
     @property
     def relation(self) -> Relation:
@@ -540,11 +557,9 @@ class CopySpec:
 
     def stored(self) -> dict[str, Any]:
         """The spec as the control tables keep it: no secret in it."""
-        raw = {item.name: getattr(self, item.name) for item in fields(self)}
+        raw: dict[str, Any] = to_json(self)
         raw["source"], raw["target"] = redact(self.source), redact(self.target)
-        for name in _LISTS:
-            raw[name] = list(raw[name]) if raw[name] else None
-        raw["types"] = list(self.types) if self.types else None
+        raw["types"] = raw["types"] or None
         raw["table"] = None if self.table is None else str(self.table_ref)
         named = self.table is not None or self.target_table is not None
         raw["target_table"] = str(self.target_ref) if named else None
@@ -557,7 +572,8 @@ class CopySpec:
             f"{flag_of(item.name)}: the run has {stored.get(item.name)!r}, "
             f"found {mine[item.name]!r}"
             for item in fields(self)
-            if not item.metadata["execution"] and mine[item.name] != stored.get(item.name)
+            if not item.metadata["execution"]
+            and not _is_same(item.name, mine[item.name], stored.get(item.name))
         ]
 
     @classmethod
@@ -656,6 +672,13 @@ def _split_types(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
         raise UsageError(f"--types: expected NAME=TYPE, comma separated; found {value!r}")
     return tuple(part.strip() for part in value)
+
+
+def _is_same(name: str, mine: Any, theirs: Any) -> bool:
+    """Whether two values of an option ask for the same."""
+    if name == "strategy":
+        return STRATEGIES.get(mine) is STRATEGIES.get(theirs)
+    return bool(mine == theirs)
 
 
 def flag_of(name: str) -> str:

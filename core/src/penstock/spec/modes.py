@@ -2,8 +2,92 @@
 
 from __future__ import annotations
 
-MODES = ("append", "truncate", "replace", "upsert", "recreate", "swap")
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 
-# They begin with an empty table: what was loaded can be taken back.
-FRESH_MODES = ("truncate", "recreate", "swap")
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way to load a target. Each flag is something that this mode does; no two modes that are
+    in `MODES` do the same, and append does nothing of it."""
+
+    name: str
+    """As people write it, and as it is stored and shown."""
+    help: str
+    truncates: bool = False
+    """Empties the table before the first partition, and keeps it."""
+    recreates: bool = False
+    """Drops the table before the first partition, and makes it like the source."""
+    builds_beside: bool = False
+    """Loads another table, which takes the place of the target's at the end."""
+    deletes_by_partition: bool = False
+    """Deletes what each partition selects, in the transaction that loads it."""
+    merges_by_key: bool = False
+    """Finds the rows of a partition by a unique key: updates those, and inserts the others."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def empties_before(self) -> bool:
+        """Takes the target's rows away before the first partition."""
+        return self.truncates or self.recreates
+
+    @property
+    def starts_empty(self) -> bool:
+        """Loads a table that has no other rows: what was loaded can be taken back by emptying it,
+        and no other run may load the target meanwhile."""
+        return self.empties_before or self.builds_beside
+
+    @property
+    def loads_new_table(self) -> bool:
+        """Loads a table that the run has made, so that its owner need not allow changes to it."""
+        return self.recreates or self.builds_beside
+
+    @property
+    def reloads_partitions(self) -> bool:
+        """A partition may be loaded again: its rows take the place of those that are there."""
+        return self.deletes_by_partition or self.merges_by_key
+
+    @property
+    def only_adds(self) -> bool:
+        """Does nothing but insert: a copy that is done again doubles the rows."""
+        return not (self.starts_empty or self.reloads_partitions)
+
+    @property
+    def owns_selection(self) -> bool:
+        """In the end the rows that the run's condition selects are those of the run alone, whatever
+        was there: it can start over, and be verified as a whole."""
+        return self.starts_empty or self.deletes_by_partition
+
+    @property
+    def inserts_in_place(self) -> bool:
+        """Inserts into the target's table without looking for rows that are there: where another
+        run replaces some meanwhile, there would be two of them."""
+        return not (self.reloads_partitions or self.builds_beside)
+
+
+APPEND = Mode("append", "add rows")
+TRUNCATE = Mode("truncate", "empty the target once, then add", truncates=True)
+REPLACE = Mode(
+    "replace",
+    "delete what each partition selects and load it, in one transaction",
+    deletes_by_partition=True,
+)
+UPSERT = Mode(
+    "upsert", "insert rows whose key is new, update those that differ", merges_by_key=True
+)
+RECREATE = Mode("recreate", "drop the target and make it like the source", recreates=True)
+SWAP = Mode(
+    "swap", "build a new table beside the target, and rename it at the end", builds_beside=True
+)
+
+MODES: Mapping[str, Mode] = {
+    mode.name: mode for mode in (APPEND, TRUNCATE, REPLACE, UPSERT, RECREATE, SWAP)
+}
+"""By name, in the order in which people read of them."""
+
+
+def mode_names(which: Callable[[Mode], bool]) -> tuple[str, ...]:
+    """The names of the modes that something holds of."""
+    return tuple(mode.name for mode in MODES.values() if which(mode))

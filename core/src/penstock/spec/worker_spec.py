@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.model.codec import JsonForm, from_json, to_json
 from penstock.model.plans import Partition
 from penstock.model.tables import (
     ColumnPair,
     Relation,
     TableRef,
-    relation_from_json,
-    relation_to_json,
 )
+from penstock.spec.modes import MODES, Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,8 @@ class Patience:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSpec:
     """All a worker needs to know. Carries secrets: never stored, never shown."""
+
+    json_form = JsonForm(exact=True)
 
     run_id: str
     generation: int
@@ -64,32 +66,17 @@ class WorkerSpec:
     read_at: str = ""
     """When the snapshot was taken, for the commit records."""
 
-    def to_line(self) -> str:
-        return json.dumps(self.as_json())
+    @property
+    def load_mode(self) -> Mode:
+        """What `mode` names."""
+        return MODES[self.mode]
 
-    def as_json(self) -> dict[str, Any]:
-        raw = {item.name: getattr(self, item.name) for item in fields(self)}
-        raw["relation"] = relation_to_json(self.relation)
-        raw["writing"] = dict(self.writing)
-        raw["target_table"] = self.target_table.as_json()
-        raw["pairs"] = [pair.as_json() for pair in self.pairs]
-        return raw
+    def to_line(self) -> str:
+        return json.dumps(to_json(self))
 
     @classmethod
     def from_line(cls, line: str) -> WorkerSpec:
-        return cls.from_json(json.loads(line))
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> WorkerSpec:
-        return cls(
-            **{
-                **raw,
-                "relation": relation_from_json(raw["relation"]),
-                "target_table": TableRef(*raw["target_table"]),
-                "pairs": tuple(ColumnPair.from_json(pair) for pair in raw["pairs"]),
-                "conflict_columns": tuple(raw["conflict_columns"]),
-            }
-        )
+        return from_json(cls, json.loads(line))
 
 
 QUIT = json.dumps({"quit": True})
@@ -102,7 +89,7 @@ def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = N
     Parameters:
         spec: of another run than before, between the same source and target.
     """
-    raw: dict[str, Any] = {"partition": partition.as_json(), "attempt": attempt}
+    raw: dict[str, Any] = {"partition": to_json(partition), "attempt": attempt}
     if spec is not None:
-        raw["spec"] = spec.as_json()
+        raw["spec"] = to_json(spec)
     return json.dumps(raw)

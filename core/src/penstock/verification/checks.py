@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby, islice
 from operator import itemgetter
-from typing import Any
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Checksum
@@ -20,15 +19,13 @@ from penstock.backends.api.worker import ARROW
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.events import PartitionDifference
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Files, Whole
-from penstock.model.plans import GIVEN, Partition, named
+from penstock.model.plans import Partition, named
 from penstock.model.records import CommitRecord, read_later
 from penstock.model.tables import ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
 
 MOST_ROWS = 20
 """Differing rows that are listed for each partition."""
-# What the target holds within the run's condition is the run's.
-ALONE = ("truncate", "replace", "recreate", "swap")
 BATCH = 1000
 # These select rows by where the source stores them.
 _STORAGE = BlockRange | Children | ChildBlocks | Files
@@ -69,9 +66,6 @@ class Check:
     rows: tuple[RowDifference, ...] = ()
     """Some of those that differ, where they were asked for."""
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -104,9 +98,6 @@ class Verification:
             )
             for check in self.wrong
         )
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +167,8 @@ class _Verifying:
         self._checksums = checksums
         self._show_rows = show_rows
         # Between partitions that the caller has named there may be others.
-        self._given = run.plan.strategy == GIVEN
-        self._alone = spec.mode in ALONE and not self._given
+        self._given = run.plan.given
+        self._alone = spec.load_mode.owns_selection and not self._given
         self._records = {r.partition_id: r for r in target.control.committed(run.run_id)}
         self._later = read_later(self._records.values())
         self._over: frozenset[str] = frozenset()
@@ -186,7 +177,7 @@ class _Verifying:
         """Those of them of which it has."""
         self._table = self._loaded_table()
         # In mode replace, rows outside the run's condition are none of its own.
-        self._where = spec.where if spec.mode == "replace" else None
+        self._where = spec.where if spec.load_mode.deletes_by_partition else None
         self._notes: list[str] = []
         self._pairs = run.plan.pairs
         self._compared: Sequence[ColumnPair] = ()
@@ -321,9 +312,9 @@ class _Verifying:
         return _Sums(parts, _total(parts.values()))
 
     def _target_sums(self, mine: _Sums) -> _Sums:
-        if self._spec.mode == "upsert":
+        if self._spec.load_mode.merges_by_key:
             return self._upserted_sums(mine)
-        if self._given and self._spec.mode == "replace" and self._same_keys():
+        if self._given and self._spec.load_mode.deletes_by_partition and self._same_keys():
             return self._sums_by_condition()
         records = list(self._records.values())
         loaded = self._target.checksums(

@@ -29,6 +29,7 @@ from penstock.backends.api.registry import load_backend
 from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
 from penstock.events import Committed, Event, Failed, Opened, Progress
+from penstock.model.codec import from_json
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.stream import Meter, Waiter, relay
@@ -67,8 +68,8 @@ class Worker:
             while (line := self._requests.get()) is not None:
                 raw = json.loads(line)
                 if "spec" in raw:
-                    self._turn(WorkerSpec.from_json(raw["spec"]))
-                self._attempt(Partition.from_json(raw["partition"]), raw["attempt"])
+                    self._turn(from_json(WorkerSpec, raw["spec"]))
+                self._attempt(from_json(Partition, raw["partition"]), raw["attempt"])
         except Interrupted:
             return EXIT_INTERRUPTED
         finally:

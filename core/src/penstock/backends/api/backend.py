@@ -28,6 +28,10 @@ from penstock.backends.api.worker import Reader, Writer
 class Backend(Protocol):
     located: bool
     """Its URLs lead to rows; else to a database, in which a table or query is to be named."""
+    rewrites: str
+    """What moves a table's rows to other blocks or files, for people: statements, for instance."""
+    snapshot_burden: str
+    """What a snapshot has done to the source while it was held, for people: words after "has"."""
     environment: tuple[str, ...]
     """Names, or prefixes ending in ``*``, of environment variables that its driver reads and that
     hold no secret: workers get these and no others."""

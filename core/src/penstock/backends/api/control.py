@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.errors import Diagnosis, PermanentError
+from penstock.errors import Diagnosis, PermanentError, Unreadable
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -49,10 +49,11 @@ def reading_run(run_id: str) -> Iterator[None]:
     """
     try:
         yield
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, Unreadable) as error:
+        found = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
         raise PermanentError(
-            f"target: what is kept of run {run_id} cannot be read: expected it as Penstock has "
-            f"written it, found {type(error).__name__}: {error}; was it edited? Start a new run",
+            f"target: what is kept of run {run_id} cannot be read: {found}; was it edited? "
+            "Start a new run",
             Diagnosis(side="target"),
         ) from error
 

@@ -15,6 +15,7 @@ from penstock.model.tables import (
     TableDefinition,
     TableRef,
 )
+from penstock.spec.modes import Mode
 
 if TYPE_CHECKING:
     pass
@@ -42,6 +43,10 @@ class TableStatistics:
     """Bounds of ranges are known, or a small sample gives them."""
     files: tuple[SourceFile, ...] = ()
     """The files that hold its rows, where it consists of files, from their footers."""
+    rows_hint: str = ""
+    """What gives the source an estimate of the rows where it has none, for people."""
+    block_strategy: str = "blocks"
+    """What the source's system calls the cut by blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class LoadRequest:
     run_id: str
     source: Relation
     target: TableRef
-    mode: str
+    mode: Mode
     pairs: tuple[ColumnPair, ...]
     conflict_columns: tuple[str, ...] | None
     indexes: str

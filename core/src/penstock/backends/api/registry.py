@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from penstock.errors import PermanentError, UsageError
@@ -45,6 +46,23 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
             f"{flag}: {scheme} needs the module {error.name!r}; "
             f"install it with: pip install 'penstock[{extra}]'"
         ) from error
+
+
+def url_examples() -> str:
+    """URLs that the backends take, for `--help`: lines of at most 75 characters.
+
+    They stand in ``examples.txt`` beside the module that an entry point names, which is not
+    imported: that would import its driver.
+    """
+    from importlib.util import find_spec  # noqa: PLC0415 - workers never search
+
+    texts = {}
+    for entry in sorted(_entry_points(), key=lambda entry: entry.value):
+        spec = find_spec(entry.value.partition(":")[0])
+        if spec is not None and spec.origin is not None:
+            path = Path(spec.origin).with_name("examples.txt")
+            texts[path] = path.read_text(encoding="utf-8") if path.exists() else ""
+    return "".join(texts.values())
 
 
 def ddl_scheme() -> str:

@@ -14,6 +14,7 @@ from penstock.model.tables import (
     TableDefinition,
     TableRef,
 )
+from penstock.spec.modes import Mode
 
 if TYPE_CHECKING:
     pass
@@ -44,7 +45,7 @@ class TargetCatalog(Schemas, Protocol):
     """Mode replace deletes rows by the partitions' conditions, so it needs a key. Else it swaps
     what an earlier run has loaded of the same selection."""
 
-    def makes(self, table: TableRef, mode: str) -> bool:
+    def makes(self, table: TableRef, mode: Mode) -> bool:
         """Whether the mode makes the table like the source, instead of taking it as it is."""
         ...
 
@@ -70,7 +71,7 @@ class TargetCatalog(Schemas, Protocol):
         """How each of the source's columns goes into the target's column at its place."""
         ...
 
-    def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         """
         Raises:
             PlanningError: a privilege is missing (which, and the GRANT that would do), or the

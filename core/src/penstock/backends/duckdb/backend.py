@@ -14,6 +14,8 @@ from penstock.spec.worker_spec import WorkerSpec
 class DuckBackend:
     located = False
     has_control_ddl = False
+    rewrites = "a change of its rows, or a table of the same name in its place"
+    snapshot_burden = "kept others from writing to the source"
     formats: tuple[str, ...] = (ARROW,)
     environment: tuple[str, ...] = ()
 

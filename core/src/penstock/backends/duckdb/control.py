@@ -26,12 +26,13 @@ from penstock.backends.duckdb.load.loaded_table import STORAGE, LoadedTable
 from penstock.backends.duckdb.rows import first
 from penstock.backends.shared.presence import Presence
 from penstock.errors import Diagnosis, PermanentError, Superseded, TransientError, UsageError
+from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import Patience
 
 SWAP = "swap"
@@ -122,9 +123,9 @@ class ControlTables:
                 [
                     run_id,
                     json.dumps(dict(spec)),
-                    json.dumps(plan.as_json()),
+                    json.dumps(to_json(plan)),
                     plan.fingerprint,
-                    json.dumps(state.as_json()),
+                    json.dumps(to_json(state)),
                     _snapshots([snapshot] if snapshot else []),
                 ],
             ).fetchall()
@@ -151,9 +152,9 @@ class ControlTables:
                 run_id=row[0],
                 generation=row[1],
                 spec=json.loads(row[2]),
-                plan=PartitionPlan.from_json(json.loads(row[3])),
-                source_state=SourceState.from_json(json.loads(row[4])),
-                snapshots=tuple(Snapshot.from_json(raw) for raw in json.loads(row[5])),
+                plan=from_json(PartitionPlan, json.loads(row[3])),
+                source_state=from_json(SourceState, json.loads(row[4])),
+                snapshots=from_json(tuple[Snapshot, ...], json.loads(row[5])),
                 status=row[6],
                 created_at=row[7],
                 prepared_at=row[8],
@@ -181,9 +182,9 @@ class ControlTables:
             )
             # What becomes of the rows of a run that is done is not its matter.
             if run is not None and run[2] != "done":
-                load = PartitionPlan.from_json(json.loads(run[0])).load
+                load = from_json(PartitionPlan, json.loads(run[0])).load
                 table = _loaded(connection, schema, load.table)
-                table.check(run_id, json.loads(run[1])["mode"], thoroughly=True)
+                table.check(run_id, MODES[json.loads(run[1])["mode"]], thoroughly=True)
 
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         with self._transaction() as (connection, schema):
@@ -206,7 +207,7 @@ class ControlTables:
                     [run_id],
                 )
             )
-            plan = None if run is None else PartitionPlan.from_json(json.loads(run[0]))
+            plan = None if run is None else from_json(PartitionPlan, json.loads(run[0]))
             if run is None or plan is None or len(plan.partitions) != run[1]:
                 raise TransientError(
                     f"target: another process has started run {run_id} over: some partitions are "
@@ -222,7 +223,7 @@ class ControlTables:
                 return False
             spec = CopySpec.from_stored(json.loads(run[2]), "", "")
             loaded = _loaded(connection, schema, plan.load.table)
-            loaded.check(run_id, spec.mode)
+            loaded.check(run_id, spec.load_mode)
             swapped = _loaded(connection, schema, spec.target_ref)
             swapped.check_loaded_since(run_id)
             connection.execute(step.statement)
@@ -256,7 +257,7 @@ class ControlTables:
                 )
             )
             assert found is not None
-            if found[1] and json.loads(found[0])["mode"] in FRESH_MODES:
+            if found[1] and MODES[json.loads(found[0])["mode"]].starts_empty:
                 _loaded(connection, schema, load.table).check_loaded_since(run_id)
             # Attempts of the old generation are refused when they come to commit.
             _prepare(connection, schema, run_id, load)
@@ -266,7 +267,7 @@ class ControlTables:
                 f"UPDATE {schema}.run SET source_state = $1, snapshots = $2, generation = $3"
                 " WHERE run_id = $4",
                 [
-                    json.dumps(state.as_json()),
+                    json.dumps(to_json(state)),
                     _snapshots([snapshot] if snapshot else []),
                     generation + 1,
                     run_id,
@@ -300,7 +301,7 @@ class ControlTables:
             connection.execute(
                 f"UPDATE {schema}.run SET source_state = $1, snapshots = $2, generation = $3"
                 " WHERE run_id = $4",
-                [json.dumps(state.as_json()), _snapshots(snapshots), following, run_id],
+                [json.dumps(to_json(state)), _snapshots(snapshots), following, run_id],
             )
         return following
 
@@ -342,7 +343,7 @@ class ControlTables:
             return None
         status, generation, snapshots, plan, released, committed = rows[0]
         taken = json.loads(snapshots)
-        newest = Snapshot.from_json(taken[-1]) if taken else None
+        newest = from_json(Snapshot, taken[-1]) if taken else None
         pending = len(json.loads(plan)["partitions"]) - committed
         return Outlook(status, generation, newest, pending, released)
 
@@ -395,7 +396,7 @@ class ControlTables:
                 )
             )
             assert run is not None
-            load = PartitionPlan.from_json(json.loads(run[0])).load
+            load = from_json(PartitionPlan, json.loads(run[0])).load
             table = _loaded(connection, schema, load.table)
             if run[1] == "done":
                 table.begin(run_id)  # whatever has become of it since
@@ -486,7 +487,7 @@ def _schema(catalog: str, name: str) -> str:
 
 
 def _snapshots(snapshots: Sequence[Snapshot]) -> str:
-    return json.dumps([snapshot.as_json() for snapshot in snapshots], sort_keys=True)
+    return json.dumps(to_json(snapshots), sort_keys=True)
 
 
 def _since(file: str) -> str:
@@ -514,7 +515,7 @@ def _prepare(connection: DuckDBPyConnection, schema: str, run_id: str, load: Loa
         )
     )
     assert found is not None
-    if json.loads(found[0])["mode"] in FRESH_MODES:
+    if MODES[json.loads(found[0])["mode"]].starts_empty:
         table.emptied(run_id)
     table.end()
 
@@ -535,10 +536,10 @@ def _delete_rows(
         connection.execute(f"SELECT plan, spec FROM {schema}.run WHERE run_id = $1", [run_id])
     )
     assert found is not None
-    plan, spec = PartitionPlan.from_json(json.loads(found[0])), json.loads(found[1])
+    plan, spec = from_json(PartitionPlan, json.loads(found[0])), json.loads(found[1])
     by_name = all(pair.source == pair.target for pair in plan.pairs)
     by_key = not any(isinstance(plan.partition(p).extent, STORAGE) for p in records)
-    if spec["mode"] not in FRESH_MODES or not by_key or not by_name:
+    if not MODES[spec["mode"]].starts_empty or not by_key or not by_name:
         raise PermanentError(
             f"target: {table} does not tell which rows a partition has loaded, so they cannot be "
             "taken back; expected --mode replace, or truncate, recreate or swap with a key "

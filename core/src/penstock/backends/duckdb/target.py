@@ -34,6 +34,7 @@ from penstock.errors import PlanningError
 from penstock.model.extents import Extent
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.spec.modes import Mode
 
 
 class DuckTarget(SqlTarget):
@@ -73,10 +74,10 @@ class DuckTarget(SqlTarget):
         # Of the file: nobody writes to one that is read as a source.
         return identity(self._database.path)
 
-    def makes(self, table: TableRef, mode: str) -> bool:
-        if mode == "recreate":
+    def makes(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates:
             return True
-        if mode == "upsert":
+        if mode.merges_by_key:
             return False  # a new table would have no key to find rows by
         with self._reading() as session:
             return table not in _relations(session)
@@ -109,7 +110,7 @@ class DuckTarget(SqlTarget):
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return fit_columns(source, target)
 
-    def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         self._check_file()
         with self._reading() as session:
             if _relations(session)[table]:

@@ -150,9 +150,9 @@ class DuckWriter:
                 )
             stage.check()
             loading.begin()
-            if self._spec.mode == "replace":
+            if self._spec.load_mode.deletes_by_partition:
                 loaded = loading.replace(stage, condition(self._spec.where, partition.extent))
-            elif self._spec.mode == "upsert":
+            elif self._spec.load_mode.merges_by_key:
                 loaded = loading.upsert(stage)
             else:
                 loaded = loading.insert(stage)

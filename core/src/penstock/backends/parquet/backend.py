@@ -24,6 +24,8 @@ class ParquetBackend:
 
     located = True
     has_control_ddl = False
+    rewrites = "files that were replaced"
+    snapshot_burden = "needed the source's files unchanged"
     formats: tuple[str, ...] = (ARROW,)
     # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html, without keys and
     # tokens: those of the environment are in the URL by now.

@@ -23,6 +23,7 @@ from penstock.errors import (
     Superseded,
     UsageError,
 )
+from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -173,8 +174,8 @@ class ControlDocuments:
                 "steps": [],
                 "recopies": {},
                 "disturbed_by": "",
-                "source_state": state.as_json(),
-                "snapshots": [snapshot.as_json()] if snapshot else [],
+                "source_state": to_json(state),
+                "snapshots": [to_json(snapshot)] if snapshot else [],
             }
 
         begun = self.runs.change(run_id, started)
@@ -197,7 +198,7 @@ class ControlDocuments:
     ) -> int:
         if nothing_committed and self._committed(run_id, generation):
             raise _superseded(run_id)
-        thought = [snapshot.as_json() for snapshot in before]
+        thought = to_json(before)
 
         def viewed(now_is: State) -> State | None:
             if now_is["generation"] != generation or now_is["snapshots"] != thought:
@@ -206,8 +207,8 @@ class ControlDocuments:
                 **now_is,
                 "generation": generation + nothing_committed,
                 "recopies": {} if nothing_committed else now_is["recopies"],
-                "source_state": state.as_json(),
-                "snapshots": [snapshot.as_json() for snapshot in snapshots],
+                "source_state": to_json(state),
+                "snapshots": to_json(snapshots),
             }
 
         viewing = self.runs.change(run_id, viewed)
@@ -241,7 +242,7 @@ class ControlDocuments:
             return None
         _, plan = self.runs.planned(state)
         committed = self._committed(run_id, state["generation"])
-        newest = Snapshot.from_json(state["snapshots"][-1]) if state["snapshots"] else None
+        newest = from_json(Snapshot, state["snapshots"][-1]) if state["snapshots"] else None
         return Outlook(
             state["status"],
             state["generation"],

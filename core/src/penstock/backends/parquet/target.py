@@ -8,7 +8,7 @@ from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.parquet.control import ControlDocuments
 from penstock.backends.parquet.files.comparing import Comparing
 from penstock.backends.parquet.load import load_plan, manifest
-from penstock.backends.parquet.load.fence import EMPTYING, MANIFEST, REPLACING
+from penstock.backends.parquet.load.fence import MANIFEST, replaces_files
 from penstock.backends.parquet.load.fitting import fit_columns
 from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest
 from penstock.backends.parquet.location import identity
@@ -19,6 +19,7 @@ from penstock.model.extents import Extent, Whole
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.spec.modes import MODES, Mode
 
 
 class ParquetTarget:
@@ -58,8 +59,8 @@ class ParquetTarget:
     def identity(self, table: TableRef) -> str:
         return identity(self._storage.location)
 
-    def makes(self, table: TableRef, mode: str) -> bool:
-        return mode == "recreate" or not manifest.read(self._storage.documents).files
+    def makes(self, table: TableRef, mode: Mode) -> bool:
+        return mode.recreates or not manifest.read(self._storage.documents).files
 
     def defined_columns(
         self,
@@ -73,7 +74,7 @@ class ParquetTarget:
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return fit_columns(source, target)
 
-    def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         load_plan.check_writable(self._storage)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
@@ -123,9 +124,10 @@ class ParquetTarget:
         if state is None:
             return left
         spec, _ = self.control.runs.planned(state)
-        if spec["mode"] in EMPTYING:
+        mode = MODES[spec["mode"]]
+        if mode.empties_before:
             return left
-        if spec["mode"] not in REPLACING or MANIFEST not in state["steps"]:
+        if not replaces_files(mode) or MANIFEST not in state["steps"]:
             return set()
         selections = list(self.control.runs.selections(state).values())
         if EVERYTHING in selections:

@@ -16,6 +16,8 @@ from penstock.spec.worker_spec import WorkerSpec
 class PostgresBackend:
     located = False
     has_control_ddl = True
+    rewrites = "VACUUM FULL, CLUSTER or TRUNCATE"
+    snapshot_burden = "held back vacuum on the source"
     formats: tuple[str, ...] = (*FORMATS, ARROW)
     # https://www.postgresql.org/docs/current/libpq-envars.html, without PGPASSWORD.
     environment = (

@@ -36,17 +36,16 @@ from penstock.backends.postgresql.load.indexes import SET_LOGGED
 from penstock.backends.postgresql.load.swap import SWAP
 from penstock.backends.postgresql.statements import quoted, statement
 from penstock.errors import Diagnosis, PermanentError, PlanningError, Superseded, TransientError
+from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import Patience
 
 # Any number that nobody else is likely to use: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
-# Modes whose partitions delete and update nothing: what another run has loaded stays beside theirs.
-ADDING = ("append", "truncate", "recreate")
 # A swap that cannot have its lock within this lets readers and writers go on, and tries again.
 URGENT_LOCK_MS = 2000
 
@@ -143,10 +142,10 @@ class ControlTables:
                 {
                     "run_id": run_id,
                     "spec": Jsonb(dict(spec)),
-                    "plan": Jsonb(plan.as_json()),
+                    "plan": Jsonb(to_json(plan)),
                     "fingerprint": plan.fingerprint,
-                    "source_state": Jsonb(state.as_json()),
-                    "snapshots": Jsonb([snapshot.as_json()] if snapshot else []),
+                    "source_state": Jsonb(to_json(state)),
+                    "snapshots": Jsonb([to_json(snapshot)] if snapshot else []),
                 },
             )
             return created.rowcount == 1
@@ -172,9 +171,9 @@ class ControlTables:
                 run_id=row[0],
                 generation=row[1],
                 spec=dict(row[2]),
-                plan=PartitionPlan.from_json(row[3]),
-                source_state=SourceState.from_json(row[4]),
-                snapshots=tuple(Snapshot.from_json(raw) for raw in row[5]),
+                plan=from_json(PartitionPlan, row[3]),
+                source_state=from_json(SourceState, row[4]),
+                snapshots=from_json(tuple[Snapshot, ...], row[5]),
                 status=row[6],
                 created_at=row[7],
                 prepared_at=row[8],
@@ -224,7 +223,7 @@ class ControlTables:
         assert run is not None
         with translated("target"):
             found = find_change(self._connection, self._schema, run_id)
-            if run.spec["mode"] in ADDING:
+            if MODES[run.spec["mode"]].inserts_in_place:
                 check_not_replaced(self._connection, self._schema, run_id)
         if found is None:
             return
@@ -239,7 +238,7 @@ class ControlTables:
         the table and committed none yet; False where nobody can tell."""
         table, records = run.plan.load.table, self.committed(run.run_id)
         if not any(record.rows for record in records):
-            return run.spec["mode"] not in FRESH_MODES or self._is_empty(table)
+            return not MODES[run.spec["mode"]].starts_empty or self._is_empty(table)
         try:
             counts = read_loaded(
                 self._connection, table, None, records, target_values((), tuple), others=False
@@ -341,8 +340,8 @@ class ControlTables:
                     " WHERE run_id = %s"
                 ).format(self._run),
                 [
-                    Jsonb(state.as_json()),
-                    Jsonb([snapshot.as_json()] if snapshot else []),
+                    Jsonb(to_json(state)),
+                    Jsonb([to_json(snapshot)] if snapshot else []),
                     generation + 1,
                     run_id,
                 ],
@@ -386,12 +385,12 @@ class ControlTables:
                     " WHERE run_id = %s AND generation = %s AND snapshots = %s"
                 ).format(self._run),
                 [
-                    Jsonb(state.as_json()),
-                    Jsonb([snapshot.as_json() for snapshot in snapshots]),
+                    Jsonb(to_json(state)),
+                    Jsonb(to_json(snapshots)),
                     following,
                     run_id,
                     generation,
-                    Jsonb([snapshot.as_json() for snapshot in before]),
+                    Jsonb(to_json(before)),
                 ],
             ).rowcount
             if changed != 1:
@@ -436,7 +435,7 @@ class ControlTables:
         if row is None:
             return None
         status, generation, snapshot, pending, released = row
-        newest = Snapshot.from_json(snapshot) if snapshot else None
+        newest = from_json(Snapshot, snapshot) if snapshot else None
         return Outlook(status, generation, newest, pending, released)
 
     def recopied(self, run_id: str, request: str) -> frozenset[str]:

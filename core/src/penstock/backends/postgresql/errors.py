@@ -95,7 +95,7 @@ def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockE
     message = (diag.message_primary or str(error)).strip()
     diagnosis = Diagnosis(
         side=side,
-        sqlstate=state,
+        code=state,
         detail=diag.message_detail or "",
         hint=diag.message_hint or "",
         context=diag.context or "",
@@ -134,7 +134,7 @@ def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
     diagnosis = Diagnosis(side=side)
     if _TOO_MANY.search(text):
         return TooManyConnections(
-            f"{side}: {text}", Diagnosis(side=side, sqlstate=TOO_MANY_CONNECTIONS)
+            f"{side}: {text}", Diagnosis(side=side, code=TOO_MANY_CONNECTIONS)
         )
     later = _LATER.search(text) and not _REFUSED.search(text)
     if _GIVEN.search(text) or (_NEVER.search(text) and not later):

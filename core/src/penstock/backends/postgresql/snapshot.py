@@ -83,7 +83,7 @@ def _too_many_locks(count: int, wanted: int, error: psycopg.Error) -> PlanningEr
         f"source: the snapshot locks each table until all are copied: expected room for {wanted:,} "
         f"locks, found it for {count:,}; raise max_locks_per_transaction on the source (it has to "
         f"be restarted), or copy in several batches: {str(error).splitlines()[0]}",
-        Diagnosis(side="source", sqlstate=error.sqlstate or ""),
+        Diagnosis(side="source", code=error.sqlstate or ""),
     )
 
 

@@ -34,8 +34,14 @@ from penstock.model.extents import Extent
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.spec.modes import Mode
 
-_PRIVILEGES = {"truncate": ["TRUNCATE"], "replace": ["DELETE", "SELECT"]}
+
+def _privileges(mode: Mode) -> list[str]:
+    """Those on the table that a mode needs besides the one to insert."""
+    return (["TRUNCATE"] if mode.truncates else []) + (
+        ["DELETE", "SELECT"] if mode.deletes_by_partition else []
+    )
 
 
 class PostgresTarget:
@@ -68,8 +74,8 @@ class PostgresTarget:
 
     replaces_by_condition = True
 
-    def makes(self, table: TableRef, mode: str) -> bool:
-        return mode == "recreate"
+    def makes(self, table: TableRef, mode: Mode) -> bool:
+        return mode.recreates
 
     def defined_columns(
         self,
@@ -97,14 +103,14 @@ class PostgresTarget:
             return fit_arrow(source, target)
         return fit_columns(source, target)
 
-    def check_writable(self, table: TableRef, mode: str, columns: Sequence[str]) -> None:
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         with planning("target", f"table {table}"):
             read_only = self._connection.execute("SHOW transaction_read_only").fetchone()
             found = self._connection.execute(
                 statement("privileges"),
                 {
                     "table": quoted(table).as_string(self._connection),
-                    "table_privileges": _PRIVILEGES.get(mode, []),
+                    "table_privileges": _privileges(mode),
                     "columns": list(columns),
                 },
             ).fetchone()

@@ -104,11 +104,11 @@ class PostgresWriter:
                     connection.execute("ROLLBACK")
                     return False
                 check_target(connection, self._spec.control_schema, self._spec.run_id)
-            if self._spec.mode == "replace":
+            if self._spec.load_mode.deletes_by_partition:
                 self._replaced = Replaced(self._spec, partition)
                 self._replaced.delete(connection, wait)
             copied_into = quoted(self._spec.target_table)
-            if self._spec.mode == "upsert":
+            if self._spec.load_mode.merges_by_key:
                 with wait.answering("target"):
                     if self._stage is None:
                         self._stage = Stage(connection, self._spec)

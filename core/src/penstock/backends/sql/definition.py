@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.backends.sql.dialect import Dialect
+from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
 from penstock.model.tables import Column, NotCopied, Relation, TableDefinition, TableRef
 
@@ -38,7 +39,7 @@ def definition_of(
     content: dict[str, Any] = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
         "keys": [[kind, list(names)] for kind, names in keys],
-        "left": [item.as_json() for item in left],
+        "left": to_json(left),
     }
     besides = [
         *(NotCopied(KINDS[kind], f"({', '.join(names)})") for kind, names in keys),
@@ -67,7 +68,7 @@ def left_out(
     """
     left = definition.besides
     if alike:
-        left = tuple(map(NotCopied.from_json, definition.content["left"]))
+        left = from_json(tuple[NotCopied, ...], definition.content["left"])
     # A statement is for a table of the source's name.
     return tuple(
         replace(item, table=str(target), remedy=item.remedy if source == target else "")

@@ -51,22 +51,22 @@ def plan_load(session: DuckSession, request: LoadRequest, columns: Sequence[Colu
     left: tuple[NotCopied, ...] = ()
     steps: list[Step] = []
     table = request.target
-    if request.mode == "swap":
+    if request.mode.builds_beside:
         table = _beside(request.run_id, request.target)
     if request.definition is not None:
         alike = request.definition.dialect == DIALECT
         keys = keys_of(DUCKDB, request.definition, list(by_name)) if alike else []
         left = left_out(request.definition, request.source, request.target, alike=alike)
-        fresh = request.mode in ("recreate", "swap")
+        fresh = request.mode.loads_new_table
         steps += create_steps(DUCKDB, table, columns, keys, fresh=fresh)
-        if request.mode == "recreate" and there:
+        if request.mode.recreates and there:
             _check_replaceable(session, request.target, "--mode recreate")
-    if request.mode == "truncate":
+    if request.mode.truncates:
         steps.append(Step("truncate", f"truncate {table}", f"TRUNCATE {DUCKDB.table(table)}"))
-    if request.mode == "swap":
+    if request.mode.builds_beside:
         steps += _swap(session, request, table, there=there)
     key: tuple[str, ...] = ()
-    if request.mode == "upsert":
+    if request.mode.merges_by_key:
         known = unique_keys(session, request.target)
         key = choose_key(request, known, "primary key or unique constraint of {}").names
     return LoadPlan(

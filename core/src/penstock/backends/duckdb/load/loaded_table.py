@@ -19,10 +19,11 @@ from penstock.backends.duckdb.connection import full_name
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PlanningError, TargetChanged
+from penstock.model.codec import from_json
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Files, Whole
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import TableRef
-from penstock.spec.modes import FRESH_MODES
+from penstock.spec.modes import MODES, Mode
 
 # The source alone knows which rows these select.
 STORAGE = BlockRange | Children | ChildBlocks | Files
@@ -70,7 +71,7 @@ class LoadedTable:
         )
         return None if found is None else int(found[0])
 
-    def check(self, run_id: str, mode: str, *, thoroughly: bool = False) -> None:
+    def check(self, run_id: str, mode: Mode, *, thoroughly: bool = False) -> None:
         """
         Parameters:
             thoroughly: count the rows of each partition, where the mode goes by their conditions.
@@ -95,10 +96,10 @@ class LoadedTable:
         if expected is None:
             return
         suspect = by == SOMEBODY or found is None or found < expected
-        if mode in FRESH_MODES:
+        if mode.starts_empty:
             if suspect or found != expected:
                 raise self._changed(run_id, _rows(expected), _rows(found))
-        elif (suspect or (thoroughly and mode == "replace")) and not (
+        elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
             self._are_there(run_id, known=found is not None)
         ):
             raise self._changed(
@@ -152,7 +153,7 @@ class LoadedTable:
             )
         )
         assert found is not None
-        plan = PartitionPlan.from_json(json.loads(found[0]))
+        plan = from_json(PartitionPlan, json.loads(found[0]))
         extents = {name: plan.partition(name).extent for name in partition_ids}
         by_key = not any(isinstance(extent, STORAGE) for extent in extents.values())
         by_name = all(pair.source == pair.target for pair in plan.pairs)
@@ -189,11 +190,9 @@ class LoadedTable:
         if expected is None or found == expected:
             return
         if found is None or found < expected:
-            self._disturb(
-                SOMEBODY, run_id, lambda mode, committed: committed or mode in FRESH_MODES
-            )
+            self._disturb(SOMEBODY, run_id, lambda mode, committed: committed or mode.starts_empty)
         else:
-            self._disturb(SOMEBODY, run_id, lambda mode, _: mode in FRESH_MODES)
+            self._disturb(SOMEBODY, run_id, lambda mode, _: mode.starts_empty)
         self.end()
 
     def end(self) -> None:
@@ -212,7 +211,7 @@ class LoadedTable:
 
     def emptied(self, run_id: str) -> None:
         """Tell other runs that none of their rows are left."""
-        self._disturb(run_id, run_id, lambda mode, committed: committed or mode in FRESH_MODES)
+        self._disturb(run_id, run_id, lambda mode, committed: committed or mode.starts_empty)
 
     def replace(self, run_id: str, tested: str) -> None:
         """Delete what a condition selects, and tell the runs that have loaded some of it.
@@ -223,8 +222,8 @@ class LoadedTable:
         others = {
             other: committed
             for other, mode, committed in self._others(run_id)
-            if mode in FRESH_MODES
-            or (mode == "append" and committed and self._has_loaded(other, tested))
+            if mode.starts_empty
+            or (mode.only_adds and committed and self._has_loaded(other, tested))
         }
         self._connection.execute(f"DELETE FROM {self._name} WHERE {tested}")
         self._tell(run_id, list(others))
@@ -257,7 +256,7 @@ class LoadedTable:
                 return self._count(tested) > 0
         return found is not None and found[0] > 0
 
-    def _disturb(self, by: str, run_id: str, which: Callable[[str, bool], bool]) -> None:
+    def _disturb(self, by: str, run_id: str, which: Callable[[Mode, bool], bool]) -> None:
         self._tell(
             by,
             [other for other, mode, committed in self._others(run_id) if which(mode, committed)],
@@ -271,7 +270,7 @@ class LoadedTable:
                 [by, run_id],
             )
 
-    def _others(self, run_id: str) -> list[tuple[str, str, bool]]:
+    def _others(self, run_id: str) -> list[tuple[str, Mode, bool]]:
         """Other runs that are loading the table: their ids, modes, and whether anything of them is
         committed."""
         schema = self._schema
@@ -281,7 +280,7 @@ class LoadedTable:
             f" FROM {schema}.run AS r WHERE loads = $1 AND status <> 'done' AND run_id <> $2",
             [self.id, run_id],
         ).fetchall()
-        return [(other, json.loads(spec)["mode"], count > 0) for other, spec, count in found]
+        return [(other, MODES[json.loads(spec)["mode"]], count > 0) for other, spec, count in found]
 
 
 def _rows(count: int | None) -> str:

@@ -102,7 +102,7 @@ class Loading:
         Raises:
             TargetChanged: see `ControlStore.check_target`.
         """
-        self._loaded.check(self._spec.run_id, self._spec.mode)
+        self._loaded.check(self._spec.run_id, self._spec.load_mode)
 
     def begin(self) -> None:
         """Before the first change of the table."""

@@ -16,14 +16,18 @@ from penstock.backends.parquet.records.records import Records
 from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.errors import Diagnosis, TargetChanged
+from penstock.spec.modes import MODES, Mode
 
-REPLACING = ("replace", "swap")
-EMPTYING = ("truncate", "recreate")
 MANIFEST = "manifest"
 """The step from which on the files are the dataset's."""
 EMPTIED = "the dataset was emptied, or files of it were replaced"
 FOLDER = "loading"
 """Of a document for each run that is prepared, or about to be, and has not done that step."""
+
+
+def replaces_files(mode: Mode) -> bool:
+    """Whether a run's files take the place of others when it ends."""
+    return mode.deletes_by_partition or mode.builds_beside
 
 
 class Fence:
@@ -48,7 +52,7 @@ class Fence:
         return self._storage.documents.get(self._name(run_id)) is not None
 
     def _empties(self, state: State) -> bool:
-        return self._runs.planned(state)[0]["mode"] in EMPTYING
+        return MODES[self._runs.planned(state)[0]["mode"]].empties_before
 
     def owner(self, run_id: str, state: State) -> str:
         """Of the dataset that a run has prepared."""

@@ -15,7 +15,7 @@ from penstock.backends.parquet.files.column_types import (
     stored_as,
 )
 from penstock.backends.parquet.load import manifest
-from penstock.backends.parquet.load.fence import EMPTYING, REPLACING
+from penstock.backends.parquet.load.fence import replaces_files
 from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest
 from penstock.backends.parquet.load.names import run_of
 from penstock.backends.parquet.load.steps import plan_steps
@@ -80,7 +80,7 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
         _check_left_out(schema, request)
     partition_by = tuple(request.writing.get("partition_by") or ())
     _check_folders(schema, partition_by)
-    if request.mode not in EMPTYING and found.files:
+    if not request.mode.empties_before and found.files:
         _check_same_folders(storage, found, partition_by)
     leaving, warnings = _check_content(storage, found, request)
     return LoadPlan(
@@ -92,7 +92,7 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
 
 
 def _check_options(request: LoadRequest) -> None:
-    if request.mode == "upsert":
+    if request.mode.merges_by_key:
         raise PlanningError(
             "--mode upsert: rows of Parquet files cannot be updated; expected append, truncate, "
             "replace, recreate or swap"
@@ -203,7 +203,7 @@ def _check_content(
     unknown = [path for path in visible if path not in known]
     foreign = [path for path in unknown if not run_of(path)]
     everything = request.where is None and not request.given
-    if request.mode in EMPTYING or (request.mode in REPLACING and everything):
+    if request.mode.empties_before or (replaces_files(request.mode) and everything):
         return _files(len(visible)), [
             f"{_files(len(foreign))} that no run of Penstock has written will be removed, such as "
             f"{path}"
@@ -216,7 +216,7 @@ def _check_content(
             "hold; use another folder, or --mode truncate, recreate or replace "
             "without a condition, which remove them"
         )
-    if request.mode not in REPLACING:
+    if not replaces_files(request.mode):
         _check_unfinished(storage, unknown, request)
         return "", []
     if any(entry.selection == EVERYTHING and entry.partition for entry in found.files):

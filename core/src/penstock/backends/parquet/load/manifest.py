@@ -6,13 +6,13 @@ runs of other selections that end at once are all in it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.backends.parquet.records.records import encode
+from penstock.backends.parquet.records.records import decode, encode
 from penstock.backends.parquet.storage.documents import Documents
+from penstock.model.codec import JsonForm, to_json
 
 NAME = "manifest.json"
 
@@ -20,6 +20,8 @@ NAME = "manifest.json"
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A file of the dataset."""
+
+    json_form = JsonForm(exact=True)
 
     path: str
     rows: int
@@ -30,16 +32,6 @@ class Entry:
     selection: Mapping[str, Any] = field(hash=False)
     """What was selected of the source: the condition, and the extent of a partition that the
     caller has named."""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "run": self.run,
-            "partition": self.partition,
-            "selection": dict(self.selection),
-        }
 
 
 EVERYTHING: Mapping[str, Any] = {"where": None, "extent": None}
@@ -60,16 +52,6 @@ class Manifest:
     owner: str = ""
     """The run that has emptied the dataset last, or replaced files of it."""
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "serial": self.serial,
-            "files": [entry.as_json() for entry in self.files],
-            "schema": self.schema,
-            "partition_by": list(self.partition_by),
-            "leaving": list(self.leaving),
-            "owner": self.owner,
-        }
-
 
 def read(documents: Documents) -> Manifest:
     """An empty one where there is none."""
@@ -85,7 +67,7 @@ def change(documents: Documents, changed: Callable[[Manifest], Manifest]) -> Non
         before, version = _read(documents)
         # Also where nothing is to be changed: what else was looked at is so only if it still is.
         after = replace(changed(before), serial=before.serial + 1)
-        content = encode(after.as_json())
+        content = encode(to_json(after))
         if version:
             written = documents.replace(NAME, content, version)
         else:
@@ -98,18 +80,7 @@ def _read(documents: Documents) -> tuple[Manifest, str]:
     found = documents.get(NAME)
     if found is None:
         return Manifest(), ""
-    raw = json.loads(found[0])
-    return (
-        Manifest(
-            tuple(Entry(**entry) for entry in raw["files"]),
-            raw["schema"],
-            tuple(raw["partition_by"]),
-            tuple(raw["leaving"]),
-            raw["serial"],
-            raw["owner"],
-        ),
-        found[1],
-    )
+    return decode(Manifest, found[0], NAME), found[1]
 
 
 def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) -> Manifest:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.backends.parquet.load import manifest
-from penstock.backends.parquet.load.fence import EMPTYING, MANIFEST, REPLACING, Fence
+from penstock.backends.parquet.load.fence import MANIFEST, Fence, replaces_files
 from penstock.backends.parquet.load.manifest import EVERYTHING, Entry, Manifest
 from penstock.backends.parquet.load.names import (
     empty_name,
@@ -27,18 +27,19 @@ from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.shared.arrow import schema_from_text
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model.plans import LoadPlan, Step
+from penstock.spec.modes import MODES, Mode
 
 
-def plan_steps(mode: str, place: str, leaving: str) -> tuple[Step, ...]:
+def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
     """
     Parameters:
         leaving: which files the load takes the place of, for people.
     """
     before = [Step("dataset", f"note the columns of {place}", "dataset")]
     clean = "remove what is left over"
-    if mode in EMPTYING:
+    if mode.empties_before:
         before = [Step("empty", f"remove {leaving} in {place}", "empty")]
-    elif mode in REPLACING:
+    elif replaces_files(mode):
         clean = f"remove what is replaced ({leaving}) or left over"
     return (
         *before,
@@ -60,6 +61,7 @@ class Steps:
         self._state = state
         self._fence = Fence(storage, runs)
         self._spec, self._plan = runs.planned(state)
+        self._replaces = replaces_files(MODES[self._spec["mode"]])
         self._partition_by = tuple(self._spec["partition_by"] or ())
 
     def do(self, step: Step, load: LoadPlan) -> None:
@@ -104,7 +106,7 @@ class Steps:
     @property
     def _replaces_all(self) -> bool:
         mine = self._runs.selections(self._state).values()
-        return self._spec["mode"] in REPLACING and EVERYTHING in mine
+        return self._replaces and EVERYTHING in mine
 
     def _check_same(self, found: Manifest, load: LoadPlan) -> None:
         """
@@ -178,7 +180,7 @@ class Steps:
             files.sort(key=lambda entry: entry.path)
             listed = {entry.path for entry in files}
             leaving = [path for path in _leaving(found, left, visible) if path not in listed]
-            owner = self._run_id if self._spec["mode"] in REPLACING else found.owner
+            owner = self._run_id if self._replaces else found.owner
             return replace(found, files=tuple(files), leaving=tuple(leaving), owner=owner)
 
         manifest.change(self._storage.documents, switched)
@@ -221,7 +223,7 @@ class Steps:
             TargetChanged: a run that has selected everything has ended since this one was planned,
                 which replaces a part.
         """
-        if self._spec["mode"] not in REPLACING or self._replaces_all:
+        if not self._replaces or self._replaces_all:
             return
         for entry in others:
             if entry.selection == EVERYTHING and entry.partition:
@@ -230,7 +232,7 @@ class Steps:
 
     def _replaced(self, others: Sequence[Entry], visible: Mapping[str, int]) -> set[str]:
         """The files that this run's take the place of."""
-        if self._spec["mode"] not in REPLACING:
+        if not self._replaces:
             return set()
         known = {entry.path for entry in others}
         unknown = {path for path in visible if path not in known and run_of(path) != self._run_id}

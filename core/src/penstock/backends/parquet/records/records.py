@@ -11,18 +11,21 @@ them can commit any more, since the record is another one than it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.backends.parquet.storage.documents import READERS, Cached
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.parquet.storage.uploads import Upload
-from penstock.errors import Diagnosis, PermanentError
+from penstock.errors import Diagnosis, PermanentError, Unreadable
+from penstock.model.codec import JsonForm, from_json, to_json
 from penstock.model.records import CommitRecord
+
+T = TypeVar("T")
 
 ABSENT = ""
 """The version of a record that is not there."""
@@ -35,21 +38,11 @@ class DataFile:
     bytes: int
     upload: Upload
 
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> DataFile:
-        return cls(raw["path"], raw["rows"], raw["bytes"], raw["upload"])
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "path": self.path,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "upload": dict(self.upload),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    json_form = JsonForm(exact=True)
+
     nonce: str
     """No two records have the same."""
     committed: bool = False
@@ -70,34 +63,6 @@ class Record:
     closed: bool = False
     """Void for good: the generation has ended."""
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "nonce": self.nonce,
-            "committed": self.committed,
-            "attempt": self.attempt,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "started_at": self.started_at,
-            "committed_at": self.committed_at,
-            "files": [file.as_json() for file in self.files],
-            "published": self.published,
-            "remove": [file.as_json() for file in self.remove],
-            "requests": list(self.requests),
-            "read_at": self.read_at,
-            "closed": self.closed,
-        }
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Record:
-        return cls(
-            **{
-                **raw,
-                "files": tuple(map(DataFile.from_json, raw["files"])),
-                "remove": tuple(map(DataFile.from_json, raw["remove"])),
-                "requests": tuple(raw["requests"]),
-            }
-        )
-
     def told(self, run_id: str, partition_id: str) -> CommitRecord:
         return CommitRecord(
             partition_id,
@@ -114,6 +79,22 @@ class Record:
 
 def encode(content: Any) -> bytes:
     return json.dumps(content, indent=1, ensure_ascii=False).encode()
+
+
+def decode(kind: type[T], content: bytes, name: str) -> T:
+    """
+    Parameters:
+        name: of the document.
+
+    Raises:
+        PermanentError: it is not as it was written.
+    """
+    try:
+        return from_json(kind, json.loads(content))
+    except (ValueError, Unreadable) as error:
+        raise PermanentError(
+            f"target: {name} cannot be read: {error}; was it edited?", Diagnosis(side="target")
+        ) from error
 
 
 def now() -> str:
@@ -136,21 +117,25 @@ class Records:
 
     def read(self, generation: int, partition_id: str) -> tuple[Record | None, str]:
         """The record and its version."""
-        found = self._storage.documents.get(self._name(generation, partition_id))
-        return (None, ABSENT) if found is None else (_record(found[0]), found[1])
+        name = self._name(generation, partition_id)
+        found = self._storage.documents.get(name)
+        return (None, ABSENT) if found is None else (decode(Record, found[0], name), found[1])
 
     def read_all(self, generation: int) -> dict[str, tuple[Record, str]]:
         """Records and versions, by partition."""
         found = self._cached.read_all(self._folder(generation))
         return {
-            name.rpartition("/")[2].removesuffix(".json"): (_record(content), version)
+            name.rpartition("/")[2].removesuffix(".json"): (
+                decode(Record, content, name),
+                version,
+            )
             for name, (content, version) in found.items()
         }
 
     def write(self, generation: int, partition_id: str, record: Record, version: str) -> bool:
         """False where the record is not that version any more: then nothing is changed."""
         documents, name = self._storage.documents, self._name(generation, partition_id)
-        content = encode(record.as_json())
+        content = encode(to_json(record))
         if version == ABSENT:
             return documents.create(name, content)
         return documents.replace(name, content, version)
@@ -230,7 +215,3 @@ class Records:
 
         with ThreadPoolExecutor(READERS) as pool:
             list(pool.map(close, partition_ids))
-
-
-def _record(content: bytes) -> Record:
-    return Record.from_json(json.loads(content))

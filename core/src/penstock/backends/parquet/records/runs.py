@@ -15,8 +15,8 @@ from penstock.backends.api.control import RunRow, reading_run
 from penstock.backends.parquet.load.manifest import EVERYTHING
 from penstock.backends.parquet.records.records import encode, now
 from penstock.backends.parquet.storage.storage import Storage
-from penstock.model.extents import extent_to_json
-from penstock.model.plans import GIVEN, PartitionPlan
+from penstock.model.codec import from_json, to_json
+from penstock.model.plans import PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState
 
 State = dict[str, Any]
@@ -43,7 +43,7 @@ class Runs:
         if documents.get(self._name(run_id)) is not None:
             return False
         planned = f"runs/{run_id}/plan-{token_hex(4)}.json"
-        documents.create(planned, encode({"spec": dict(spec), "plan": plan.as_json()}))
+        documents.create(planned, encode({"spec": dict(spec), "plan": to_json(plan)}))
         created = documents.create(
             self._name(run_id),
             encode(
@@ -52,8 +52,8 @@ class Runs:
                     "generation": 1,
                     # Generations up to this one are closed; see `Records.close`.
                     "closed": 0,
-                    "source_state": state.as_json(),
-                    "snapshots": [snapshot.as_json()] if snapshot else [],
+                    "source_state": to_json(state),
+                    "snapshots": [to_json(snapshot)] if snapshot else [],
                     "status": "created",
                     "created_at": now(),
                     "prepared_at": None,
@@ -110,7 +110,7 @@ class Runs:
             found = self._storage.documents.get(name)
             assert found is not None
             raw = json.loads(found[0])
-            self._plans[name] = (raw["spec"], PartitionPlan.from_json(raw["plan"]))
+            self._plans[name] = (raw["spec"], from_json(PartitionPlan, raw["plan"]))
         return self._plans[name]
 
     def row(self, run_id: str) -> RunRow | None:
@@ -124,8 +124,8 @@ class Runs:
                 generation=state["generation"],
                 spec=spec,
                 plan=plan,
-                source_state=SourceState.from_json(state["source_state"]),
-                snapshots=tuple(Snapshot.from_json(raw) for raw in state["snapshots"]),
+                source_state=from_json(SourceState, state["source_state"]),
+                snapshots=from_json(tuple[Snapshot, ...], state["snapshots"]),
                 status=state["status"],
                 created_at=state["created_at"],
                 prepared_at=state["prepared_at"],
@@ -142,7 +142,7 @@ class Runs:
             partition.id: {
                 **EVERYTHING,
                 "where": where,
-                "extent": extent_to_json(partition.extent) if plan.strategy == GIVEN else None,
+                "extent": to_json(partition.extent) if plan.given else None,
             }
             for partition in plan.partitions
         }

@@ -92,7 +92,7 @@ class Older:
                 f"target: an older {self._what} is cut off but still open (session {pid}), and "
                 f"{connection.info.user!r} may not end it; expected the same user as that one's, "
                 "or a member of pg_signal_backend",
-                Diagnosis(side="target", sqlstate=error.sqlstate or ""),
+                Diagnosis(side="target", code=error.sqlstate or ""),
             ) from error
 
 

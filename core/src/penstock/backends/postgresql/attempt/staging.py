@@ -141,7 +141,7 @@ class Stage:
             raise PermanentError(
                 f"--mode upsert: expected every key ({', '.join(self._key.names)}) once in the "
                 f"rows that are copied; found one more often: {error.diag.message_detail}",
-                Diagnosis(side="target", sqlstate=error.sqlstate or ""),
+                Diagnosis(side="target", code=error.sqlstate or ""),
             ) from error
 
     def _update(self, connection: Connection, wait: Wait) -> int:

@@ -12,7 +12,7 @@ from penstock.backends.postgresql.statements import quoted, statement
 from penstock.errors import Diagnosis, TargetChanged
 from penstock.model.plans import GIVEN
 from penstock.model.tables import TableRef
-from penstock.spec.modes import FRESH_MODES, MODES
+from penstock.spec.modes import MODES, mode_names
 
 
 def note_target(connection: Connection, schema: str, run_id: str, table: TableRef) -> None:
@@ -67,7 +67,7 @@ def check_target(connection: Connection, schema: str, run_id: str) -> None:
 def target_changed(connection: Connection, schema: str, run_id: str, what: str) -> TargetChanged:
     found = connection.execute(
         statement("changed_by").format(schema=sql.Identifier(schema)),
-        {"run_id": run_id, "modes": list(FRESH_MODES)},
+        {"run_id": run_id, "modes": list(mode_names(lambda mode: mode.starts_empty))},
     ).fetchone()
     assert found is not None
     table, other = found
@@ -85,7 +85,7 @@ def check_loaded_since(connection: Connection, schema: str, run_id: str) -> None
     Raises:
         TargetChanged: another run has loaded rows since this one was prepared, which would go.
     """
-    found = _loaded_since(connection, schema, run_id, MODES, same_rows=False)
+    found = _loaded_since(connection, schema, run_id, tuple(MODES), same_rows=False)
     if found is not None:
         table, other, _ = found
         raise TargetChanged(
@@ -101,7 +101,9 @@ def check_not_replaced(connection: Connection, schema: str, run_id: str) -> None
     Raises:
         TargetChanged: another run has.
     """
-    found = _loaded_since(connection, schema, run_id, ("replace", "upsert"), same_rows=True)
+    found = _loaded_since(
+        connection, schema, run_id, mode_names(lambda mode: mode.reloads_partitions), same_rows=True
+    )
     if found is not None:
         table, other, mode = found
         raise TargetChanged(

@@ -16,6 +16,8 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, raw, relation, statement
 from penstock.model.tables import Query, Relation, TableRef
 
+BLOCK_STRATEGY = "ctid"
+"""What a cut by blocks is called here."""
 CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/
 
 
@@ -51,6 +53,8 @@ def read_statistics(connection: Connection, read: Relation, where: str | None) -
         blocks=None if obstacle else blocks,
         storage=obstacle or f"heap table, {blocks:,} blocks, {_server(connection)}",
         default_key=key,
+        block_strategy=BLOCK_STRATEGY,
+        rows_hint="ANALYZE the table",
     )
 
 
@@ -112,6 +116,8 @@ def _of_many(
         blocks=None,
         storage=what,
         default_key=key,
+        block_strategy=BLOCK_STRATEGY,
+        rows_hint="ANALYZE the table",
         children=() if closed or hidden else tuple(children),
     )
 
@@ -165,6 +171,8 @@ def _of_no_storage(
         storage=storage,
         default_key=None,
         sampled=sampled,
+        block_strategy=BLOCK_STRATEGY,
+        rows_hint="ANALYZE the table",
     )
 
 

@@ -26,7 +26,7 @@ def conflict_columns(
     Raises:
         PlanningError: no unique key can be used, or a privilege is missing.
     """
-    if request.mode != "upsert":
+    if not request.mode.merges_by_key:
         return (), ()
     with planning("target", f"table {request.target}"):
         copied = {pair.target for pair in request.pairs}

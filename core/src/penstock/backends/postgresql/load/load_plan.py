@@ -26,14 +26,14 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     request.refuse_writing("PostgreSQL")
-    if request.mode == "recreate":
+    if request.mode.recreates:
         assert request.definition is not None
         if request.definition.dialect == definition.DIALECT:
             return plan_recreate(connection, request)
         from penstock.backends.postgresql.load.recreate_unlike import plan_made  # noqa: PLC0415 - it needs Arrow
 
         return plan_made(connection, request)
-    if request.mode == "swap":
+    if request.mode.builds_beside:
         return plan_swap(connection, request)
     ref = request.target
     found = check_loadable(connection, ref, request.mode)
@@ -45,7 +45,7 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         before: list[Step] = []
         after: list[Step] = []
         warnings: list[str] = []
-        if request.mode == "truncate":
+        if request.mode.truncates:
             _check_referenced(connection, tree)
             rows = f"ONLY {name(ref)}" if only else name(ref)
             before.append(Step("truncate", f"truncate {ref}", script([f"TRUNCATE {rows}"])))
@@ -55,7 +55,7 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
             _deferred(connection, request, tree, before, after, warnings)
     stored = [relation for relation in tree if relation.kind == "r"]
     unlogged = [relation for relation in stored if relation.persistence == "u"]
-    if unlogged and len(unlogged) < len(stored) and request.mode == "append":
+    if unlogged and len(unlogged) < len(stored) and request.mode.only_adds:
         raise PlanningError(
             f"--mode append: some partitions of {ref} are unlogged, such as {unlogged[0].ref}, "
             "and others are not: a crash would empty some; expected all or none"
@@ -160,7 +160,7 @@ def _deferred(
     Raises:
         PlanningError: the mode needs them, or the user may not.
     """
-    if request.mode == "replace":
+    if request.mode.deletes_by_partition:
         raise PlanningError(
             "--indexes defer: --mode replace finds the rows that it deletes by an index; expected "
             "append, truncate, recreate or swap"

@@ -8,12 +8,13 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, statement
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
+from penstock.spec.modes import Mode
 
 # https://www.postgresql.org/docs/release/14.0/
 TRUNCATE_FOREIGN_VERSION = 140000
 
 
-def check_loadable(connection: Connection, ref: TableRef, mode: str) -> tuple[str, ...]:
+def check_loadable(connection: Connection, ref: TableRef, mode: Mode) -> tuple[str, ...]:
     """Check that rows can be loaded into a relation.
 
     Returns: what its user has to be warned of.
@@ -34,7 +35,7 @@ def check_loadable(connection: Connection, ref: TableRef, mode: str) -> tuple[st
             f"target: expected {ref} to be a table, or a view with an INSTEAD OF INSERT trigger "
             f"for each row; found {what}"
         )
-    if kind == "v" and mode != "append":
+    if kind == "v" and not mode.only_adds:
         raise PlanningError(
             f"target: --mode {mode}: expected {ref} to be a table; found {what}, which --mode "
             "append can load"
@@ -43,7 +44,7 @@ def check_loadable(connection: Connection, ref: TableRef, mode: str) -> tuple[st
         raise PlanningError(f"target: expected {ref} to be a table, found {what}")
     if not insertable:
         raise PlanningError(f"target: {ref} is {what} that cannot be written to")
-    if foreign and mode == "truncate" and connection.info.server_version < TRUNCATE_FOREIGN_VERSION:
+    if foreign and mode.truncates and connection.info.server_version < TRUNCATE_FOREIGN_VERSION:
         raise PlanningError(
             f"target: --mode truncate: PostgreSQL before 14 cannot truncate {foreign[0]}, a "
             "foreign table; expected --mode append or replace"

@@ -1,0 +1,113 @@
+"""Modes and strategies are objects: nothing else compares their names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock import CopySpec
+from penstock.spec.modes import MODES, Mode
+from penstock.spec.strategies import ALIASES, STRATEGIES
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("core/src", "airflow_provider/src", "dagster_plugin/src")
+NAMES = {*MODES, *STRATEGIES}
+# Of an extent its kind, as it is stored: a strategy may make several kinds of them.
+ALLOWED = {"core/src/penstock/model/extents.py"}
+# In a database a type of values, too.
+TYPES = {"time"}
+
+
+def text_of(node: ast.AST) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """The names of modes and strategies that a value is, or that stand in a literal."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return set().union(*map(names_in, node.elts)) if node.elts else set()
+    if isinstance(node, ast.Dict):
+        return set().union(*(names_in(key) for key in node.keys if key is not None), set())
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("set", "frozenset", "tuple"):
+        return set().union(*map(names_in, node.args), set())
+    text = text_of(node)
+    return {text} & NAMES if text is not None else set()
+
+
+def comparisons(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
+    """The lines that compare something with such names, or keep a collection of some."""
+    for node in ast.walk(tree):
+        found: set[str] = set()
+        if isinstance(node, ast.Compare):
+            found = set().union(*map(names_in, (node.left, *node.comparators)))
+        elif isinstance(node, ast.MatchValue):
+            found = names_in(node.value)
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+            several = names_in(node)
+            if len(several) > 1 and (several <= set(MODES) or several <= set(STRATEGIES)):
+                found = several
+        if found:
+            yield node.lineno if hasattr(node, "lineno") else 0, found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'x = spec.mode == "append"',
+        'x = "append" != spec.mode',
+        'x = spec.mode in ("truncate", "swap")',
+        'x = spec.mode not in {"truncate"}',
+        'x = strategy in frozenset(["ctid", "hash"])',
+        'FRESH = ("truncate", "recreate")',
+        'CUTS = {"range": 1, "hash": 2}',
+        'match mode:\n    case "swap" | "append":\n        pass',
+    ],
+)
+def test_finds_what_it_is_to_find(line: str) -> None:
+    assert list(comparisons(ast.parse(line)))
+
+
+def test_nothing_compares_the_names() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {', '.join(sorted(names))}"
+        for source in SOURCES
+        for path in sorted((ROOT / source).rglob("*.py"))
+        if str(path.relative_to(ROOT)) not in ALLOWED
+        for line, names in comparisons(ast.parse(path.read_text(encoding="utf-8")))
+        if not ("backends" in path.parts and names <= TYPES)
+    ]
+    assert found == []
+
+
+def test_no_two_modes_do_the_same() -> None:
+    def acts(mode: Mode) -> tuple[bool, ...]:
+        return (
+            mode.truncates,
+            mode.recreates,
+            mode.builds_beside,
+            mode.deletes_by_partition,
+            mode.merges_by_key,
+        )
+
+    assert len({acts(mode) for mode in MODES.values()}) == len(MODES)
+    assert all(sum(acts(mode)) == (not mode.only_adds) for mode in MODES.values())
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_is_found_by_each_of_its_names(name: str) -> None:
+    found = STRATEGIES[name]
+    assert found.name == name or ALIASES[name] is found
+
+
+@pytest.mark.parametrize("stored", ["blocks", *ALIASES])
+@pytest.mark.parametrize("asked", ["blocks", *ALIASES])
+def test_a_run_goes_on_by_either_name(stored: str, asked: str) -> None:
+    def spec(strategy: str) -> CopySpec:
+        return CopySpec(source="env:A", target="env:B", table="a.b", strategy=strategy)
+
+    assert spec(asked).differences(spec(stored).stored()) == []
+    (difference,) = spec("whole").differences(spec(stored).stored())
+    assert difference.startswith("--strategy: the run has ")

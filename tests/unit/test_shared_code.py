@@ -1,0 +1,37 @@
+"""Shared code names no database, and uses no word that is one database's own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "core" / "src" / "penstock"
+# What backends share is in folders of its own.
+SHARED_FOLDERS = ("api", "shared", "sql", "roll_forward")
+WORDS = re.compile(
+    r"postgres|duckdb|parquet|mysql|mariadb|sqlserver|sql server|mssql|oracle|snowflake|clickhouse"
+    r"|ctid|vacuum|analyze|sqlstate|psycopg|boto3|pg_",
+    re.IGNORECASE,
+)
+# A strategy's name that users know.
+ALLOWED = {("spec/strategies.py", 'ALIASES: Mapping[str, Strategy] = {"ctid": BLOCKS}')}
+
+
+def shared_lines() -> list[tuple[str, str]]:
+    """Every line of shared code, with its module."""
+    lines = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE)
+        of_backend = name.parts[0] == "backends" and len(name.parts) > 2
+        if of_backend and name.parts[1] not in SHARED_FOLDERS:
+            continue
+        text = path.read_text(encoding="utf-8")
+        lines += [(str(name), line.strip()) for line in text.splitlines()]
+    return lines
+
+
+def test_no_database_is_named() -> None:
+    lines = shared_lines()
+    assert len({name for name, _ in lines}) > 60
+    found = [(name, line) for name, line in lines if WORDS.search(line)]
+    assert set(found) == ALLOWED
