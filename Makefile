@@ -34,7 +34,8 @@ check: $(READY) ## the unit tests, and a copy between all kinds of source and ta
 test: $(READY) ## run every test
 	@echo "Every test, on real servers: about 30 minutes on 2 CPUs." \
 		"make check takes 3 at most."
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \
+		--durations=50 --durations-min=2
 
 .PHONY: lint
 lint: $(READY) ## style, types and the direction of imports

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from penstock_testkit import ExternalServer, PostgresServer, Server
+from penstock_testkit import ExternalServer, PostgresServer, S3Server, Server
 
 from .shared_nurseries import shared_nurseries
 
@@ -93,6 +93,13 @@ def source_server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def target_server() -> Iterator[Server]:
     with server_for("TARGET") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """One for all: each test makes a bucket of its own."""
+    with S3Server() as server:
         yield server
 
 

@@ -75,9 +75,10 @@ def ask(amazon: Path, home: Path, sts: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_keys_of_a_role_are_a_session_of_it(amazon: Path, tmp_path: Path) -> None:
-    with S3Server() as server:
-        asked = ask(amazon, tmp_path, server.endpoint)
+def test_the_keys_of_a_role_are_a_session_of_it(
+    amazon: Path, tmp_path: Path, s3_server: S3Server
+) -> None:
+    asked = ask(amazon, tmp_path, s3_server.endpoint)
     assert asked.returncode == 0, asked.stderr
     found = json.loads(asked.stdout.splitlines()[-1])
     assert found["access_key_id"].startswith("ASIA")

@@ -161,32 +161,20 @@ def any_versions(request: pytest.FixtureRequest) -> Iterator[Pair]:
 
 
 @pytest.fixture(scope="session")
-def s3_servers() -> Iterator[Callable[[type[S3Server]], S3Server]]:
-    """Each kind of S3 server is started when it is asked for first."""
-    running: dict[type[S3Server], S3Server] = {}
-    with ExitStack() as stack:
-
-        def get(kind: type[S3Server]) -> S3Server:
-            if kind not in running:
-                running[kind] = stack.enter_context(kind())
-            return running[kind]
-
-        yield get
+def s3_gateway() -> Iterator[S3Gateway]:
+    if why := S3Gateway.missing():
+        pytest.skip(why)
+    with S3Gateway() as server:
+        yield server
 
 
 @pytest.fixture(params=["local", "moto", "versitygw"])
-def dataset(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    s3_servers: Callable[[type[S3Server]], S3Server],
-) -> Dataset:
+def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
     """An empty place for a dataset, in a local folder and on each S3 server."""
     if request.param == "local":
         root = tmp_path / "lake" / "t"
         return Dataset(f"file://{root}", root=root)
-    kind = S3Server if request.param == "moto" else S3Gateway
-    if kind is S3Gateway and (why := S3Gateway.missing()):
-        pytest.skip(why)
-    server = s3_servers(kind)
+    name = "s3_server" if request.param == "moto" else "s3_gateway"
+    server: S3Server = request.getfixturevalue(name)
     bucket = server.create_bucket(f"b-{uuid.uuid4().hex[:12]}")
     return Dataset(server.url(f"{bucket}/lake/t"), server, bucket, "lake/t")

@@ -13,9 +13,9 @@ import duckdb
 import pyarrow as pa
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.api.worker import ARROW, Loaded
+from penstock.backends.api.worker import ARROW, Loaded, Writer
 from penstock.backends.duckdb.target import DuckTarget
-from penstock.backends.duckdb.writer import DuckWriter
+from penstock.backends.duckdb.writer import duck_writer
 from penstock.backends.shared.arrow import TRAIT
 from penstock.model.extents import Bound, Extent, Key, KeyRange, Whole
 from penstock.model.plans import GIVEN, Partition, PartitionPlan
@@ -183,7 +183,7 @@ class Run:
     @contextmanager
     def attempt(self, partition_id: str, number: int = 1, generation: int = 1) -> Iterator[Attempt]:
         """A worker's end of one attempt."""
-        writer = DuckWriter(self.worker_spec(generation))
+        writer = duck_writer(self.worker_spec(generation))
         try:
             yield Attempt(writer, self.plan.partition(partition_id), number)
         finally:
@@ -214,7 +214,7 @@ class Run:
 
 @dataclass
 class Attempt:
-    writer: DuckWriter
+    writer: Writer
     partition: Partition
     number: int
 

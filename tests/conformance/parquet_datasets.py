@@ -18,7 +18,8 @@ from pyarrow import fs
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import ARROW, Loaded
 from penstock.backends.parquet.target import ParquetTarget
-from penstock.backends.parquet.writer import ParquetWriter
+from penstock.backends.parquet.writer import parquet_writer
+from penstock.backends.roll_forward.writer import RollForwardWriter
 from penstock.backends.shared.arrow import TRAIT
 from penstock.model.extents import Whole
 from penstock.model.plans import GIVEN, Partition, PartitionPlan
@@ -245,7 +246,7 @@ class Run:
     @contextmanager
     def attempt(self, partition_id: str, number: int = 1, generation: int = 1) -> Iterator[Attempt]:
         """A worker's end of one attempt."""
-        writer = ParquetWriter(self.worker_spec(generation))
+        writer = parquet_writer(self.worker_spec(generation))
         try:
             yield Attempt(writer, self.plan.partition(partition_id), number)
         finally:
@@ -292,7 +293,7 @@ class Run:
 
 @dataclass
 class Attempt:
-    writer: ParquetWriter
+    writer: RollForwardWriter
     partition: Partition
     number: int
 

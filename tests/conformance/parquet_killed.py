@@ -10,7 +10,7 @@ from typing import Any
 
 from parquet_datasets import numbered, waiter  # type: ignore[import-not-found]
 
-from penstock.backends.parquet.writer import ParquetWriter
+from penstock.backends.parquet.writer import parquet_writer
 from penstock.model.extents import Whole
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
@@ -31,7 +31,7 @@ def main() -> None:
 
     setattr(kind, method, killing)
     spec = WorkerSpec.from_line(sys.stdin.readline())
-    writer = ParquetWriter(spec)
+    writer = parquet_writer(spec)
     wait = waiter()
     assert writer.begin(Partition(partition_id, Whole()), 1, wait)
     writer.write(numbered(int(first), int(count)), wait)

@@ -25,9 +25,9 @@ from penstock.backends.duckdb import database as duck_database
 from penstock.backends.duckdb import writer as duck_writer
 from penstock.backends.duckdb.load import folder as duck_folder
 from penstock.backends.duckdb.load.loaded_table import LoadedTable
-from penstock.backends.parquet import writer
-from penstock.backends.parquet.records import records
 from penstock.backends.parquet.storage import documents, uploads
+from penstock.backends.roll_forward import records, writer
+from penstock.backends.shared import older_attempts
 from penstock.workers.stream import Waiter
 
 CALLS = ("link", "listdir", "mkdir", "rename", "rmdir", "scandir", "unlink")
@@ -169,7 +169,7 @@ class Schedule:
     def patch_database(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have actors stop where they wait for a database file, open it and change a table."""
         clock = _Clock(self._stop)
-        for module in (duck_control, duck_database, duck_folder, duck_writer):
+        for module in (duck_control, duck_database, duck_folder, older_attempts):
             monkeypatch.setattr(module, "time", clock)
         for name in ("listdir", "mkdir", "rmdir", "unlink"):
             monkeypatch.setattr(os, name, self._stopping(name, getattr(os, name)))
@@ -180,6 +180,7 @@ class Schedule:
         for name in ("begin", "end"):
             real = getattr(LoadedTable, name)
             monkeypatch.setattr(LoadedTable, name, self._around(name, real))
+        monkeypatch.setattr(Waiter, "answering", lambda *_: contextlib.nullcontext())
         monkeypatch.setattr(duck_writer, "compute", lambda call, *_: call())
 
     def _opening(self, real: Callable[..., int]) -> Callable[..., int]:

@@ -16,7 +16,7 @@ from penstock.backends.api.worker import Loaded
 from penstock.backends.postgresql.arrow.writing import Encoder
 from penstock.backends.postgresql.statements import BINARY, TEXT
 from penstock.backends.postgresql.target import PostgresTarget
-from penstock.backends.postgresql.writer import PostgresWriter
+from penstock.backends.postgresql.writer import postgres_writer
 from penstock.model.plans import LoadPlan, PartitionPlan
 from penstock.model.snapshots import SourceState
 from penstock.workers.stream import Meter, Waiter
@@ -46,7 +46,7 @@ def load(pair: Pair, given: Sequence[pa.RecordBatch], **changes: Any) -> Loaded:
     """Write batches into the target's table, and commit."""
     prepared(pair)
     spec = worker_spec(pair, given[0].schema.names, **changes)
-    writer, waiter = PostgresWriter(spec), Waiter(Meter(), 60)
+    writer, waiter = postgres_writer(spec), Waiter(Meter(), 60)
     try:
         assert writer.begin(WHOLE, 1, waiter)
         for batch in given:

@@ -21,10 +21,10 @@ import penstock
 from penstock import BatchSpec, CopySpec
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.worker import ARROW
-from penstock.backends.duckdb import writer as writer_module
 from penstock.backends.duckdb.load import folder as staging
+from penstock.backends.duckdb.load import stage as stage_module
 from penstock.backends.duckdb.load.folder import create, sweep
-from penstock.backends.duckdb.writer import DuckWriter
+from penstock.backends.duckdb.writer import duck_writer
 from penstock.backends.shared.arrow import schema_to_text
 from penstock.errors import (
     PenstockError,
@@ -218,7 +218,7 @@ def test_a_stage_that_others_sweep_and_take_away(
         control_schema="penstock", schema=schema_to_text(wanted), writing={},
     )  # fmt: skip
     wait = Waiter(Meter(), 30)
-    writer = DuckWriter(worker_spec)
+    writer = duck_writer(worker_spec)
     left = [path]
 
     def created(path: str, name: str) -> int:
@@ -227,7 +227,7 @@ def test_a_stage_that_others_sweep_and_take_away(
             sweep(left.pop())
         return descriptor
 
-    monkeypatch.setattr(writer_module, "create", created)
+    monkeypatch.setattr(stage_module, "create", created)
     assert writer.begin(Partition("p0001", Whole()), 1, wait)
     writer.write(pa.record_batch([[1, 2]], schema=wanted), wait)
     (stage,) = staged(Path(path))
@@ -236,7 +236,7 @@ def test_a_stage_that_others_sweep_and_take_away(
     def taken(self: Any) -> None:
         os.unlink(stage)
 
-    monkeypatch.setattr(writer_module._Stage, "check", taken)
+    monkeypatch.setattr(stage_module.FileStage, "check_held", taken)
     with pytest.raises(TransientError, match="a newer one has taken its place"):
         writer.end(wait)
     writer.abandon()

@@ -18,7 +18,7 @@ from .parquet_datasets import STATE, TABLE, numbered
 if TYPE_CHECKING:
     from .parquet_datasets import Dataset, Run
 
-RECORDS = "penstock.backends.parquet.records.records:Records"
+RECORDS = "penstock.backends.roll_forward.records:Records"
 
 
 def before_write(storage: Storage, name: str, call: Callable[[], object]) -> None:
@@ -146,8 +146,7 @@ def test_a_commit_is_not_heard_of_and_somebody_publishes_it(dataset: Dataset) ->
         assert attempt.begin()
         attempt.write(numbered(0, 10))
         loaded = attempt.end()
-        assert attempt.writer._storage is not None
-        documents: Any = attempt.writer._storage.documents
+        documents: Any = attempt.writer._records._documents
         real = documents.create
 
         def create(name: str, content: bytes) -> bool:

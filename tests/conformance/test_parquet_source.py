@@ -6,7 +6,6 @@ import datetime
 import decimal
 import math
 import uuid
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -39,17 +38,11 @@ from .parquet_stores import Store, all_files, parts, read, reader, waiter
 HERE = Located()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
 @pytest.fixture(params=["local", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "local":
         return Store(tmp_path)
-    server: S3Server = request.getfixturevalue("server")
+    server: S3Server = request.getfixturevalue("s3_server")
     bucket = server.create_bucket(f"bucket-{abs(hash(tmp_path)) % 10**12}")
     return Store(tmp_path, server, bucket)
 

@@ -26,10 +26,9 @@ HASHED = HashBucket(Key("id"), 1, 0)
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        server.create_bucket(BUCKET)
-        yield server
+def server(s3_server: S3Server) -> S3Server:
+    s3_server.create_bucket(BUCKET)
+    return s3_server
 
 
 @pytest.fixture
@@ -201,12 +200,9 @@ def test_files_that_are_damaged_further_in(store: Store) -> None:
 
 
 @pytest.fixture(scope="module")
-def gateway() -> Iterator[S3Gateway]:
-    if reason := S3Gateway.missing():
-        pytest.skip(reason)
-    with S3Gateway() as server:
-        server.create_bucket(BUCKET)
-        yield server
+def gateway(s3_gateway: S3Gateway) -> S3Gateway:
+    s3_gateway.create_bucket(BUCKET)
+    return s3_gateway
 
 
 @pytest.mark.parametrize(

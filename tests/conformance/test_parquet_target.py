@@ -22,8 +22,8 @@ from .parquet_datasets import SCHEMA, STATE, TABLE, numbered
 if TYPE_CHECKING:
     from .parquet_datasets import Dataset
 
-WRITER = "penstock.backends.parquet.writer:ParquetWriter"
-RECORDS = "penstock.backends.parquet.records.records:Records"
+WRITER = "penstock.backends.roll_forward.writer:RollForwardWriter"
+RECORDS = "penstock.backends.roll_forward.records:Records"
 UPLOADS = "penstock.backends.parquet.storage.uploads"
 
 

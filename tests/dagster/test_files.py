@@ -24,16 +24,15 @@ LAKE = dg.AssetKey("t")
 THREE = ("2024-01-02", "2024-01-04")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
+@pytest.fixture
+def server(s3_server: S3Server) -> S3Server:
+    return s3_server
 
 
 @pytest.fixture
-def bucket(server: S3Server, request: pytest.FixtureRequest) -> str:
+def bucket(s3_server: S3Server, request: pytest.FixtureRequest) -> str:
     """Of this test alone."""
-    return server.create_bucket(f"lake-{abs(hash(request.node.nodeid))}")
+    return s3_server.create_bucket(f"lake-{abs(hash(request.node.nodeid))}")
 
 
 def resource(server: S3Server) -> S3Resource:

@@ -19,24 +19,18 @@ from .outside import BucketPair
 from .pair import PARTITIONS, partition_id
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
 @pytest.fixture
-def bucket(s3: S3Server, source_url: str, tmp_path: Path) -> Iterator[BucketPair]:
-    name = s3.create_bucket(f"b{uuid.uuid4().hex[:12]}")
+def bucket(s3_server: S3Server, source_url: str, tmp_path: Path) -> Iterator[BucketPair]:
+    name = s3_server.create_bucket(f"b{uuid.uuid4().hex[:12]}")
     (tmp_path / "read").mkdir()
-    with closing(BucketPair(source_url, s3, name, tmp_path / "read")) as made:
+    with closing(BucketPair(source_url, s3_server, name, tmp_path / "read")) as made:
         made.load()
         yield made
 
 
 @pytest.fixture
-def faults(s3: S3Server) -> Iterator[HttpFaults]:
-    with HttpFaults(s3.endpoint) as proxy:
+def faults(s3_server: S3Server) -> Iterator[HttpFaults]:
+    with HttpFaults(s3_server.endpoint) as proxy:
         yield proxy
 
 
@@ -76,10 +70,10 @@ def test_throttled_for_too_long(bucket: BucketPair, faults: HttpFaults) -> None:
 @pytest.mark.parametrize(
     "needle", [b"partNumber=1", b"/1/p0002.json", b"uploadId="], ids=["part", "record", "complete"]
 )
-def test_a_connection_is_cut(bucket: BucketPair, s3: S3Server, needle: bytes) -> None:
+def test_a_connection_is_cut(bucket: BucketPair, s3_server: S3Server, needle: bytes) -> None:
     """Of a request whose answer is never heard: whether it was done, the next one finds out."""
     with ExitStack() as stack:
-        proxy = stack.enter_context(TcpProxy.of(s3.endpoint))
+        proxy = stack.enter_context(TcpProxy.of(s3_server.endpoint))
         cut = []
 
         def cut_once() -> None:

@@ -18,12 +18,6 @@ from .outside import BucketPair, DuckPair, FolderPair, OutsidePair
 from .pair import PARTITIONS, partition_id
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
 @pytest.fixture(params=["folder", "bucket", "duckdb"])
 def outside(
     request: pytest.FixtureRequest, source_url: str, tmp_path: Path
@@ -32,7 +26,7 @@ def outside(
     if request.param == "folder":
         made = FolderPair(source_url, tmp_path / "lake" / "item")
     elif request.param == "bucket":
-        server: S3Server = request.getfixturevalue("s3")
+        server: S3Server = request.getfixturevalue("s3_server")
         bucket = server.create_bucket(f"b{uuid.uuid4().hex[:12]}")
         (tmp_path / "read").mkdir()
         made = BucketPair(source_url, server, bucket, tmp_path / "read")

@@ -57,12 +57,6 @@ class Pair:
         return seen[-1]
 
 
-@pytest.fixture(scope="session")
-def s3() -> Iterator[S3Server]:
-    with S3Server() as server:
-        yield server
-
-
 @pytest.fixture
 def make_end(
     request: pytest.FixtureRequest, tmp_path: Path, source_server: Server
@@ -78,7 +72,7 @@ def make_end(
                 return DuckEnd(folder.with_suffix(".duckdb"))
             if name == "parquet":
                 return FilesEnd(folder)
-            s3: S3Server = request.getfixturevalue("s3")
+            s3: S3Server = request.getfixturevalue("s3_server")
             bucket = f"b{uuid.uuid4().hex[:12]}"
             s3.create_bucket(bucket)
             return BucketEnd(s3, bucket, folder)

@@ -22,8 +22,22 @@ from jsonschema import Draft202012Validator
 
 import penstock
 from penstock import errors, events
+from penstock.backends.api.attempt import (
+    AttemptLock,
+    LoadStream,
+    Stage,
+    StagedHooks,
+    StagedTransaction,
+    TransactionalHooks,
+)
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.control import ControlStore
+from penstock.backends.api.roll_forward import (
+    Pieces,
+    PieceStream,
+    RecordDocuments,
+    RollForwardHooks,
+)
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer
@@ -410,6 +424,16 @@ def test_architecture_shows_the_modules_as_they_are() -> None:
         HeldSnapshot,
         Reader,
         Writer,
+        LoadStream,
+        AttemptLock,
+        TransactionalHooks,
+        Stage,
+        StagedTransaction,
+        StagedHooks,
+        RecordDocuments,
+        Pieces,
+        PieceStream,
+        RollForwardHooks,
     ],
 )
 def test_every_method_of_a_backend_is_explained(protocol: type) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
@@ -125,6 +126,8 @@ def _reader(hint: Any) -> Reader:
         return lambda raw: raw
     if hint in _SCALARS:
         return _scalar(hint)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return _enum(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return _dataclass(hint)
     origin, arguments = get_origin(hint), get_args(hint)
@@ -143,6 +146,17 @@ def _scalar(kind: type[Any]) -> Reader:
 
     def read(raw: Any) -> Any:
         return raw if type(raw) in allowed else _refuse(_SCALARS[kind], raw)
+
+    return read
+
+
+def _enum(kind: type[StrEnum]) -> Reader:
+    known = {member.value: member for member in kind}
+
+    def read(raw: Any) -> Any:
+        if isinstance(raw, str) and raw in known:
+            return known[raw]
+        return _refuse(f"one of {', '.join(known)}", raw)
 
     return read
 

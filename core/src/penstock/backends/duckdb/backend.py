@@ -54,9 +54,9 @@ class DuckBackend:
         return DuckReader(spec)
 
     def writer(self, spec: WorkerSpec) -> Writer:
-        from penstock.backends.duckdb.writer import DuckWriter  # noqa: PLC0415
+        from penstock.backends.duckdb.writer import duck_writer  # noqa: PLC0415
 
-        return DuckWriter(spec)
+        return duck_writer(spec)
 
     def control_ddl(self, control_schema: str) -> str:
         raise UsageError(

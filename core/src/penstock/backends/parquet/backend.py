@@ -77,9 +77,9 @@ class ParquetBackend:
         return ParquetReader(spec)
 
     def writer(self, spec: WorkerSpec) -> Writer:
-        from penstock.backends.parquet.writer import ParquetWriter  # noqa: PLC0415
+        from penstock.backends.parquet.writer import parquet_writer  # noqa: PLC0415
 
-        return ParquetWriter(spec)
+        return parquet_writer(spec)
 
     def control_ddl(self, control_schema: str) -> str:
         raise UsageError(

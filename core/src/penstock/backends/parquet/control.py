@@ -12,9 +12,11 @@ from penstock.backends.parquet.load import manifest
 from penstock.backends.parquet.load.fence import MANIFEST, Fence
 from penstock.backends.parquet.load.steps import Steps, disturbed
 from penstock.backends.parquet.records import series as claims
-from penstock.backends.parquet.records.records import Record, Records, now
+from penstock.backends.parquet.records.records import commit_record, now, records_of
 from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.roll_forward.records import Records
+from penstock.backends.roll_forward.states import Record
 from penstock.backends.shared.presence import Presence
 from penstock.errors import (
     Diagnosis,
@@ -44,7 +46,7 @@ class ControlDocuments:
         self._records: dict[str, Records] = {}
 
     def records(self, run_id: str) -> Records:
-        return self._records.setdefault(run_id, Records(self._storage, run_id))
+        return self._records.setdefault(run_id, records_of(self._storage, run_id))
 
     def create(self) -> None:
         """Sees that documents can be written, and that the server keeps to conditions: one that
@@ -220,7 +222,7 @@ class ControlDocuments:
 
     def _committed(self, run_id: str, generation: int) -> dict[str, Record]:
         found = self.records(run_id).read_all(generation)
-        return {name: record for name, (record, _) in found.items() if record.committed}
+        return {name: record for name, (record, _) in found.items() if record.is_committed}
 
     def release(self, run_id: str) -> bool:
         return self._set(run_id, lambda was: was or now())
@@ -266,10 +268,10 @@ class ControlDocuments:
         for path in manifest.read(self._storage.documents).leaving:
             visible.pop(path, None)
         gone = [
-            file.path
+            piece.name
             for record in records.values()
-            for file in record.files
-            if visible.get(file.path) != file.bytes
+            for piece in record.pieces
+            if visible.get(piece.name) != piece.bytes
         ]
         if gone:
             raise UsageError(
@@ -317,9 +319,7 @@ class ControlDocuments:
         # done once more; who is in the middle of one finds that it is not done.
         if self.runs.change(run_id, asked) is None:
             raise _superseded(run_id)
-        return frozenset(
-            name for name in unseen if self._forget(records, generation, name, request)
-        )
+        return frozenset(name for name in unseen if records.take_back(generation, name, request))
 
     def _take_back_asked(self, run_id: str, state: State) -> None:
         """Take back what was asked to be copied again, where who has asked was killed."""
@@ -330,25 +330,7 @@ class ControlDocuments:
         for request, names in state["recopies"].items():
             for name in names:
                 if name not in found or request not in found[name][0].requests:
-                    self._forget(records, generation, name, request)
-
-    def _forget(self, records: Records, generation: int, name: str, request: str) -> bool:
-        """Whether a commit record was taken back."""
-        while True:
-            found, version = records.read(generation, name)
-            if found is not None and request in found.requests:
-                return False
-            if found is not None and found.committed and not found.published:
-                records.publish(generation, name, found, version)
-                continue
-            found = found or Record("")
-            void = Record(
-                token_hex(8),
-                remove=(*found.files, *found.remove),
-                requests=(*found.requests, request),
-            )
-            if records.write(generation, name, void, version):
-                return found.committed
+                    records.take_back(generation, name, request)
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         ended = status not in ("running", "created")
@@ -371,12 +353,13 @@ class ControlDocuments:
             return ()
         self._take_back_asked(run_id, state)
         found = self.records(run_id).publish_all(state["generation"])
-        return tuple(found[name].told(run_id, name) for name in sorted(found))
+        return tuple(commit_record(found[name], run_id, name) for name in sorted(found))
 
     def loaded(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
         found = claims.committed(self._storage, series)
         return {
-            name: (run_id, record.told(run_id, name)) for name, (run_id, record) in found.items()
+            name: (run_id, commit_record(record, run_id, name))
+            for name, (run_id, record) in found.items()
         }
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:

@@ -64,9 +64,9 @@ class PostgresBackend:
         return PostgresReader(spec)
 
     def writer(self, spec: WorkerSpec) -> Writer:
-        from penstock.backends.postgresql.writer import PostgresWriter  # noqa: PLC0415
+        from penstock.backends.postgresql.writer import postgres_writer  # noqa: PLC0415
 
-        return PostgresWriter(spec)
+        return postgres_writer(spec)
 
     def control_ddl(self, control_schema: str) -> str:
         from penstock.backends.postgresql.control import ddl  # noqa: PLC0415

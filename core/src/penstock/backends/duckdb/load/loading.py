@@ -4,144 +4,88 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
-from typing import Protocol
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from penstock.backends.api.attempt import Attempt, Standing
 from penstock.backends.api.worker import Loaded
 from penstock.backends.duckdb.connection import full_name
-from penstock.backends.duckdb.dialect import ident
+from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.load.loaded_table import LoadedTable
+from penstock.backends.duckdb.load.stage import FileStage
 from penstock.backends.duckdb.rows import first
+from penstock.backends.shared.refusals import key_twice, key_with_null
 from penstock.errors import Diagnosis, PermanentError
-from penstock.spec.worker_spec import WorkerSpec
 
 STAGE = "penstock_stage"
 
 
-class Stage(Protocol):
-    rows: int
-
-    def batches(self) -> pa.RecordBatchReader: ...
-
-
 class Loading:
-    """
+    """See `StagedTransaction`.
+
     Parameters:
         schema: full name of the control schema.
         catalog: name of the database.
     """
 
     def __init__(
-        self,
-        connection: DuckDBPyConnection,
-        spec: WorkerSpec,
-        partition_id: str,
-        schema: str,
-        catalog: str,
+        self, connection: DuckDBPyConnection, attempt: Attempt, schema: str, catalog: str
     ) -> None:
+        spec = attempt.spec
         self._connection = connection
-        self._spec = spec
-        self._partition_id = partition_id
         self._schema = schema
+        self._subject = f"target: partition {attempt.partition.id}"
         self._table = full_name(catalog, spec.target_table)
         self._loaded = LoadedTable(connection, schema, catalog, spec.target_table)
         self._names = [pair.target for pair in spec.pairs]
 
-    def is_committed(self) -> bool:
-        """
-        Raises:
-            PermanentError: the run was started over, or another run of the series has committed
-                the partition.
-        """
-        run_id, partition_id = self._spec.run_id, self._partition_id
-        found = first(
+    def standing(self, attempt: Attempt) -> Standing:
+        run_id, partition_id = attempt.spec.run_id, attempt.partition.id
+        run = first(
             self._connection.execute(
                 f"SELECT generation FROM {self._schema}.run WHERE run_id = $1", [run_id]
             )
         )
-        if found != (self._spec.generation,):
-            raise PermanentError(
-                f"target: another process has started run {run_id} over: expected generation "
-                f"{self._spec.generation}, found {found[0] if found else 'no such run'}",
-                Diagnosis(side="target"),
-            )
-        done = first(
-            self._connection.execute(
-                f"SELECT 1 FROM {self._schema}.commit_record"
-                " WHERE run_id = $1 AND partition_id = $2",
-                [run_id, partition_id],
-            )
+        # Another run counts as one of the same series alone.
+        records = self._connection.execute(
+            f"SELECT run_id, CAST(committed_at AS VARCHAR) FROM {self._schema}.commit_record"
+            " WHERE partition_id = $1 AND (run_id = $2 OR series = nullif($3, ''))",
+            [partition_id, run_id, attempt.spec.series],
+        ).fetchall()
+        others = [(other, at) for other, at in records if other != run_id]
+        return Standing(
+            generation=None if run is None else run[0],
+            committed=bool(records),
+            loaded_by=others[0] if others else None,
         )
-        if done is None and self._spec.series:
-            self._check_series()
-        return done is not None
 
-    def _check_series(self) -> None:
-        found = first(
-            self._connection.execute(
-                f"SELECT run_id, CAST(committed_at AS VARCHAR) FROM {self._schema}.commit_record"
-                " WHERE series = $1 AND partition_id = $2",
-                [self._spec.series, self._partition_id],
-            )
-        )
-        if found is not None:
-            raise PermanentError(
-                f"target: partition {self._partition_id} was loaded already, by run {found[0]} at "
-                f"{found[1]}: expected that no run of series {self._spec.series} has; loading it "
-                "again would double its rows",
-                Diagnosis(side="target"),
-            )
+    def check_target(self, attempt: Attempt) -> None:
+        self._loaded.check(attempt.spec.run_id, attempt.spec.load_mode)
 
-    def check_table(self) -> None:
-        """
-        Raises:
-            TargetChanged: see `ControlStore.check_target`.
-        """
-        self._loaded.check(self._spec.run_id, self._spec.load_mode)
+    def begin_changes(self, attempt: Attempt) -> None:
+        self._loaded.begin(attempt.spec.run_id)
 
-    def begin(self) -> None:
-        """Before the first change of the table."""
-        self.check_table()
-        self._loaded.begin(self._spec.run_id)
+    def delete(self, attempt: Attempt) -> None:
+        tested = condition(attempt.spec.where, attempt.partition.extent)
+        self._loaded.replace(attempt.spec.run_id, tested)
 
-    def replace(self, stage: Stage, tested: str) -> Loaded:
-        """
-        Parameters:
-            tested: the partition's condition.
-
-        Raises:
-            PermanentError: rows that were loaded do not meet it, or others do.
-        """
-        self._loaded.replace(self._spec.run_id, tested)
-        loaded = self.insert(stage)
+    def count_selected(self, attempt: Attempt) -> int:
+        tested = condition(attempt.spec.where, attempt.partition.extent)
         found = first(
             self._connection.execute(f"SELECT count(*) FROM {self._table} WHERE {tested}")
         )
-        if found != (loaded.rows,):
-            raise PermanentError(
-                f"target: partition {self._partition_id}: expected that its condition selects the "
-                f"{loaded.rows:,} rows that were loaded, found that it selects "
-                f"{found[0] if found else 0:,}: source and target evaluate it otherwise, so "
-                f"replacing them again would double rows: {tested}",
-                Diagnosis(side="target"),
-            )
-        return loaded
+        assert found is not None
+        return int(found[0])
 
-    def insert(self, stage: Stage) -> Loaded:
+    def insert(self, attempt: Attempt, stage: FileStage) -> int:
         listed = ", ".join(map(ident, self._names))
-        return Loaded(self._run(stage, f"INSERT INTO {self._table} ({listed}) SELECT * FROM"))
+        return self._run(stage, f"INSERT INTO {self._table} ({listed}) SELECT * FROM")
 
-    def upsert(self, stage: Stage) -> Loaded:
-        """
-        Raises:
-            PermanentError: a key is NULL, or there twice.
-        """
-        key = self._spec.conflict_columns
+    def merge(self, attempt: Attempt, stage: FileStage) -> Loaded:
+        key = attempt.spec.conflict_columns
         rest = [name for name in self._names if name not in key]
         temporary = f"temp.{ident(STAGE)}"
         listed = ", ".join(map(ident, self._names))
@@ -179,11 +123,7 @@ class Loading:
         null = " OR ".join(f"{ident(name)} IS NULL" for name in key)
         nulls = first(self._connection.execute(f"SELECT count(*) FROM {temporary} WHERE {null}"))
         if nulls and nulls[0]:
-            raise PermanentError(
-                f"--mode upsert: expected a value in {', '.join(key)} of every row, found "
-                f"{nulls[0]:,} rows with a NULL",
-                Diagnosis(side="target"),
-            )
+            raise key_with_null(key, nulls[0])
         twice = first(
             self._connection.execute(
                 f"SELECT {names}, count(*) FROM {temporary}"
@@ -191,13 +131,9 @@ class Loading:
             )
         )
         if twice is not None:
-            raise PermanentError(
-                f"--mode upsert: expected every key ({', '.join(key)}) once in the rows that are "
-                f"copied; found ({', '.join(map(str, twice[:-1]))}) {twice[-1]:,} times",
-                Diagnosis(side="target"),
-            )
+            raise key_twice(key, f"({', '.join(map(str, twice[:-1]))}) {twice[-1]:,} times")
 
-    def _run(self, stage: Stage, statement: str) -> int:
+    def _run(self, stage: FileStage, statement: str) -> int:
         """Run a statement that ends with the stage; the count of its rows."""
         try:
             with self._registered(stage) as name:
@@ -208,7 +144,7 @@ class Loading:
         return int(found[0])
 
     @contextmanager
-    def _registered(self, stage: Stage) -> Iterator[str]:
+    def _registered(self, stage: FileStage) -> Iterator[str]:
         name = "penstock_rows"
         self._connection.register(name, stage.batches())
         try:
@@ -217,10 +153,10 @@ class Loading:
             with suppress(duckdb.Error):  # after an error it goes with the session
                 self._connection.unregister(name)
 
-    def _refused(self, stage: Stage, error: duckdb.Error) -> PermanentError:
+    def _refused(self, stage: FileStage, error: duckdb.Error) -> PermanentError:
         """Which value could not be cast, looked for batch by batch."""
         said = PermanentError(
-            f"target: partition {self._partition_id}: {first_lines(str(error))}",
+            f"{self._subject}: {first_lines(str(error))}",
             Diagnosis(side="target"),
         )
         # The transaction is spoilt; another session sees the table as well.
@@ -243,16 +179,15 @@ class Loading:
                     )
                     if row is not None:
                         return PermanentError(
-                            f"target: partition {self._partition_id}: column {name!r}, row "
-                            f"{passed + row[0]:,}: expected a value of {types[name]}, found "
-                            f"{row[1]!r}",
+                            f"{self._subject}: column {name!r}, row {passed + row[0]:,}: "
+                            f"expected a value of {types[name]}, found {row[1]!r}",
                             Diagnosis(side="target"),
                         )
                 passed += batch.num_rows
         return said
 
-    def record(self, attempt: int, started: datetime, loaded: Loaded, size: int) -> None:
-        spec = self._spec
+    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+        spec = attempt.spec
         self._loaded.end()
         self._connection.execute(
             f"INSERT INTO {self._schema}.commit_record (run_id, partition_id, attempt, rows, bytes,"
@@ -260,14 +195,17 @@ class Loading:
             " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             [
                 spec.run_id,
-                self._partition_id,
-                attempt,
+                attempt.partition.id,
+                attempt.number,
                 loaded.rows,
-                size,
+                bytes,
                 loaded.inserted,
                 loaded.updated,
                 spec.series or None,
-                started,
+                attempt.started_at,
                 spec.read_at,
             ],
         )
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from penstock.backends.parquet.load import manifest
 from penstock.backends.parquet.load.names import is_empty, run_of
-from penstock.backends.parquet.records.records import Records
+from penstock.backends.parquet.records.records import records_of
 from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.errors import Diagnosis, TargetChanged
@@ -68,10 +68,10 @@ class Fence:
             return
         self.check_open(run_id, state)
         self.check_owner(run_id)
-        records = Records(self._storage, run_id).publish_all(state["generation"])
+        records = records_of(self._storage, run_id).publish_all(state["generation"])
         self.check_there(
             run_id,
-            {file.path: file.bytes for record in records.values() for file in record.files},
+            {piece.name: piece.bytes for record in records.values() for piece in record.pieces},
         )
 
     def check_owner(self, run_id: str) -> None:
@@ -195,7 +195,7 @@ class Fence:
 
     def _take_back(self, run_id: str, state: State) -> None:
         _, plan = self._runs.planned(state)
-        Records(self._storage, run_id).close(
+        records_of(self._storage, run_id).close(
             state["generation"], [partition.id for partition in plan.partitions]
         )
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.backends.parquet.records.records import decode, encode
 from penstock.backends.parquet.storage.documents import Documents
+from penstock.backends.roll_forward.documents import decode, encode
 from penstock.model.codec import JsonForm, to_json
 
 NAME = "manifest.json"

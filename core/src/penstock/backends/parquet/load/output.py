@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.backends.api.roll_forward import Piece
 from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.load.names import NULL_FOLDER, data_name, folder_of
 from penstock.backends.parquet.load.steps import stored_schema
-from penstock.backends.parquet.records.records import DataFile
 from penstock.backends.parquet.storage.transfer import Transfer
-from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Upload, Uploads
+from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Uploads
 from penstock.errors import Diagnosis, PermanentError
 
 # DuckDB's own, which readers that skip row groups are at ease with:
@@ -125,15 +125,11 @@ class Output:
         self._write_group("", table.slice(0, self._group_rows), wait)
         self._keep(table.slice(self._group_rows).to_batches())
 
-    def files(self) -> tuple[DataFile, ...]:
-        """Of an output that is ended, once its transfer is done."""
+    def pieces(self) -> tuple[Piece, ...]:
+        """The files that were begun; complete once the output is ended and its transfer is done."""
         return tuple(
-            DataFile(file.path, file.rows, file.size, file.sink.upload()) for file in self._files
+            Piece(file.path, file.rows, file.size, file.sink.upload()) for file in self._files
         )
-
-    def begun(self) -> list[tuple[str, Upload]]:
-        """What there is to be discarded."""
-        return [(file.path, file.sink.upload()) for file in self._files]
 
     def _write_folders(self, wait: Wait) -> None:
         """Write the rows that wait, each folder's as a row group."""

@@ -21,9 +21,10 @@ from penstock.backends.parquet.load.names import (
     partition_of,
     run_of,
 )
-from penstock.backends.parquet.records.records import Record, Records
 from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.roll_forward.records import Records
+from penstock.backends.roll_forward.states import Record
 from penstock.backends.shared.arrow import schema_from_text
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model.plans import LoadPlan, Step
@@ -212,9 +213,9 @@ class Steps:
         found = self.committed()
         selections = self._runs.selections(self._state)
         return [
-            Entry(file.path, file.rows, file.bytes, self._run_id, name, selections[name])
+            Entry(piece.name, piece.rows, piece.bytes, self._run_id, name, selections[name])
             for name, record in found.items()
-            for file in record.files
+            for piece in record.pieces
         ]
 
     def _check_apart(self, others: Sequence[Entry]) -> None:
@@ -283,7 +284,7 @@ class Steps:
         pending = uploads.pending(self._run_id)
         # Read after the uploads were listed: no attempt that began before can commit any more.
         found = self._records.read_all(self._state["generation"])
-        done = {name for name, (record, _) in found.items() if record.published}
+        done = {name for name, (record, _) in found.items() if record.is_published}
         left = [each for each in pending if partition_of(each[0], self._run_id) in done]
         uploads.abandon(self._run_id, left)
 

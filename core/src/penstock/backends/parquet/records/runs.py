@@ -13,8 +13,9 @@ from typing import Any
 
 from penstock.backends.api.control import RunRow, reading_run
 from penstock.backends.parquet.load.manifest import EVERYTHING
-from penstock.backends.parquet.records.records import encode, now
+from penstock.backends.parquet.records.records import now
 from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.roll_forward.documents import encode
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState

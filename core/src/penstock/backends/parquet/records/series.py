@@ -11,10 +11,12 @@ import hashlib
 import json
 from secrets import token_hex
 
-from penstock.backends.parquet.records.records import Record, Records, encode
+from penstock.backends.parquet.records.records import records_of
 from penstock.backends.parquet.storage.documents import Cached
 from penstock.backends.parquet.storage.storage import Storage
-from penstock.errors import Diagnosis, PermanentError
+from penstock.backends.roll_forward.documents import encode
+from penstock.backends.roll_forward.states import Record
+from penstock.backends.shared.refusals import loaded_already
 
 
 def _folder(series: str) -> str:
@@ -45,14 +47,11 @@ def claim(storage: Storage, series: str, run_id: str, generation: int, partition
             continue
         theirs = json.loads(found[0])
         if theirs["run_id"] != run_id:
-            record = Records(storage, theirs["run_id"]).shut_out(theirs["generation"], partition_id)
+            record = records_of(storage, theirs["run_id"]).shut_out(
+                theirs["generation"], partition_id
+            )
             if record is not None:
-                raise PermanentError(
-                    f"target: partition {partition_id} was loaded already, by run "
-                    f"{theirs['run_id']} at {record.committed_at}: expected that no run of series "
-                    f"{series} has; loading it again would double its rows",
-                    Diagnosis(side="target"),
-                )
+                raise loaded_already(series, partition_id, theirs["run_id"], record.committed_at)
         if documents.replace(name, encode(mine), found[1]):
             return
 
@@ -64,10 +63,10 @@ def committed(storage: Storage, series: str) -> dict[str, tuple[str, Record]]:
         for name, (content, _) in Cached(storage.documents).read_all(_folder(series)).items()
     }
     owners = {(raw["run_id"], raw["generation"]) for raw in claims.values()}
-    records = {owner: Records(storage, owner[0]).read_all(owner[1]) for owner in owners}
+    records = {owner: records_of(storage, owner[0]).read_all(owner[1]) for owner in owners}
     found = {}
     for partition_id, raw in claims.items():
         record = records[raw["run_id"], raw["generation"]].get(partition_id)
-        if record is not None and record[0].committed:
+        if record is not None and record[0].is_committed:
             found[partition_id] = (raw["run_id"], record[0])
     return found

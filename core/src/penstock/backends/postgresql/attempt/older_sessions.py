@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.postgresql.statements import statement
+from penstock.backends.shared.older_attempts import Stalled
 from penstock.errors import Diagnosis, PenstockError, StallError, TransientError
 from penstock.spec.worker_spec import Patience
 
@@ -27,9 +28,6 @@ QUIET_TO_SHUT_OUT = 1.0
 LOOK_EVERY = 0.5
 
 _log = logging.getLogger("penstock")
-
-Holder = tuple[int, str, str]
-"""Process id, application name, and signs that change while it makes progress."""
 
 
 def control_name(run_id: str) -> str:
@@ -51,49 +49,23 @@ def progress_of_copy(version: int) -> sql.SQL:
     )
 
 
-class Older:
-    """Ends sessions that make no progress for the grace time: of processes stopped or cut off.
-
-    Parameters:
-        what: what they are, for a message.
+def end_session(connection: Connection, pid: int, what: str) -> None:
     """
+    Parameters:
+        what: what kind of session it is, for a message.
 
-    def __init__(self, grace: float, what: str) -> None:
-        self._grace = grace
-        self._what = what
-        self._seen: dict[int, tuple[str, float]] = {}
-
-    def look(self, connection: Connection, holders: Sequence[Holder]) -> list[int]:
-        """
-        Parameters:
-            holders: sessions that are known to be older ones of this run, and to be in the way.
-
-        Returns: process ids of those whose session was ended.
-
-        Raises:
-            TransientError: one is to be ended, and this user may not.
-        """
-        now = time.monotonic()
-        ended = []
-        for pid, _, signs in holders:
-            if pid not in self._seen or self._seen[pid][0] != signs:
-                self._seen[pid] = (signs, now)
-            elif now - self._seen[pid][1] >= self._grace:
-                self._end(connection, pid)
-                ended.append(pid)
-                self._seen[pid] = (signs, now)
-        return ended
-
-    def _end(self, connection: Connection, pid: int) -> None:
-        try:
-            connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise TransientError(
-                f"target: an older {self._what} is cut off but still open (session {pid}), and "
-                f"{connection.info.user!r} may not end it; expected the same user as that one's, "
-                "or a member of pg_signal_backend",
-                Diagnosis(side="target", code=error.sqlstate or ""),
-            ) from error
+    Raises:
+        TransientError: this user may not end it.
+    """
+    try:
+        connection.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise TransientError(
+            f"target: an older {what} is cut off but still open (session {pid}), and "
+            f"{connection.info.user!r} may not end it; expected the same user as that one's, "
+            "or a member of pg_signal_backend",
+            Diagnosis(side="target", code=error.sqlstate or ""),
+        ) from error
 
 
 class Guard:
@@ -149,7 +121,7 @@ class _Watch(threading.Thread):
         self._guard = guard
         self._watched = connection
         self._pid = connection.server_pid
-        self._older = Older(guard.patience.grace, f"session of {guard.what}")
+        self._stalled: Stalled[int] = Stalled(guard.patience.grace)
         self._told: set[int] = set()
         self._signs: set[tuple[int, str]] = set()
         self._since = 0.0
@@ -197,8 +169,9 @@ class _Watch(threading.Thread):
                     "what is needed",
                     *(self._guard.what, pid, user, name or "no name"),
                 )
-        ours = [(pid, name, signs) for pid, name, signs, _ in holders if is_of_run(name, run_id)]
-        for pid in self._older.look(looker, ours):
+        ours = {pid: signs for pid, name, signs, _ in holders if is_of_run(name, run_id)}
+        for pid in self._stalled.find(ours):
+            end_session(looker, pid, f"session of {self._guard.what}")
             _log.warning(
                 "%s: ended session %d in the target, an older one of its own: no progress for %g s",
                 *(self._guard.what, pid, patience.grace),

@@ -14,7 +14,6 @@ from penstock.backends.postgresql.cancellable import compute
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import OWN_XMIN, quoted, rows_of, statement
-from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -23,8 +22,6 @@ class Replaced:
     """The rows that a partition replaces."""
 
     def __init__(self, spec: WorkerSpec, partition: Partition) -> None:
-        self._name = spec.target_table
-        self._partition = partition
         self._table = quoted(spec.target_table)
         self._rows = rows_of(spec.target_table)
         self._condition = condition(spec.where, partition.extent)
@@ -35,14 +32,13 @@ class Replaced:
         compute(connection, statement("lock_replaced").format(rows=rows), "target", wait)
         compute(connection, self._deletion(self._condition), "target", wait)
 
-    def leave_only(self, connection: Connection, rows: int, wait: Wait) -> None:
-        """Delete what others have committed since, and see that nothing else is left.
+    def leave_only(self, connection: Connection, rows: int, wait: Wait) -> int:
+        """Delete what others have committed since.
 
         Parameters:
             rows: that this transaction has loaded.
 
-        Raises:
-            PermanentError: the table keeps rows that were to go, as a trigger or a rule may do.
+        Returns: how many rows are left that were to go: a trigger or a rule may keep them.
         """
         text = sql.Literal(self._table.as_string(connection))
         compute(connection, statement("lock_replacing").format(table=text), "target", wait)
@@ -50,21 +46,14 @@ class Replaced:
             statement("keeps_xmin"), {"table": self._table.as_string(connection)}
         ).fetchone()
         assert found is not None
-        if found[0]:
-            others = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
+        if not found[0]:  # rows on another server do not say who has written them
+            return self._count(connection, self._condition, wait) - rows
+        others = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
+        left = self._count(connection, others, wait)
+        if left:
+            compute(connection, self._deletion(others), "target", wait)
             left = self._count(connection, others, wait)
-            if left:
-                compute(connection, self._deletion(others), "target", wait)
-                left = self._count(connection, others, wait)
-        else:  # rows on another server do not say who has written them
-            left = self._count(connection, self._condition, wait) - rows
-        if left > 0:
-            raise PermanentError(
-                f"target: {left:,} rows of {self._name} that partition {self._partition.id} "
-                f"({self._partition.extent}) replaces are still there after they were deleted; "
-                "expected none (does a trigger or rule keep them?)",
-                Diagnosis(side="target"),
-            )
+        return left
 
     def _deletion(self, rows: sql.Composable) -> sql.Composed:
         return statement("delete_partition").format(table=self._rows, condition=rows)

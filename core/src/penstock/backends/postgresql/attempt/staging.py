@@ -15,6 +15,7 @@ from penstock.backends.postgresql.catalog.unique_keys import (
 )
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import OWN_XMIN, column_list, quoted, statement
+from penstock.backends.shared.refusals import key_twice, key_with_null
 from penstock.backends.sql.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
 from penstock.spec.worker_spec import WorkerSpec
@@ -116,11 +117,8 @@ class Stage:
         query = sql.SQL("SELECT FROM {} WHERE {}").format(STAGE, null)
         found = compute(connection, query, "target", wait)
         if found:
-            raise PermanentError(
-                f"--mode upsert: expected a value in {', '.join(columns)} of every row, since "
-                f"{self._key.index} holds no NULL for equal to another one; found {found:,} rows "
-                "with a NULL",
-                Diagnosis(side="target"),
+            raise key_with_null(
+                columns, found, f"{self._key.index} holds no NULL for equal to another one"
             )
 
     def _check_twice(self, connection: Connection, wait: Wait) -> None:
@@ -138,11 +136,8 @@ class Stage:
         try:
             compute(connection, query, "target", wait)
         except psycopg.errors.UniqueViolation as error:
-            raise PermanentError(
-                f"--mode upsert: expected every key ({', '.join(self._key.names)}) once in the "
-                f"rows that are copied; found one more often: {error.diag.message_detail}",
-                Diagnosis(side="target", code=error.sqlstate or ""),
-            ) from error
+            found = f"one more often: {error.diag.message_detail}"
+            raise key_twice(self._key.names, found, error.sqlstate or "") from error
 
     def _update(self, connection: Connection, wait: Wait) -> int:
         if not self._changed:

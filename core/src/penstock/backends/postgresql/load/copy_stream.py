@@ -1,0 +1,173 @@
+"""COPY FROM STDIN: the blocks of an attempt, in the server's own form or as record batches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import time
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import ExecStatus
+
+from penstock.backends.api.worker import ARROW, Block, Wait
+from penstock.backends.postgresql.catalog.columns import read_columns
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.reader import end_copy, start_copy
+from penstock.backends.postgresql.statements import column_list, copy_format, statement
+from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.model.tables import Column
+from penstock.spec.worker_spec import WorkerSpec
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.arrow.writing import Encoder
+
+# A larger row is handed to libpq in pieces: it would copy the whole of it into its own buffer.
+PIECE = 256 * 1024
+POLL_SECONDS = 0.2
+TAKE_ERROR_SECONDS = 5.0
+
+
+class CopyStream:
+    """The stream of one partition after another into one table."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._columns: tuple[Column, ...] = ()
+
+    def start(self, connection: Connection, into: sql.Composable, wait: Wait) -> None:
+        """Begin another partition's stream."""
+        self._connection = connection
+        self._into = into
+        self._encoder: Encoder | None = None
+        if self._spec.format != ARROW:
+            self._start_copy(self._spec.format, wait)
+
+    def _start_copy(self, format_: str, wait: Wait) -> None:
+        copy = statement("copy_in").format(
+            table=self._into, columns=_columns(self._spec), format=copy_format(format_)
+        )
+        start_copy(self._connection, copy, "target", wait, ExecStatus.COPY_IN)
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    def write(self, block: Block, wait: Wait) -> None:
+        if self._spec.format != ARROW:
+            self._put(block, wait)
+            return
+        if self._encoder is None:
+            self._encoder = self._started(block, wait)
+        self._put(self._encoder.encode(block), wait)
+
+    def _started(self, batch: Block, wait: Wait) -> Encoder:
+        """Begin the stream with its first batch, whose types decide its form."""
+        # Imported here: between two servers nothing needs Arrow, and it may not be installed.
+        from penstock.backends.postgresql.arrow.writing import Encoder  # noqa: PLC0415
+
+        table = self._spec.target_table
+        with translated("target"), wait.answering("target"):
+            if not self._columns:
+                self._columns = read_columns(self._connection, table, "target")
+        by_name = {column.name: column for column in self._columns}
+        missing = [pair.target for pair in self._spec.pairs if pair.target not in by_name]
+        if missing:
+            raise PermanentError(
+                f"target: {table}: expected the columns that the run was planned with; found no "
+                f"{', '.join(map(repr, missing))}",
+                Diagnosis(side="target"),
+            )
+        encoder = Encoder(
+            batch.schema,
+            [by_name[pair.target] for pair in self._spec.pairs],
+            f"target: {table}",
+            all_send=all(column.traits["all_send"] for column in self._columns),
+        )
+        with translated("target"):
+            self._start_copy(encoder.format, wait)
+        return encoder
+
+    def _put(self, block: bytes | memoryview, wait: Wait) -> None:
+        with self._translated():
+            if len(block) <= PIECE:
+                self._send(block, wait)
+                return
+            view = memoryview(block)
+            for start in range(0, len(view), PIECE):
+                self._send(view[start : start + PIECE], wait)
+
+    def _translated(self) -> AbstractContextManager[None]:
+        """Errors in the stream: of record batches they say the row, which the server counts."""
+        return translated("target", rows=self._spec.format == ARROW)
+
+    def _send(self, piece: bytes | memoryview, wait: Wait) -> None:
+        pgconn = self._connection.pgconn
+        pgconn.put_copy_data(piece)
+        while pgconn.flush():
+            wait("target", pgconn.socket, True)
+            pgconn.consume_input()
+
+    def check(self) -> None:
+        """Look at what the server says in mid-stream: an error ends the stream early.
+
+        libpq does not look at an error while it sends (it would be found only at the end of the
+        stream), so the socket is peeked at; under TLS that cannot be done.
+        """
+        connection = self._connection
+        with self._translated():
+            refused = not connection.pgconn.ssl_in_use and _error_ahead(connection.fileno())
+            connection.pgconn.consume_input()
+            if refused:
+                self._take_error(connection)
+
+    @staticmethod
+    def _take_error(connection: Connection) -> None:
+        """End the stream to get at the error that is there already. Always raises."""
+        pgconn = connection.pgconn
+        pgconn.put_copy_end()
+        deadline = time.monotonic() + TAKE_ERROR_SECONDS
+        while (pgconn.flush() or pgconn.is_busy()) and time.monotonic() < deadline:
+            select.select([pgconn.socket], [], [], POLL_SECONDS)
+            pgconn.consume_input()
+        result = None if pgconn.is_busy() else pgconn.get_result()
+        if result is not None and result.status == ExecStatus.FATAL_ERROR:
+            raise psycopg.errors.error_from_result(result)
+        raise TransientError("target: the server ended the stream", Diagnosis(side="target"))
+
+    def end(self, wait: Wait) -> int:
+        if self._spec.format == ARROW:
+            assert self._encoder is not None  # the first batch is there even if it has no rows
+            self._put(self._encoder.finish(), wait)
+        pgconn = self._connection.pgconn
+        with self._translated():
+            pgconn.put_copy_end()
+            while pgconn.flush():
+                wait("target", pgconn.socket, True)
+                pgconn.consume_input()
+            return end_copy(self._connection, "target", wait)
+
+
+def _columns(spec: WorkerSpec) -> sql.Composable:
+    """In parentheses; a table without columns takes no such list."""
+    if not spec.pairs:
+        return sql.SQL("")
+    return sql.SQL("({})").format(column_list(pair.target for pair in spec.pairs))
+
+
+# An ErrorResponse is 'E', a length of 4 bytes, then its first field, 'S' for severity:
+# https://www.postgresql.org/docs/current/protocol-message-formats.html
+_ERROR_HEAD = 6
+
+
+def _error_ahead(fd: int) -> bool:
+    with contextlib.closing(socket.socket(fileno=os.dup(fd))) as peeker:
+        try:
+            head = peeker.recv(_ERROR_HEAD, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+    return len(head) == _ERROR_HEAD and head[0] == ord("E") and head[5] == ord("S")

@@ -1,0 +1,157 @@
+"""Commit records: one document for each partition of a generation of a run.
+
+An attempt commits by writing the record, which names its pieces, where nobody has written to it
+since the attempt began. The pieces are published then, by the attempt or by whoever finds the
+record, and the record says when that is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.backends.api.roll_forward import Pieces, RecordDocuments
+from penstock.backends.roll_forward.documents import decode, encode
+from penstock.backends.roll_forward.states import (
+    VOID,
+    Record,
+    State,
+    closed,
+    discarded,
+    published,
+    shut_out,
+    taken_back,
+)
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.codec import to_json
+
+ABSENT = ""
+"""The version of a record that is not there."""
+# Documents that are read, or pieces that are published, side by side.
+THREADS = 16
+
+
+class Records:
+    """The commit records of one run."""
+
+    def __init__(self, documents: RecordDocuments, pieces: Pieces, run_id: str) -> None:
+        self._documents = documents
+        self._pieces = pieces
+        self._run_id = run_id
+
+    def _folder(self, generation: int) -> str:
+        return f"runs/{self._run_id}/{generation}"
+
+    def _name(self, generation: int, partition_id: str) -> str:
+        return f"{self._folder(generation)}/{partition_id}.json"
+
+    def read(self, generation: int, partition_id: str) -> tuple[Record, str]:
+        """The record and its version."""
+        name = self._name(generation, partition_id)
+        found = self._documents.get(name)
+        return (VOID, ABSENT) if found is None else (decode(Record, found[0], name), found[1])
+
+    def read_all(self, generation: int) -> dict[str, tuple[Record, str]]:
+        """Records and versions, by partition."""
+        found = self._documents.read_all(self._folder(generation))
+        return {
+            name.rpartition("/")[2].removesuffix(".json"): (decode(Record, content, name), version)
+            for name, (content, version) in found.items()
+        }
+
+    def write(self, generation: int, partition_id: str, record: Record, version: str) -> bool:
+        """False where the record is not that version any more: then nothing is changed."""
+        name, content = self._name(generation, partition_id), encode(to_json(record))
+        if version == ABSENT:
+            return self._documents.create(name, content)
+        return self._documents.replace(name, content, version)
+
+    def publish(self, generation: int, partition_id: str, record: Record, version: str) -> Record:
+        """Make a committed record's pieces visible, and take those away that they replace.
+
+        Returns: the record as it is then.
+
+        Raises:
+            PermanentError: a piece is gone.
+        """
+        while record.state is State.COMMITTED:
+            lost = [piece.name for piece in record.pieces if not self._pieces.publish(piece)]
+            if not lost:
+                self._pieces.discard(record.remove)
+                done = published(record)
+                if self.write(generation, partition_id, done, version):
+                    return done
+            found, version = self.read(generation, partition_id)
+            if version == ABSENT or (lost and found == record):
+                raise PermanentError(
+                    f"target: partition {partition_id} of run {self._run_id} is committed, but "
+                    f"some of what it has loaded is gone: expected {', '.join(lost)}; found none "
+                    "(was something removed by hand?)",
+                    Diagnosis(side="target"),
+                )
+            record = found
+        return record
+
+    def publish_all(self, generation: int) -> dict[str, Record]:
+        """Publish what is committed. Returns the committed records, by partition."""
+        found = self.read_all(generation)
+
+        def publish(partition_id: str) -> Record:
+            return self.publish(generation, partition_id, *found[partition_id])
+
+        committed = [name for name in sorted(found) if found[name][0].is_committed]
+        if all(found[name][0].is_published for name in committed):
+            return {name: found[name][0] for name in committed}
+        with ThreadPoolExecutor(THREADS) as pool:
+            records = dict(zip(committed, pool.map(publish, committed), strict=True))
+        return {name: record for name, record in records.items() if record.is_committed}
+
+    def shut_out(self, generation: int, partition_id: str) -> Record | None:
+        """Have no attempt commit that has begun before, unless one has committed.
+
+        Returns: the record, where one has.
+        """
+        while True:
+            found, version = self.read(generation, partition_id)
+            if found.is_committed:
+                return found
+            if found.state is State.CLOSED or self.write(
+                generation, partition_id, shut_out(found), version
+            ):
+                return None
+
+    def take_back(self, generation: int, partition_id: str, request: str) -> bool:
+        """Void a record, so that the partition is copied again. The rows stay until the next
+        attempt commits, which takes them away.
+
+        Parameters:
+            request: its name; a request that was seen already does nothing.
+
+        Returns: whether something was committed.
+        """
+        while True:
+            found, version = self.read(generation, partition_id)
+            if request in found.requests or found.state is State.CLOSED:
+                return False
+            if found.state is State.COMMITTED:
+                self.publish(generation, partition_id, found, version)
+                continue
+            if self.write(generation, partition_id, taken_back(found, request), version):
+                return found.is_committed
+
+    def close(self, generation: int, partition_ids: Sequence[str]) -> None:
+        """End a generation: take back what it has committed, and let nothing more be committed."""
+
+        def close(partition_id: str) -> None:
+            while True:
+                found, version = self.read(generation, partition_id)
+                if found.state is not State.CLOSED:
+                    self.write(generation, partition_id, closed(found), version)
+                elif found.remove:
+                    self._pieces.discard(found.remove)
+                    self.write(generation, partition_id, discarded(found), version)
+                else:
+                    return
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(close, partition_ids))

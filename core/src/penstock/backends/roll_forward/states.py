@@ -1,0 +1,235 @@
+"""The states of a commit record, and which event leads from one to another.
+
+A record that is not there is void. Every change of a record is one of `TRANSITIONS`; the condition
+under which it is written makes one process win each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from secrets import token_hex
+from typing import Any
+
+from penstock.backends.api.roll_forward import Piece
+from penstock.model.codec import JsonForm
+
+
+class State(StrEnum):
+    VOID = "void"
+    """Holds no rows. Attempts that have read it as it is may commit."""
+    COMMITTED = "committed"
+    """The partition is done; some of its pieces may not be visible yet."""
+    PUBLISHED = "published"
+    """All of its pieces are visible."""
+    CLOSED = "closed"
+    """Void for good: the generation has ended."""
+
+
+class Event(StrEnum):
+    COMMIT = "commit"
+    PUBLISH = "publish"
+    SHUT_OUT = "shut out"
+    TAKE_BACK = "take back"
+    CLOSE = "close"
+    DISCARD = "discard"
+
+
+class Who(StrEnum):
+    ATTEMPT = "the attempt that has read the record as it is"
+    ANYBODY = "whoever finds the record"
+    SERIES = "another run of the series, which claims the partition"
+    REQUEST = "whoever asks to copy the partition again, or carries out such a request"
+    RUN = "whoever begins a new generation of the run"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    json_form = JsonForm(exact=True)
+
+    nonce: str
+    """No two commits, and no two void records, have the same."""
+    state: State = State.VOID
+    attempt: int = 0
+    rows: int = 0
+    bytes: int = 0
+    started_at: str = ""
+    committed_at: str = ""
+    pieces: tuple[Piece, ...] = ()
+    remove: tuple[Piece, ...] = ()
+    """Pieces of an earlier commit, which go when these are published, or when this is closed."""
+    requests: tuple[str, ...] = ()
+    """Names of the requests to copy the partition again that were seen."""
+    read_at: str = ""
+    """See `CommitRecord`."""
+
+    @property
+    def is_committed(self) -> bool:
+        return self.state in (State.COMMITTED, State.PUBLISHED)
+
+    @property
+    def is_published(self) -> bool:
+        return self.state is State.PUBLISHED
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    before: State
+    event: Event
+    after: State
+    who: Who
+    invariant: Callable[[Record, Record], bool]
+    """What holds of the record before and the one after."""
+
+
+def _commits(before: Record, after: Record) -> bool:
+    """No attempt takes it for its own; what it replaces is known; requests are not forgotten."""
+    return (
+        after.nonce != before.nonce
+        and after.remove == before.remove
+        and after.requests == before.requests
+    )
+
+
+def _publishes(before: Record, after: Record) -> bool:
+    """It is the same commit; nothing is left to be done."""
+    return (
+        after.nonce == before.nonce
+        and [piece.name for piece in after.pieces] == [piece.name for piece in before.pieces]
+        and not any(piece.pending for piece in after.pieces)
+        and not after.remove
+        and after.requests == before.requests
+    )
+
+
+def _shuts_out(before: Record, after: Record) -> bool:
+    """Attempts that have begun before find another record; nothing else changes."""
+    return after.nonce != before.nonce and replace(after, nonce=before.nonce) == before
+
+
+def _takes_back(before: Record, after: Record) -> bool:
+    """The rows stay until the next attempt commits, which knows what to remove."""
+    return (
+        after.nonce != before.nonce
+        and not after.pieces
+        and set(_names(after.remove)) == {*_names(before.pieces), *_names(before.remove)}
+        and set(after.requests) > set(before.requests)
+    )
+
+
+def _closes(before: Record, after: Record) -> bool:
+    """No attempt can commit any more; what there is, is known, to be discarded."""
+    return (
+        after.nonce != before.nonce
+        and not after.pieces
+        and set(_names(after.remove)) == {*_names(before.pieces), *_names(before.remove)}
+    )
+
+
+def _discards(before: Record, after: Record) -> bool:
+    """Nothing of the generation is left."""
+    return after == replace(before, remove=())
+
+
+def _names(pieces: tuple[Piece, ...]) -> list[str]:
+    return [piece.name for piece in pieces]
+
+
+TRANSITIONS = {
+    (each.before, each.event): each
+    for each in (
+        Transition(State.VOID, Event.COMMIT, State.COMMITTED, Who.ATTEMPT, _commits),
+        Transition(
+            State.COMMITTED,
+            Event.PUBLISH,
+            State.PUBLISHED,
+            Who.ANYBODY,
+            _publishes,
+        ),
+        Transition(State.VOID, Event.SHUT_OUT, State.VOID, Who.SERIES, _shuts_out),
+        Transition(State.VOID, Event.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
+        # A commit whose pieces are not all visible is published first: they could be lost.
+        Transition(State.PUBLISHED, Event.TAKE_BACK, State.VOID, Who.REQUEST, _takes_back),
+        Transition(State.VOID, Event.CLOSE, State.CLOSED, Who.RUN, _closes),
+        Transition(State.COMMITTED, Event.CLOSE, State.CLOSED, Who.RUN, _closes),
+        Transition(State.PUBLISHED, Event.CLOSE, State.CLOSED, Who.RUN, _closes),
+        Transition(State.CLOSED, Event.DISCARD, State.CLOSED, Who.RUN, _discards),
+    )
+}
+VOID = Record("")
+"""In the place of a record that is not there."""
+
+
+def _changed(before: Record, event: Event, **changes: Any) -> Record:
+    transition = TRANSITIONS.get((before.state, event))
+    assert transition is not None, f"{event} of a record that is {before.state}"
+    after = replace(before, state=transition.after, **changes)
+    assert transition.invariant(before, after), f"{event}: {before} became {after}"
+    return after
+
+
+def committed(
+    before: Record,
+    *,
+    attempt: int,
+    started_at: datetime,
+    rows: int,
+    bytes: int,
+    pieces: tuple[Piece, ...],
+    read_at: str,
+) -> Record:
+    """A new commit, which replaces what the void record says is to be removed."""
+    return _changed(
+        before,
+        Event.COMMIT,
+        nonce=token_hex(8),
+        attempt=attempt,
+        rows=rows,
+        bytes=bytes,
+        started_at=_text(started_at),
+        committed_at=_text(datetime.now(UTC)),
+        pieces=pieces,
+        read_at=read_at,
+    )
+
+
+def published(before: Record) -> Record:
+    pieces = tuple(replace(piece, pending={}) for piece in before.pieces)
+    return _changed(before, Event.PUBLISH, pieces=pieces, remove=())
+
+
+def shut_out(before: Record) -> Record:
+    return _changed(before, Event.SHUT_OUT, nonce=token_hex(8))
+
+
+def taken_back(before: Record, request: str) -> Record:
+    requests = (*before.requests, request)
+    return _changed(before, Event.TAKE_BACK, **_emptied(before), requests=requests)
+
+
+def closed(before: Record) -> Record:
+    return _changed(before, Event.CLOSE, **_emptied(before), requests=())
+
+
+def discarded(before: Record) -> Record:
+    return _changed(before, Event.DISCARD, remove=())
+
+
+def _emptied(before: Record) -> dict[str, Any]:
+    return {
+        "nonce": token_hex(8),
+        "attempt": 0,
+        "rows": 0,
+        "bytes": 0,
+        "started_at": "",
+        "committed_at": "",
+        "pieces": (),
+        "remove": (*before.pieces, *before.remove),
+        "read_at": "",
+    }
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(sep=" ", timespec="microseconds")

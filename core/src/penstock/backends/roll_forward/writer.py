@@ -1,0 +1,123 @@
+"""The roll-forward way to commit: a conditional record first, then what it names is published."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from penstock.backends.api.attempt import Attempt, Write
+from penstock.backends.api.roll_forward import PieceStream, RollForwardHooks
+from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.roll_forward.records import Records
+from penstock.backends.roll_forward.states import State, committed
+from penstock.backends.shared.refusals import check_standing, started_over
+from penstock.errors import Diagnosis, PenstockError, TransientError
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
+
+# What an attempt that failed leaves behind is removed within this, or by the run's last step.
+DISCARD_SECONDS = 2.0
+
+
+class RollForwardWriter:
+    """A `Writer` for a target that writes rows and commit record one after the other.
+
+    Nobody is waited for: of several attempts the first to commit wins, and the others find its
+    record.
+    """
+
+    write: Write
+    """The stream's own: one call for a block."""
+    fileno: Callable[[], int]
+    check: Callable[[], None]
+
+    def __init__(self, spec: WorkerSpec, hooks: RollForwardHooks) -> None:
+        self._spec = spec
+        self._hooks = hooks
+        self._stream: PieceStream | None = None
+        self._may_discard = True
+
+    def turn(self, spec: WorkerSpec) -> None:
+        if (spec.target, spec.control_schema) != (self._spec.target, self._spec.control_schema):
+            self._hooks.disconnect()
+        self._spec = spec
+
+    def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
+        hooks, spec = self._hooks, self._spec
+        self._attempt = this = Attempt(spec, partition, attempt)
+        with wait.answering("target"):
+            hooks.connect(spec)
+            self._records = records = Records(hooks.documents(), hooks.store(), spec.run_id)
+            found, version = records.read(spec.generation, partition.id)
+            if found.is_committed:
+                found = records.publish(spec.generation, partition.id, found, version)
+                if found.is_committed:
+                    return False
+            standing = hooks.standing(this)
+            check_standing(this, standing)
+            if found.state is State.CLOSED:
+                raise started_over(this, standing.generation)
+            if spec.series:
+                hooks.claim(this)
+        self._before, self._version = found, version
+        self._may_discard = True
+        self._stream = stream = hooks.open_stream(this, wait)
+        self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
+        return True
+
+    def end(self, wait: Wait) -> Loaded:
+        assert self._stream is not None
+        return Loaded(self._stream.end(wait))
+
+    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+        assert self._stream is not None
+        generation, partition_id = self._spec.generation, self._attempt.partition.id
+        record = committed(
+            self._before,
+            attempt=self._attempt.number,
+            started_at=self._attempt.started_at,
+            rows=loaded.rows,
+            bytes=bytes,
+            pieces=self._stream.pieces(),
+            read_at=self._spec.read_at,
+        )
+        # From here on the record may be there, whatever is heard of it: nothing is discarded.
+        self._may_discard = False
+        with wait.answering("target"):
+            written = self._records.write(generation, partition_id, record, self._version)
+            found, version = self._records.read(generation, partition_id)
+            # A request that is repeated, since its answer was lost, may meet the record that it has
+            # written itself, and that somebody has published since.
+            if not written and found.nonce != record.nonce:
+                self._may_discard = True
+                raise TransientError(
+                    f"target: the commit record of partition {partition_id} was written by "
+                    "somebody else since this attempt began: expected that it is alone",
+                    Diagnosis(side="target"),
+                )
+            self._records.publish(generation, partition_id, found, version)
+        self._close()
+
+    def abandon(self) -> None:
+        stream, hooks = self._close(), self._hooks
+        pieces = stream.pieces() if stream is not None and self._may_discard else ()
+        if not pieces:
+            hooks.disconnect()
+            return
+        store = hooks.store()
+        hooks.disconnect()
+
+        def discard() -> None:
+            with suppress(PenstockError):  # else the run's last step does it
+                store.discard(pieces)
+
+        thread = threading.Thread(target=discard, daemon=True)
+        thread.start()
+        thread.join(DISCARD_SECONDS)
+
+    def _close(self) -> PieceStream | None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+        return stream

@@ -1,0 +1,120 @@
+"""Why an attempt may not go on: each reason is worded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.api.attempt import Attempt, Standing
+from penstock.errors import Diagnosis, PermanentError, TransientError
+
+
+def check_standing(attempt: Attempt, standing: Standing) -> None:
+    """
+    Raises:
+        PermanentError: the run was started over, or another run of the series has committed the
+            partition.
+        LoadLost: a crash has emptied the table.
+    """
+    spec = attempt.spec
+    if standing.generation != spec.generation:
+        raise started_over(attempt, standing.generation)
+    if standing.lost is not None:
+        raise standing.lost
+    if standing.loaded_by is not None:
+        raise loaded_already(spec.series, attempt.partition.id, *standing.loaded_by)
+
+
+def started_over(attempt: Attempt, generation: int | None) -> PermanentError:
+    spec = attempt.spec
+    found = "no such run" if generation is None else generation
+    return PermanentError(
+        f"target: another process has started run {spec.run_id} over: expected generation "
+        f"{spec.generation}, found {found}",
+        Diagnosis(side="target"),
+    )
+
+
+def loaded_already(series: str, partition_id: str, run_id: str, at: str) -> PermanentError:
+    return PermanentError(
+        f"target: partition {partition_id} was loaded already, by run {run_id} at {at}: expected "
+        f"that no run of series {series} has; loading it again would double its rows",
+        Diagnosis(side="target"),
+    )
+
+
+def committed_meanwhile(attempt: Attempt) -> TransientError:
+    return TransientError(
+        f"target: partition {attempt.partition.id} was committed by another attempt meanwhile",
+        Diagnosis(side="target"),
+    )
+
+
+def attempt_ended(attempt: Attempt) -> TransientError:
+    return TransientError(
+        f"target: partition {attempt.partition.id}: this attempt made no progress for the grace "
+        "time, and a newer one has taken its place",
+        Diagnosis(side="target"),
+    )
+
+
+def locked_by_others(attempt: Attempt) -> TransientError:
+    return TransientError(
+        f"target: partition {attempt.partition.id} is locked by a session that is none of its "
+        "attempts",
+        Diagnosis(side="target"),
+    )
+
+
+def record_gone(attempt: Attempt) -> PermanentError:
+    return PermanentError(
+        f"target: the commit record of partition {attempt.partition.id} is gone: expected 1, "
+        "found 0",
+        Diagnosis(side="target"),
+    )
+
+
+def not_replaced(attempt: Attempt, left: int) -> PermanentError:
+    partition = attempt.partition
+    return PermanentError(
+        f"target: {left:,} rows of {attempt.spec.target_table} that partition {partition.id} "
+        f"({partition.extent}) replaces are still there after they were deleted; expected none "
+        "(does a trigger or rule keep them?)",
+        Diagnosis(side="target"),
+    )
+
+
+def wrongly_selected(attempt: Attempt, rows: int, selected: int) -> PermanentError:
+    partition, where = attempt.partition, attempt.spec.where
+    condition = f"{partition.extent} and {where}" if where else str(partition.extent)
+    return PermanentError(
+        f"target: partition {partition.id}: expected that its condition selects the {rows:,} rows "
+        f"that were loaded, found that it selects {selected:,}: source and target evaluate it "
+        f"differently, so replacing them again would double rows: {condition}",
+        Diagnosis(side="target"),
+    )
+
+
+def key_with_null(columns: Sequence[str], rows: int, reason: str = "") -> PermanentError:
+    """
+    Parameters:
+        reason: why a NULL cannot be a key there.
+    """
+    because = f", since {reason}" if reason else ""
+    return PermanentError(
+        f"--mode upsert: expected a value in {', '.join(columns)} of every row{because}; found "
+        f"{rows:,} rows with a NULL",
+        Diagnosis(side="target"),
+    )
+
+
+def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
+    """
+    Parameters:
+        found: which key, and how often.
+        code: the server's for it.
+    """
+    return PermanentError(
+        f"--mode upsert: expected every key ({', '.join(key)}) once in the rows that are copied; "
+        f"found {found}",
+        Diagnosis(side="target", code=code),
+    )

@@ -1,0 +1,131 @@
+"""The states of a commit record: every event in every state, and what the record holds then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock.backends.api.roll_forward import Piece
+from penstock.backends.roll_forward.states import (
+    TRANSITIONS,
+    VOID,
+    Event,
+    Record,
+    State,
+    closed,
+    committed,
+    discarded,
+    published,
+    shut_out,
+    taken_back,
+)
+
+OLD = Piece("old", 1, 10, {})
+NEW = Piece("new", 2, 20, {"upload": "u"})
+
+
+def commit(before: Record) -> Record:
+    return committed(
+        before,
+        attempt=2,
+        started_at=datetime.now(UTC),
+        rows=2,
+        bytes=20,
+        pieces=(NEW,),
+        read_at="",
+    )
+
+
+EVENTS: Mapping[Event, Callable[[Record], Record]] = {
+    Event.COMMIT: commit,
+    Event.PUBLISH: published,
+    Event.SHUT_OUT: shut_out,
+    Event.TAKE_BACK: lambda record: taken_back(record, f"request {len(record.requests)}"),
+    Event.CLOSE: closed,
+    Event.DISCARD: discarded,
+}
+# By name, as the walk has found them: the state, whether it has pieces, and pieces to remove.
+Shape = tuple[State, bool, bool]
+
+
+def shape(record: Record) -> Shape:
+    return record.state, bool(record.pieces), bool(record.remove)
+
+
+def walk() -> tuple[set[tuple[State, Event]], dict[Shape, Record]]:
+    """Every event from every kind of record that can be reached from one that is not there."""
+    done: set[tuple[State, Event]] = set()
+    reached = {shape(VOID): VOID}
+    ahead = [VOID]
+    while ahead:
+        before = ahead.pop()
+        for event, apply in EVENTS.items():
+            if (before.state, event) not in TRANSITIONS:
+                with pytest.raises(AssertionError, match=f"{event} of a record that is"):
+                    apply(before)
+                continue
+            after = apply(before)
+            transition = TRANSITIONS[before.state, event]
+            assert after.state is transition.after
+            assert transition.invariant(before, after)
+            done.add((before.state, event))
+            if shape(after) not in reached:
+                reached[shape(after)] = after
+                ahead.append(after)
+    return done, reached
+
+
+def test_every_transition_is_walked_and_every_other_is_refused() -> None:
+    done, _ = walk()
+    assert done == set(TRANSITIONS)
+
+
+def test_only_legal_records_are_reached() -> None:
+    _, reached = walk()
+    assert set(reached) == {
+        (State.VOID, False, False),
+        (State.VOID, False, True),  # taken back: what it held goes with the next commit
+        (State.COMMITTED, True, False),
+        (State.COMMITTED, True, True),
+        (State.PUBLISHED, True, False),
+        (State.CLOSED, False, False),
+        (State.CLOSED, False, True),
+    }
+    for record in reached.values():
+        assert record.is_committed == bool(record.pieces)
+        if record.is_published:
+            assert not any(piece.pending for piece in record.pieces)
+
+
+def test_nothing_leads_out_of_a_generation_that_has_ended() -> None:
+    assert {
+        transition.after for (state, _), transition in TRANSITIONS.items() if state is State.CLOSED
+    } == {State.CLOSED}
+
+
+@pytest.mark.parametrize(
+    ("event", "wrong"),
+    [
+        (Event.COMMIT, lambda r: replace(r, nonce="")),
+        (Event.COMMIT, lambda r: replace(r, remove=())),
+        (Event.PUBLISH, lambda r: replace(r, pieces=())),
+        (Event.PUBLISH, lambda r: replace(r, pieces=(NEW,))),
+        (Event.PUBLISH, lambda r: replace(r, remove=(OLD,))),
+        (Event.SHUT_OUT, lambda r: replace(r, nonce="")),
+        (Event.SHUT_OUT, lambda r: replace(r, remove=())),
+        (Event.TAKE_BACK, lambda r: replace(r, remove=())),
+        (Event.TAKE_BACK, lambda r: replace(r, requests=())),
+        (Event.CLOSE, lambda r: replace(r, remove=())),
+        (Event.CLOSE, lambda r: replace(r, nonce="")),
+    ],
+)
+def test_invariants_tell_a_wrong_record(event: Event, wrong: Callable[[Record], Record]) -> None:
+    void = Record("", remove=(OLD,))
+    before = commit(void) if event is Event.PUBLISH else void
+    after = EVENTS[event](before)
+    invariant = TRANSITIONS[before.state, event].invariant
+    assert invariant(before, after)
+    assert not invariant(before, wrong(after))
