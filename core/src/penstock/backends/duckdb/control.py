@@ -12,9 +12,9 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Row
-from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.connection import full_name
 from penstock.backends.duckdb.database import NAME, Database
+from penstock.backends.duckdb.dialect import condition
 from penstock.backends.duckdb.load.folder import folder_of, staged, sweep, tidy
 from penstock.backends.duckdb.load.loaded_table import STORAGE, LoadedTable
 from penstock.backends.duckdb.records import DuckRecords

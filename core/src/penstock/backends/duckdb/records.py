@@ -14,9 +14,9 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.records import Hold
 from penstock.backends.duckdb.database import NAME, Database
+from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.folder import POLL, staged
-from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.rows import first
 from penstock.backends.shared.sql_records import SqlRecords
 from penstock.errors import Diagnosis, TransientError
