@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.duckdb import location
-from penstock.backends.duckdb.catalog.conditions import condition
-from penstock.backends.duckdb.catalog.values import arrow_types, canonical, row_text
+from penstock.backends.duckdb.catalog.values import arrow_types
 from penstock.backends.duckdb.connection import configure
+from penstock.backends.duckdb.dialect import DUCKDB, condition
 from penstock.backends.duckdb.errors import translate
 from penstock.backends.duckdb.load.fitting import column_type, fit_columns
-from penstock.backends.duckdb.quoting import bound_text, bound_value
 from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.sql.checksums import row_text
 from penstock.errors import PermanentError, PlanningError, TransientError, UsageError
 from penstock.model.extents import (
     Bound,
@@ -67,7 +67,7 @@ def value(session: duckdb.DuckDBPyConnection, query: str) -> Any:
 def test_a_bound_comes_back_as_it_was(
     session: duckdb.DuckDBPyConnection, tag: str, text: str
 ) -> None:
-    found = value(session, bound_text(tag, bound_value(Bound(tag, text))))
+    found = value(session, DUCKDB.bound_text(tag, DUCKDB.bound(Bound(tag, text))))
     if tag == "numeric":
         assert Decimal(found) == Decimal(text)
     else:
@@ -79,7 +79,7 @@ def test_a_bound_comes_back_as_it_was(
 )
 def test_what_is_no_bound_is_refused(bound: tuple[str, str]) -> None:
     with pytest.raises(PlanningError):
-        bound_value(Bound(*bound))
+        DUCKDB.bound(Bound(*bound))
 
 
 @pytest.mark.parametrize("column", ["n", "t", "f", "d", "u"])
@@ -157,11 +157,13 @@ def test_canonical_texts(
     session: duckdb.DuckDBPyConnection, written: str, kind: str, text: str | None
 ) -> None:
     type_ = session.sql(f"SELECT {written} AS v").types[0]
-    assert value(session, f"{canonical('v', type_, kind)} FROM (SELECT {written} AS v)") == text
+    assert (
+        value(session, f"{DUCKDB.canonical('v', type_, kind)} FROM (SELECT {written} AS v)") == text
+    )
 
 
 def test_a_row_is_its_columns(session: duckdb.DuckDBPyConnection) -> None:
-    assert value(session, row_text(["'é'", "NULL", "''"])) == "2:é;-;0:"
+    assert value(session, row_text(DUCKDB, ["'é'", "NULL", "''"])) == "2:é;-;0:"
 
 
 def test_types_in_record_batches(session: duckdb.DuckDBPyConnection) -> None:

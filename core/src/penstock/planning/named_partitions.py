@@ -24,6 +24,7 @@ from penstock.model.extents import (
     KeyValues,
 )
 from penstock.model.plans import Partition
+from penstock.planning.named_bounds import read_ranges, read_values
 from penstock.spec.copy_spec import MAX_PARTITION_ID, CopySpec
 from penstock.spec.modes import mode_names
 
@@ -106,13 +107,13 @@ def place(
     ranges = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyRange)}
     if ranges:
         texts = [(_text(extent.lower), _text(extent.upper)) for extent in ranges.values()]
-        found = source.read_ranges(relation, key, texts)
+        found = read_ranges(source, relation, key, texts)
         for id_, (lower, upper) in zip(ranges, found, strict=True):
             extents[id_] = KeyRange(key, lower, upper)
     lists = {id_: extent for id_, extent in extents.items() if isinstance(extent, KeyValues)}
     if lists:
         values = [value.text for extent in lists.values() for value in extent.values]
-        read = iter(source.read_values(relation, key, values))
+        read = iter(read_values(source, relation, key, values))
         for id_, extent in lists.items():
             extents[id_] = KeyValues(key, tuple(next(read) for _ in extent.values))
     hashed = all(isinstance(extent, HashBucket) for extent in extents.values())

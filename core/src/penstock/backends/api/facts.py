@@ -163,6 +163,18 @@ class WeightedBound:
 
 
 @dataclass(frozen=True, slots=True)
+class RankedBound:
+    """A key value that somebody wrote, as the source reads it."""
+
+    bound: Bound
+    rank: int
+    """Its place among those that were asked for, from 1, by the key's comparison; equal values
+    share one."""
+    exact: bool
+    """The type has not rounded it off."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeyStatistics:
     key: Key
     nullable: bool

@@ -19,7 +19,7 @@ from penstock.model.tables import (
 
 if TYPE_CHECKING:
     pass
-from penstock.backends.api.facts import Checksum, KeyStatistics, TableStatistics
+from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
 
 
 class HeldSnapshot(Protocol):
@@ -199,24 +199,17 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
-    def read_ranges(
-        self, relation: Relation, key: Key, ranges: Sequence[tuple[str | None, str | None]]
-    ) -> tuple[tuple[Bound | None, Bound | None], ...]:
-        """Bounds that somebody wrote, as the key's own; None leaves a side open.
-
-        A range may be empty: both its bounds are one value.
-
-        Raises:
-            PlanningError: a text is no value of the key's type, a range's bounds do not ascend, or
-                two ranges overlap.
-        """
-        ...
-
-    def read_values(self, relation: Relation, key: Key, values: Sequence[str]) -> tuple[Bound, ...]:
+    def ranked(
+        self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
+    ) -> tuple[RankedBound, ...]:
         """Values that somebody wrote, as the key's own.
 
+        Parameters:
+            ordered: they are bounds of ranges.
+
         Raises:
-            PlanningError: a text is no value of the key's type, or two are one value.
+            PlanningError: a text is no value of the key's type, or the type has no order that
+                ranges could use.
         """
         ...
 

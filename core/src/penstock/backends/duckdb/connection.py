@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import is_locked, locked, planning, translated
-from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PlanningError
 from penstock.model.tables import TableRef
@@ -96,3 +98,13 @@ def catalog_name(connection: DuckDBPyConnection, side: str) -> str:
 
 def full_name(catalog: str, table: TableRef) -> str:
     return f"{ident(catalog)}.{ident(table.schema)}.{ident(table.name)}"
+
+
+def interrupting(connection: DuckDBPyConnection) -> Callable[[], None]:
+    """What interrupts whatever a connection does."""
+
+    def interrupt() -> None:
+        with suppress(Exception):  # closed meanwhile
+            connection.interrupt()
+
+    return interrupt

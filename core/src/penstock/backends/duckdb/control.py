@@ -17,13 +17,12 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.control import Outlook, RunningAttempt, RunRow, reading_run
-from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.connection import catalog_name, full_name
 from penstock.backends.duckdb.database import Database
+from penstock.backends.duckdb.dialect import condition, ident, literal
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.folder import POLL, folder_of, staged, sweep, tidy
 from penstock.backends.duckdb.load.loaded_table import STORAGE, LoadedTable
-from penstock.backends.duckdb.quoting import ident, literal
 from penstock.backends.duckdb.rows import first
 from penstock.backends.shared.presence import Presence
 from penstock.errors import Diagnosis, PermanentError, Superseded, TransientError, UsageError

@@ -12,9 +12,9 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.connection import check_database, configure
+from penstock.backends.duckdb.dialect import literal
 from penstock.backends.duckdb.errors import is_locked, locked, planning
 from penstock.backends.duckdb.load.folder import POLL, folder_of, turn
-from penstock.backends.duckdb.quoting import literal
 from penstock.errors import PlanningError
 
 # Others than Penstock go by no lock: one that looks into the file is gone after a moment.

@@ -8,17 +8,22 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.duckdb.background import Call, compute, interrupting
-from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.catalog.queries import subselect
-from penstock.backends.duckdb.catalog.values import Type, travelling
-from penstock.backends.duckdb.connection import catalog_name, connect_to_read, full_name
+from penstock.backends.duckdb.catalog.values import travelling
+from penstock.backends.duckdb.connection import (
+    catalog_name,
+    connect_to_read,
+    full_name,
+    interrupting,
+)
+from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.infinite import Infinite, check_finite
 from penstock.backends.duckdb.location import path_of
-from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.snapshot import check
 from penstock.backends.shared.arrow import first_failing, own
+from penstock.backends.shared.background import Call, compute
+from penstock.backends.sql.dialect import Type
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
 from penstock.model.tables import ColumnPair, Query, TableRef

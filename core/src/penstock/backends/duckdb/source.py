@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.duckdb.background import interrupting
-from penstock.backends.duckdb.catalog.conditions import GROUP_ROWS, condition
-from penstock.backends.duckdb.catalog.definition import read_definition, read_others
+from penstock.backends.duckdb.catalog.definition import DIALECT, read_definition, read_others
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
-from penstock.backends.duckdb.catalog.keys import RANGED, tag_of
 from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.catalog.tables import (
     TYPE,
-    find_by_name,
-    matching,
     read_columns,
     relations,
     search_path,
     unique_keys,
 )
-from penstock.backends.duckdb.connection import catalog_name, connect_to_read, full_name
-from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.connection import connect_to_read, interrupting
+from penstock.backends.duckdb.dialect import DUCKDB, GROUP_ROWS, condition
 from penstock.backends.duckdb.location import path_of
-from penstock.backends.duckdb.rows import first
+from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import check, identity, now, version
+from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.relations import find_by_name, matching
 from penstock.errors import PlanningError
 from penstock.model.extents import Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
@@ -51,28 +48,26 @@ class DuckSource(DuckCatalog):
 
     def __init__(self, url: str) -> None:
         self._path = path_of(url)
-        connection = connect_to_read(self._path, "source")
-        super().__init__(connection, self._item)
-        self._catalog = catalog_name(connection, "source")
+        session = DuckSession(connect_to_read(self._path, "source"), "source")
+        super().__init__(session, self._item)
 
     def _item(self, relation: Relation) -> str:
         if isinstance(relation, Query):
             return subselect(relation.text)
         assert isinstance(relation, TableRef)
-        return full_name(self._catalog, relation)
+        return self._session.table(relation)
 
     def close(self) -> None:
-        interrupting(self._connection)()
-        self._connection.close()
+        interrupting(self._session.connection)()
+        self._session.connection.close()
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if isinstance(relation, TableRef):
-            return read_columns(self._connection, self._catalog, relation, "source")
+            return read_columns(self._session, relation)
         assert isinstance(relation, Query)
-        # Of the query itself: as a part of another one its columns would be told apart.
-        with planning("source", "--query"):
-            text = subselect(relation.text).removesuffix(" AS query")
-            names = self._connection.sql(text).columns
+        # Of the query itself: within another one, columns of one name get names of their own.
+        text = subselect(relation.text).removesuffix(" AS query")
+        names = [name for name, _ in self._session.describe(text, "--query")]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise PlanningError(
@@ -86,28 +81,31 @@ class DuckSource(DuckCatalog):
             raise PlanningError(
                 f"--partitioning: expected a table that consists of tables, found {relation}"
             )
-        return read_definition(
-            self._connection, self._catalog, relation, self.columns(relation), self._is_table
-        )
+        columns = self.columns(relation)
+        if self._is_table(relation):
+            assert isinstance(relation, TableRef)
+            return read_definition(self._session, relation, columns)
+        return definition_of(DIALECT, columns, (), ())
 
     def _is_table(self, relation: Relation) -> bool:
         """A base table, not a view."""
-        known = relations(self._connection, self._catalog)
-        return isinstance(relation, TableRef) and known.get(relation) is False
+        return isinstance(relation, TableRef) and self._relations().get(relation) is False
+
+    def _relations(self) -> dict[TableRef, bool]:
+        return relations(self._session.connection, self._session.catalog)
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
-        known = relations(self._connection, self._catalog)
-        base = [table for table, is_view in known.items() if not is_view]
+        base = [table for table, is_view in self._relations().items() if not is_view]
         return matching(base, include, exclude)
 
     def schemas(self) -> tuple[str, ...]:
-        return search_path(self._connection)
+        return search_path(self._session)
 
     def find(self, name: str) -> TableRef | None:
-        return find_by_name(self._connection, self._catalog, name)
+        return find_by_name(self._relations(), self.schemas(), name)
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        return read_others(self._connection, self._catalog, include, exclude)
+        return read_others(self._session, include, exclude)
 
     def adopt(self, snapshot: Snapshot) -> None:
         check(self._path, snapshot.token)
@@ -123,9 +121,7 @@ class DuckSource(DuckCatalog):
     def _reads_elsewhere(self, relation: Relation) -> bool:
         if self._is_table(relation):
             return False
-        with planning("source", str(relation)):
-            leaves = self.leaves(relation)
-        return any(leaf not in _INSIDE for leaf in leaves)
+        return any(leaf not in _INSIDE for leaf in self.leaves(relation))
 
     # Sizes
 
@@ -134,27 +130,20 @@ class DuckSource(DuckCatalog):
             return super().statistics(relation, where)
         assert isinstance(relation, TableRef)
         self.check_where(relation, where)
-        name = full_name(self._catalog, relation)
-        with planning("source", f"table {relation}"):
-            found = first(
-                self._connection.execute(
-                    f"SELECT (SELECT count(*) FROM {name}), (SELECT max(rowid) FROM {name}),"
-                    " (SELECT block_size FROM pragma_database_size() LIMIT 1)"
-                )
-            )
-            assert found is not None
-            rows, last, block_size = found
-            stored = first(
-                self._connection.execute(
-                    "SELECT count(*) FROM (SELECT DISTINCT unnest(list_prepend(block_id,"
-                    " additional_block_ids)) AS block FROM pragma_storage_info($1))"
-                    " WHERE block >= 0",
-                    [name],
-                )
-            )
-        assert stored is not None
+        name, subject = self._session.table(relation), f"table {relation}"
+        ((rows, last, block_size),) = self._session.fetch(
+            f"SELECT (SELECT count(*) FROM {name}), (SELECT max(rowid) FROM {name}),"
+            " (SELECT block_size FROM pragma_database_size() LIMIT 1)",
+            subject,
+        )
+        ((stored,),) = self._session.fetch(
+            "SELECT count(*) FROM (SELECT DISTINCT unnest(list_prepend(block_id,"
+            f" additional_block_ids)) AS block FROM pragma_storage_info({DUCKDB.literal(name)}))"
+            " WHERE block >= 0",
+            subject,
+        )
         # What is not in blocks yet is in the write-ahead log.
-        size = stored[0] * block_size or rows * self.row_width(relation)
+        size = stored * block_size or rows * self.row_width(relation)
         # Rows of one small table share a block with others.
         size = min(size, max(rows, 1) * self.row_width(relation) * 4)
         groups = 0 if last is None else last // GROUP_ROWS + 1
@@ -174,23 +163,21 @@ class DuckSource(DuckCatalog):
         query = (
             f"SELECT avg(CASE WHEN {tested} THEN 1 ELSE 0 END) FROM {self._sampled(relation, rows)}"
         )
-        with planning("source", "--where"):
-            found = first(self._connection.execute(query))
-        return float(found[0]) if found and found[0] is not None else 1.0
+        ((share,),) = self._session.fetch(query, "--where")
+        return 1.0 if share is None else float(share)
 
     def _sampled(self, relation: TableRef, rows: int) -> str:
         percent = min(100.0, max(100.0 * SAMPLE_ROWS / max(rows, 1), 0.0001))
-        name = full_name(self._catalog, relation)
+        name = self._session.table(relation)
         if percent == 100.0:
             return name
         return f"{name} TABLESAMPLE SYSTEM ({percent:.4f} PERCENT) REPEATABLE (1)"
 
     def _default_key(self, relation: TableRef) -> str | None:
-        keys = unique_keys(self._connection, self._catalog, relation)
         types = {column.name: column.traits[TYPE] for column in self.columns(relation)}
-        for constraint in keys[:1]:
-            first = constraint.columns[0]
-            if constraint.kind == "PRIMARY KEY" and tag_of(types[first]) in RANGED:
+        for constraint in unique_keys(self._session, relation)[:1]:
+            first = constraint.names[0]
+            if constraint.primary and DUCKDB.tag_of(types[first]) in DUCKDB.ranged:
                 return first
         return None
 
@@ -200,9 +187,9 @@ class DuckSource(DuckCatalog):
         if not self._is_table(relation):
             return None
         assert isinstance(relation, TableRef)
-        with planning("source", f"table {relation}"):
-            found = self._connection.execute(f"SELECT count(*) FROM {self._item(relation)}")
-            rows = found.fetchall()[0][0]
+        ((rows,),) = self._session.fetch(
+            f"SELECT count(*) FROM {self._item(relation)}", f"table {relation}"
+        )
         share = f"a sample of about {min(rows, SAMPLE_ROWS):,} rows"
         return self._sampled(relation, rows), share
 

@@ -15,15 +15,15 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.attempt import Attempt, Stage
 from penstock.backends.api.worker import Wait
-from penstock.backends.duckdb.background import compute
 from penstock.backends.duckdb.connection import catalog_name
 from penstock.backends.duckdb.database import Database
+from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.folder import staged, sweep
 from penstock.backends.duckdb.load.loading import Loading
 from penstock.backends.duckdb.load.stage import FileStage
 from penstock.backends.duckdb.location import path_of
-from penstock.backends.duckdb.quoting import ident
+from penstock.backends.shared.background import compute
 from penstock.backends.shared.staged import StagedWriter
 from penstock.spec.worker_spec import WorkerSpec
 

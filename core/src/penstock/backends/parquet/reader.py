@@ -15,9 +15,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.backends.api.worker import Block, Wait
-from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.catalog.values import travelling
-from penstock.backends.duckdb.quoting import ident
+from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.parquet.files import engine as reading
 from penstock.backends.parquet.files.ahead import Ahead
 from penstock.backends.parquet.files.listing import ListedFile, list_files

@@ -10,16 +10,16 @@ import duckdb
 import pyarrow.dataset as ds
 
 from penstock.backends.api.facts import Checksum, SourceFile, TableStatistics
-from penstock.backends.duckdb.catalog.conditions import condition
-from penstock.backends.duckdb.catalog.facts import DuckCatalog, session_digests
-from penstock.backends.duckdb.errors import planning
-from penstock.backends.parquet.files import engine as reading
+from penstock.backends.duckdb.catalog.facts import DuckCatalog
+from penstock.backends.duckdb.dialect import condition
+from penstock.backends.parquet.files import engine
 from penstock.backends.parquet.files.footers import common_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.files.scan import FileScan, ScannedFiles, whole_file
 from penstock.backends.parquet.location import identity, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.sql.checksums import canonical_texts, read_digests
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.model.extents import Extent, FilePart, Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
@@ -57,20 +57,20 @@ class ParquetSource(DuckCatalog):
         self._scan = FileScan(self._filesystem, self._schema)
         self._files = ScannedFiles.of(self._scan, [whole_file(file) for file in files])
         self._part, self._sample = ScannedFiles.of(self._scan, []), ScannedFiles.of(self._scan, [])
-        connection = reading.session(self._files, worker=False)
+        session = engine.FileSession(self._files, "source")
         # Registered once: later the connection may be busy.
-        connection.register(PART, self._part)
-        connection.register(SAMPLE, self._sample)
-        super().__init__(connection, self._from)
+        session.connection.register(PART, self._part)
+        session.connection.register(SAMPLE, self._sample)
+        super().__init__(session, self._from)
 
     def _from(self, relation: Relation) -> str:
-        reading.check_names(self._schema, "source")
-        return reading.rows(relation)
+        engine.check_names(self._schema, "source")
+        return engine.rows(relation)
 
     def close(self) -> None:
         with suppress(duckdb.Error):
-            self._connection.interrupt()
-            self._connection.close()
+            self._session.connection.interrupt()
+            self._session.connection.close()
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if not isinstance(relation, Located):
@@ -107,7 +107,7 @@ class ParquetSource(DuckCatalog):
     # Moments
 
     def adopt(self, snapshot: Snapshot) -> None:
-        listed = reading.listed_as(self._location, snapshot.token)
+        listed = engine.listed_as(self._location, snapshot.token)
         if fingerprint(self._listed) != snapshot.token:
             self.close()
             self._load(listed)
@@ -170,10 +170,9 @@ class ParquetSource(DuckCatalog):
         """What DuckDB would have the files test of a condition; None where that cannot be told."""
         asked = self._files.asked = []
         try:
-            with planning("source", "--where"):
-                self._connection.execute(
-                    f"SELECT 1 FROM {reading.SOURCE} WHERE {condition(where, Whole())}"
-                ).fetchall()
+            self._session.fetch(
+                f"SELECT 1 FROM {engine.SOURCE} WHERE {condition(where, Whole())}", "--where"
+            )
         finally:
             self._files.asked = None
         # A condition with a query of its own may read the files more than once.
@@ -228,13 +227,14 @@ class ParquetSource(DuckCatalog):
     ) -> Iterator[tuple[str, str]]:
         # What is registered is not seen by DuckDB's own cursors, and the caller may ask other
         # things while it reads.
-        texts = self._texts(relation, pairs)
+        rows = self._from(relation)
+        texts = canonical_texts(self._session, rows, pairs)
         files = self._files
         if isinstance(extent, Files):
             files = ScannedFiles.of(self._scan, extent.parts)
         chosen = self.condition_of(where, extent)
-        session = reading.session(files, worker=False)
-        return session_digests(session, "source", self._from(relation), chosen, texts, key, only)
+        session = engine.FileSession(files, "source")
+        return read_digests(session, rows, chosen, texts, key, only)
 
     def _counted(self, extent: Whole | Files) -> int:
         """Rows, from the footers."""

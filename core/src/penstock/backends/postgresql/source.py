@@ -8,12 +8,12 @@ from dataclasses import replace
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
-from penstock.backends.api.facts import Checksum, KeyStatistics, TableStatistics
+from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
 from penstock.backends.postgresql.catalog import keys, sequences
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import read_columns
 from penstock.backends.postgresql.catalog.definition import read_definition
-from penstock.backends.postgresql.catalog.key_texts import read_ranges, read_values
+from penstock.backends.postgresql.catalog.key_texts import ranked
 from penstock.backends.postgresql.catalog.moved import may_have_moved
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
@@ -36,7 +36,7 @@ from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.queries import query_columns
 from penstock.backends.postgresql.snapshot import import_snapshot
 from penstock.backends.postgresql.statements import column_list, raw, statement
-from penstock.errors import PlanningError
+from penstock.backends.sql.keys import check_distinct, check_one_column
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
@@ -173,9 +173,7 @@ class PostgresSource:
                 described = self._connection.execute(
                     sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(values)
                 ).description
-            width = len(described or ())
-            if width != 1:
-                raise PlanningError(f"--values-query: expected one column, found {width}")
+            check_one_column(len(described or ()))
         with planning("source", subject):
             rows = self._connection.execute(
                 statement("distinct").format(
@@ -184,20 +182,15 @@ class PostgresSource:
                     limit=sql.Literal(limit + 1),
                 )
             ).fetchall()
-        if len(rows) > limit:
-            raise PlanningError(
-                f"{subject}: more than {limit:,} distinct values; expected a key with fewer, or "
-                "--strategy range or hash"
-            )
+        check_distinct(subject, len(rows), limit)
         return tuple(Bound(type_, text) for (text,) in rows if text is not None)
 
-    def read_ranges(
-        self, relation: Relation, key: Key, ranges: Sequence[tuple[str | None, str | None]]
-    ) -> tuple[tuple[Bound | None, Bound | None], ...]:
-        return read_ranges(self._connection, relation, key, ranges)
-
-    def read_values(self, relation: Relation, key: Key, values: Sequence[str]) -> tuple[Bound, ...]:
-        return read_values(self._connection, relation, key, values)
+    def ranked(
+        self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
+    ) -> tuple[RankedBound, ...]:
+        type_ = (keys.ranged_type if ordered else keys.key_type)(self._connection, relation, key)
+        collate = keys.collate_clause(self._connection, relation, key)
+        return ranked(self._connection, key, type_, collate, texts)
 
     def checksum(
         self,

@@ -1,101 +1,47 @@
-"""How a table is made: read from a database, and as statements for another one."""
+"""How a table is made: read from a database, and types that somebody wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import duckdb
-from duckdb import DuckDBPyConnection
 
-from penstock.backends.duckdb.catalog.tables import constraints, matching
+from penstock.backends.duckdb.catalog.tables import constraints, index_definitions
 from penstock.backends.duckdb.errors import first_lines
-from penstock.backends.duckdb.quoting import ident
+from penstock.backends.duckdb.session import DuckSession
+from penstock.backends.sql.definition import KEYS, KINDS, definition_of
+from penstock.backends.sql.relations import matching
 from penstock.errors import PlanningError
-from penstock.model.codec import from_json, to_json
-from penstock.model.tables import Column, NotCopied, Relation, TableDefinition, TableRef
+from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
 
 DIALECT = "duckdb"
-_KEYS = ("PRIMARY KEY", "UNIQUE")
-_KINDS = {
-    "PRIMARY KEY": "primary keys",
-    "UNIQUE": "unique constraints",
-    "FOREIGN KEY": "foreign keys",
-    "CHECK": "check constraints",
-}
 
 
 def read_definition(
-    connection: DuckDBPyConnection,
-    catalog: str,
-    relation: Relation,
-    columns: Sequence[Column],
-    is_table: Callable[[Relation], bool],
+    session: DuckSession, table: TableRef, columns: Sequence[Column]
 ) -> TableDefinition:
-    """Columns, and keys where it is a table; types are written out in full."""
-    keys: list[tuple[str, list[str]]] = []
+    keys: list[tuple[str, Sequence[str]]] = []
     left: list[NotCopied] = []
-    if isinstance(relation, TableRef) and is_table(relation):
-        for constraint in constraints(connection, catalog, relation):
-            if constraint.kind in _KEYS:
-                keys.append((constraint.kind, list(constraint.columns)))
-            elif constraint.kind != "NOT NULL":
-                left.append(NotCopied(_KINDS[constraint.kind], constraint.text))
-        indexes = connection.execute(
-            "SELECT index_name, sql FROM duckdb_indexes()"
-            " WHERE database_name = $1 AND schema_name = $2 AND table_name = $3 ORDER BY 1",
-            [catalog, relation.schema, relation.name],
-        ).fetchall()
-        left += [NotCopied("indexes", name, sql or "") for name, sql in indexes]
-        left += [NotCopied("defaults", column.name) for column in columns if column.has_default]
-    content = {
-        "columns": [[column.name, column.type, column.nullable] for column in columns],
-        "keys": keys,
-        "left": to_json(left),
-    }
-    besides = [
-        *(NotCopied(_KINDS[kind], f"({', '.join(names)})") for kind, names in keys),
-        # Statements that make them are of this dialect.
-        *(replace(item, remedy="") for item in left),
-    ]
-    return TableDefinition(DIALECT, content, tuple(besides))
-
-
-def keys_of(definition: TableDefinition, columns: Sequence[str]) -> list[str]:
-    """Constraints of a table that is made like a source, whose columns are all there."""
-    if definition.dialect != DIALECT:
-        return []
-    return [
-        f"{kind} ({', '.join(map(ident, names))})"
-        for kind, names in definition.content["keys"]
-        if set(names) <= set(columns)
-    ]
-
-
-def left_out(
-    definition: TableDefinition, source: Relation, target: TableRef
-) -> tuple[NotCopied, ...]:
-    """What of the source's table is not made."""
-    left = definition.besides
-    if definition.dialect == DIALECT:
-        left = from_json(tuple[NotCopied, ...], definition.content["left"])
-    # A statement that the server wrote is for a table of the same name.
-    return tuple(
-        replace(item, table=str(target), remedy=item.remedy if source == target else "")
-        for item in left
-    )
+    for constraint in constraints(session, table):
+        if constraint.kind in KEYS:
+            keys.append((constraint.kind, constraint.names))
+        elif constraint.kind != "NOT NULL":
+            left.append(NotCopied(KINDS[constraint.kind], constraint.text))
+    left += [NotCopied("indexes", *index) for index in index_definitions(session, table)]
+    left += [NotCopied("defaults", column.name) for column in columns if column.has_default]
+    return definition_of(DIALECT, columns, keys, left)
 
 
 def read_others(
-    connection: DuckDBPyConnection, catalog: str, include: Sequence[str], exclude: Sequence[str]
+    session: DuckSession, include: Sequence[str], exclude: Sequence[str]
 ) -> tuple[NotCopied, ...]:
     """Views and sequences by patterns."""
-    rows = connection.execute(
+    rows = session.connection.execute(
         "SELECT 'sequences', schema_name, sequence_name, sql FROM duckdb_sequences()"
         " WHERE database_name = $1 UNION ALL"
         " SELECT 'views', schema_name, view_name, sql FROM duckdb_views()"
         " WHERE database_name = $1 AND NOT internal ORDER BY 1, 2, 3",
-        [catalog],
+        [session.catalog],
     ).fetchall()
     wanted = matching([TableRef(schema, name) for _, schema, name, _ in rows], include, exclude)
     return tuple(
@@ -103,10 +49,6 @@ def read_others(
         for kind, schema, name, sql in rows
         if TableRef(schema, name) in wanted
     )
-
-
-def type_text(column: Column) -> str:
-    return column.type + ("" if column.nullable else " NOT NULL")
 
 
 def read_type(written: str, name: str) -> str:
@@ -117,8 +59,7 @@ def read_type(written: str, name: str) -> str:
     """
     with duckdb.connect() as scratch:
         try:
-            found = scratch.sql(f"SELECT CAST(NULL AS\n{written}\n)")
-            types = found.types
+            types = scratch.sql(f"SELECT CAST(NULL AS\n{written}\n)").types
         except duckdb.Error as error:
             raise PlanningError(
                 f"--types: {name}: expected a type of DuckDB's, found {written!r}: "

@@ -7,7 +7,7 @@ from functools import cache
 import duckdb
 
 from penstock.backends.duckdb.errors import planning
-from penstock.backends.duckdb.quoting import raw
+from penstock.backends.sql.dialect import raw
 from penstock.errors import PlanningError
 
 ONE = "--query: expected one SELECT that only reads, found"
@@ -48,11 +48,3 @@ def _without_end(text: str) -> str:
         if encoded[offset : offset + 1] == b";":
             return encoded[:offset].decode()
     return text
-
-
-def check_expression(connection: duckdb.DuckDBPyConnection, rows: str, text: str) -> None:
-    """Have DuckDB refuse SQL that closes a bracket which it did not open.
-
-    It would be an expression of its own within ours, where it is put in parentheses.
-    """
-    connection.execute(f"EXPLAIN SELECT CASE WHEN true THEN\n{text}\nEND FROM {rows}").fetchall()

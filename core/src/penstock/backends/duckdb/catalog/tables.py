@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
 
+import duckdb
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.duckdb.connection import full_name
+from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import planning
-from penstock.backends.duckdb.rows import first
-from penstock.errors import PlanningError
+from penstock.backends.duckdb.session import DuckSession
+from penstock.backends.sql.relations import no_such
 from penstock.model.tables import Column, TableRef
 
 TYPE = "duckdb"
 """The trait of a column that holds its `DuckDBPyType`."""
+OF_TABLE = "WHERE database_name = $1 AND schema_name = $2 AND table_name = $3"
+"""For `DuckSession.facts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,20 @@ class Constraint:
     kind: str
     """As DuckDB writes it: ``PRIMARY KEY``, ``UNIQUE``, ``CHECK``, ``FOREIGN KEY``, ``NOT NULL``"""
     text: str
-    columns: tuple[str, ...]
+    names: tuple[str, ...]
+    """Of its columns."""
+    obstacle = ""
+
+    @property
+    def primary(self) -> bool:
+        return self.kind == "PRIMARY KEY"
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def relations(connection: DuckDBPyConnection, catalog: str) -> dict[TableRef, bool]:
-    """Tables and views of people's own, and of each whether it is a view."""
+    """Tables and views that people have made, and of each whether it is a view."""
     with planning("source", "tables"):
         rows = connection.execute(
             "SELECT schema_name, table_name, false FROM duckdb_tables()"
@@ -40,59 +49,29 @@ def relations(connection: DuckDBPyConnection, catalog: str) -> dict[TableRef, bo
     return {TableRef(schema, name): is_view for schema, name, is_view in rows}
 
 
-def search_path(connection: DuckDBPyConnection) -> tuple[str, ...]:
+def search_path(session: DuckSession) -> tuple[str, ...]:
     """``main``, where nobody has said otherwise."""
-    found = first(connection.execute("SELECT current_schemas(true)"))
-    return tuple(name for name in dict.fromkeys(found[0] if found else ()) if name != "pg_catalog")
+    ((names,),) = session.fetch("SELECT current_schemas(true)", "search path")
+    return tuple(name for name in dict.fromkeys(names) if name != "pg_catalog")
 
 
-def find_by_name(connection: DuckDBPyConnection, catalog: str, name: str) -> TableRef | None:
-    known = relations(connection, catalog)
-    refs = (TableRef(schema, name) for schema in search_path(connection))
-    return next((ref for ref in refs if ref in known), None)
-
-
-def matching(
-    known: Sequence[TableRef], include: Sequence[str], exclude: Sequence[str]
-) -> tuple[TableRef, ...]:
-    def is_one(table: TableRef, patterns: Sequence[str]) -> bool:
-        return any(fnmatchcase(f"{table.schema}.{table.name}", pattern) for pattern in patterns)
-
-    return tuple(t for t in known if is_one(t, include) and not is_one(t, exclude))
-
-
-def no_such(table: TableRef, known: Sequence[TableRef], side: str) -> PlanningError:
-    names = [str(ref) for ref in known]
-    near = get_close_matches(str(table), names, 3, 0.6) or [
-        str(ref) for ref in known if ref.name == table.name
-    ]
-    found = f"; near names: {', '.join(near)}" if near else ""
-    if not near and names:
-        found = f"; there are {', '.join(names[:5])}" + (" and more" if len(names) > 5 else "")
-    return PlanningError(f"{side}: expected table {table}, found no such table{found}")
-
-
-def read_columns(
-    connection: DuckDBPyConnection, catalog: str, table: TableRef, side: str
-) -> tuple[Column, ...]:
+def read_columns(session: DuckSession, table: TableRef) -> tuple[Column, ...]:
     """
     Raises:
         PlanningError: no such table or view.
     """
-    known = relations(connection, catalog)
+    known = relations(session.connection, session.catalog)
     if table not in known:
-        raise no_such(table, list(known), side)
-    with planning(side, f"table {table}"):
-        shown = connection.sql(f"SELECT * FROM {full_name(catalog, table)}")
-        types = dict(zip(shown.columns, shown.types, strict=True))
-        rows = connection.execute(
-            "SELECT column_name, is_nullable, column_default IS NOT NULL FROM duckdb_columns()"
-            " WHERE database_name = $1 AND schema_name = $2 AND table_name = $3",
-            [catalog, table.schema, table.name],
-        ).fetchall()
-        created = "" if known[table] else definition_of(connection, catalog, table)
+        raise no_such(table, known, session.side)
+    types = session.describe(f"SELECT * FROM {session.table(table)}", f"table {table}")
+    rows = session.facts(
+        "SELECT column_name, is_nullable, column_default IS NOT NULL FROM duckdb_columns() "
+        f"{OF_TABLE}",
+        table,
+    )
     facts = {name: (nullable, default) for name, nullable, default in rows}
-    computed = generated(connection, created) if " GENERATED ALWAYS AS" in created else frozenset()
+    created = "" if known[table] else definition_of(session, table)
+    computed = generated(created) if " GENERATED ALWAYS AS" in created else frozenset()
     return tuple(
         Column(
             name,
@@ -102,62 +81,49 @@ def read_columns(
             has_default=facts[name][1] if name in facts else False,
             traits={TYPE: type_},
         )
-        for name, type_ in types.items()
+        for name, type_ in types
     )
 
 
-def definition_of(connection: DuckDBPyConnection, catalog: str, table: TableRef) -> str:
+def definition_of(session: DuckSession, table: TableRef) -> str:
     """The statement that makes the table, as DuckDB writes it."""
-    found = first(
-        connection.execute(
-            "SELECT sql FROM duckdb_tables()"
-            " WHERE database_name = $1 AND schema_name = $2 AND table_name = $3",
-            [catalog, table.schema, table.name],
-        )
+    ((statement,),) = session.facts(f"SELECT sql FROM duckdb_tables() {OF_TABLE}", table)
+    return str(statement)
+
+
+def index_definitions(session: DuckSession, table: TableRef) -> list[tuple[str, str]]:
+    """Names of its indexes, and the statements that make them; empty for those of constraints."""
+    rows = session.facts(
+        f"SELECT index_name, sql FROM duckdb_indexes() {OF_TABLE} ORDER BY index_name", table
     )
-    assert found is not None
-    return str(found[0])
+    return [(name, statement or "") for name, statement in rows]
 
 
-def generated(connection: DuckDBPyConnection, created: str) -> frozenset[str]:
+def generated(created: str) -> frozenset[str]:
     """Names of the columns that a table computes: made anew in memory, they take no value."""
-    import duckdb  # noqa: PLC0415
-
     names = set()
     body = created[created.index("(") :].rstrip(";")
     with duckdb.connect() as scratch:
         scratch.execute(f"CREATE TABLE t {body}")
         for (name,) in scratch.execute("SELECT column_name FROM duckdb_columns()").fetchall():
-            quoted = '"' + name.replace('"', '""') + '"'
             try:
-                scratch.execute(f"EXPLAIN INSERT INTO t ({quoted}) VALUES (NULL)").fetchall()
+                scratch.execute(f"EXPLAIN INSERT INTO t ({ident(name)}) VALUES (NULL)").fetchall()
             except duckdb.Error as error:
                 if "generated column" in str(error).lower():
                     names.add(name)
     return frozenset(names)
 
 
-def constraints(
-    connection: DuckDBPyConnection, catalog: str, table: TableRef
-) -> tuple[Constraint, ...]:
-    with planning("target", f"table {table}"):
-        rows = connection.execute(
-            "SELECT constraint_type, constraint_text, constraint_column_names"
-            " FROM duckdb_constraints()"
-            " WHERE database_name = $1 AND schema_name = $2 AND table_name = $3"
-            " ORDER BY constraint_index",
-            [catalog, table.schema, table.name],
-        ).fetchall()
+def constraints(session: DuckSession, table: TableRef) -> tuple[Constraint, ...]:
+    rows = session.facts(
+        "SELECT constraint_type, constraint_text, constraint_column_names "
+        f"FROM duckdb_constraints() {OF_TABLE} ORDER BY constraint_index",
+        table,
+    )
     return tuple(Constraint(kind, text, tuple(names)) for kind, text, names in rows)
 
 
-def unique_keys(
-    connection: DuckDBPyConnection, catalog: str, table: TableRef
-) -> tuple[Constraint, ...]:
+def unique_keys(session: DuckSession, table: TableRef) -> tuple[Constraint, ...]:
     """Constraints that tell rows apart, the primary key first."""
-    found = [
-        constraint
-        for constraint in constraints(connection, catalog, table)
-        if constraint.kind in ("PRIMARY KEY", "UNIQUE")
-    ]
-    return tuple(sorted(found, key=lambda constraint: constraint.kind != "PRIMARY KEY"))
+    found = [c for c in constraints(session, table) if c.kind in ("PRIMARY KEY", "UNIQUE")]
+    return tuple(sorted(found, key=lambda constraint: not constraint.primary))

@@ -1,33 +1,29 @@
-"""How values leave DuckDB: as they travel in record batches, and as they are compared.
+"""How values leave DuckDB in record batches.
 
 What Arrow has no type for travels as a text, and so does what few other systems read (intervals,
-unions, times with a zone). Canonical texts are those of the types page, the same in every system.
+unions, times with a zone).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.duckdb.quoting import ident
-
-Type = Any
-"""`duckdb.sqltypes.DuckDBPyType`: its text, its `id`, and its `children`."""
+from penstock.backends.duckdb.dialect import ident
+from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.session import DuckSession
+from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.sql.dialect import Type
+from penstock.model.tables import Column
 
 # A sum of whole numbers is a HUGEINT, which has 39 digits; a decimal of Arrow that others read, 38.
 HUGE = "DECIMAL(38,0)"
 _AS_TEXT = (
     "uhugeint", "bit", "bignum", "interval", "time with time zone", "union", "variant", "geometry",
 )  # fmt: skip
-_WHOLE = (
-    "tinyint", "smallint", "integer", "bigint", "hugeint",
-    "utinyint", "usmallint", "uinteger", "ubigint", "uhugeint",
-)  # fmt: skip
-_STAMPS = ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone")
-_ZONED_NS = "timestamptz_ns"
 
 
 def carried(type_: Type, *, nested: bool = False) -> str:
@@ -93,70 +89,13 @@ def arrow_types(
     ]
 
 
-def canonical(value: str, type_: Type, kind: str) -> str:
-    """SQL for the canonical text of a value; NULL where it is NULL.
-
-    Parameters:
-        type_: of the value.
-        kind: see `ColumnPair.canonical`.
-    """
-    text = f"CAST({value} AS VARCHAR)"
-    own = type_.id
-    match kind:
-        case "integer":
-            return text if own in _WHOLE else f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
-        case "decimal":
-            if own in ("float", "double"):
-                text = f"CASE WHEN isnan({value}) THEN 'NaN' ELSE {text} END"
-            if own == "decimal" and _all_fraction(type_):
-                text = f"replace({text}, '.', '0.')"  # DuckDB writes .5
-            trimmed = f"rtrim(rtrim({text}, '0'), '.')"
-            return f"CASE WHEN contains({text}, '.') THEN {trimmed} ELSE {text} END"
-        case "float":
-            wide = f"CAST({value} AS DOUBLE)"
-            bits = f"CAST(CAST({wide} AS BIT) AS VARCHAR)"
-            return f"CASE WHEN isnan({wide}) THEN 'NaN' ELSE {bits} END"
-        case "boolean":
-            return f"CAST(CAST({value} AS BOOLEAN) AS VARCHAR)"
-        case "bytes":
-            return f"lower(hex({value}))" if own == "blob" else f"lower(hex(CAST({value} AS BLOB)))"
-        case "date":
-            days = f"(CAST({value} AS DATE) - DATE '1970-01-01')"
-            return (
-                f"CASE WHEN isfinite(CAST({value} AS DATE)) THEN CAST({days} AS VARCHAR) ELSE "
-                f"{text} END"
-            )
-        case "time":
-            return f"CAST(epoch_us(CAST({value} AS TIME)) AS VARCHAR)"
-        case "timestamp":
-            # The session's zone is UTC.
-            wanted = "TIMESTAMP_NS" if own == _ZONED_NS else "TIMESTAMP"
-            stamp = value if own in _STAMPS else f"CAST({value} AS {wanted})"
-            number = f"CAST(epoch_us({stamp}) AS VARCHAR)"
-            return f"CASE WHEN isfinite({stamp}) THEN {number} ELSE {text} END"
-        case "uuid":
-            return f"lower(CAST(CAST({value} AS UUID) AS VARCHAR))"
-        case _ if kind.startswith("list:") and own in ("list", "array"):
-            element = canonical("e", type_.children[0][1], kind.removeprefix("list:"))
-            return (
-                f"'{{' || array_to_string(list_transform({value}, lambda e: "
-                f"{measured(element)}), ',') || '}}'"
-            )
-        case _:
-            return text
-
-
-def _all_fraction(decimal: Type) -> bool:
-    """Whether it has no digits before the point."""
-    of = dict(decimal.children)
-    return bool(of["precision"] == of["scale"])
-
-
-def measured(text: str) -> str:
-    """A canonical text as it stands in a row: its length in bytes first; `-` for NULL."""
-    return f"coalesce(CAST(strlen({text}) AS VARCHAR) || ':' || {text}, '-')"
-
-
-def row_text(texts: Sequence[str]) -> str:
-    """Of one row, from the canonical texts of its columns."""
-    return " || ';' || ".join(map(measured, texts)) or "''"
+def with_arrow(session: DuckSession, rows: str, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The columns of an item of FROM, each with the type in which its values travel."""
+    types = dict(session.describe(f"SELECT * FROM {rows}", "columns"))
+    names = [column.name for column in columns]
+    with planning(session.side, "columns"):
+        found = arrow_types(session.connection, rows, names, [types[name] for name in names])
+    return tuple(
+        replace(column, traits={**column.traits, TRAIT: type_})
+        for column, type_ in zip(columns, found, strict=True)
+    )

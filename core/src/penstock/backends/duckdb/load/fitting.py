@@ -10,9 +10,10 @@ import pyarrow.types as pt
 from penstock.backends.api.facts import Fit
 from penstock.backends.api.worker import ARROW
 from penstock.backends.duckdb.catalog.tables import TYPE
-from penstock.backends.duckdb.catalog.values import Type
-from penstock.backends.duckdb.quoting import ident
+from penstock.backends.duckdb.dialect import MOST_DIGITS, ident
 from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
+from penstock.backends.shared.fitting import fit_types
+from penstock.backends.sql.dialect import Type
 from penstock.errors import PlanningError
 from penstock.model.tables import Column
 
@@ -20,11 +21,7 @@ from penstock.model.tables import Column
 _WRITTEN = ("interval", "time with time zone", "bit", "geometry", "bignum")
 # Types whose values a text does not tell apart: 5 is a number, or a text, and NULL one of them.
 _UNTOLD = ("union", "variant")
-_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 _UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
-MOST_DIGITS = 38
-_EXACT_IN_DOUBLE = 53
-_EXACT_IN_FLOAT = 24
 
 
 def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
@@ -99,7 +96,7 @@ def _fit(source: Column, target: Column) -> Fit:
         )
     if source.type == target.type and mine.equals(theirs):
         return Fit(formats=(ARROW,), canonical=kind_of(theirs))  # of one system
-    found = _fit_types(mine, theirs, written=own in _WRITTEN)
+    found = (_fit_written if own in _WRITTEN else fit_types)(mine, theirs)
     if found.reason:
         return found
     return Fit(
@@ -121,94 +118,13 @@ def _untold(column: Column) -> str:
     return found(column.traits[TYPE]) if TYPE in column.traits else ""
 
 
-def _fit_types(mine: pa.DataType, theirs: pa.DataType, *, written: bool) -> Fit:
-    """
-    Parameters:
-        written: the target's column holds what travels as a text, and is none.
-    """
-    a, b = kind_of(mine), kind_of(theirs)
-    refused = f"values that are no {theirs} are refused"
-    if written and a == "text":
+def _fit_written(mine: pa.DataType, theirs: pa.DataType) -> Fit:
+    """Into a column whose values travel as texts, but are none."""
+    if is_text(mine):
         return Fit(warning="texts that are no value of the type are refused")
-    if mine.equals(theirs):
-        return Fit(canonical="" if written else b)
-    match a, b:
-        case ("integer", "integer"):
-            fits = _least(theirs) <= _least(mine) and _greatest(theirs) >= _greatest(mine)
-            return Fit(warning="" if fits else refused, canonical=b)
-        case ("integer", "decimal"):
-            fits = theirs.precision - theirs.scale >= _DIGITS[mine.bit_width]
-            return Fit(warning="" if fits else refused, canonical=b)
-        case ("integer", "float"):
-            exact = _EXACT_IN_DOUBLE if theirs.bit_width == 64 else _EXACT_IN_FLOAT
-            fits = mine.bit_width <= exact
-            return Fit(warning="" if fits else refused, canonical=b)
-        case ("decimal", "decimal"):
-            room = theirs.precision - theirs.scale >= mine.precision - mine.scale
-            fits = room and theirs.scale >= mine.scale
-            return Fit(warning="" if fits else refused, canonical=b)
-        case ("decimal", "integer"):
-            return Fit(warning=refused, canonical="decimal")
-        case ("decimal", "float"):
-            return Fit(warning="values may be rounded", lossy=True)
-        case ("float", "float"):
-            if theirs.bit_width >= mine.bit_width:
-                return Fit(canonical=b)
-            return Fit(warning="values may be rounded", lossy=True)
-        case ("float", "decimal" | "integer"):
-            return Fit(warning="values may be rounded, or refused", lossy=True)
-        case ("boolean", "integer") | ("integer", "boolean"):
-            return Fit(lossy=a == "integer")
-        case ("date", "date") | ("time", "time") | ("text", "text") | ("bytes", "bytes"):
-            return Fit(canonical=b)
-        case ("timestamp", "timestamp"):
-            finer = _steps(mine) > _steps(theirs)
-            remarks = [refused] if finer else []
-            if (mine.tz is None) != (theirs.tz is None):
-                remarks.append("a time without zone is taken for UTC")
-            return Fit(warning=", ".join(remarks), canonical=b)
-        case ("date", "timestamp"):
-            return Fit(canonical=b)
-        case ("timestamp", "date"):
-            return Fit(warning="the time of day is cut off", lossy=True)
-        case ("uuid", "text"):
-            return Fit(canonical="uuid")
-        case ("text", "bytes") | ("bytes", "text"):
-            return Fit(reason="bytes are no text: expected one or the other on both sides")
-        case ("text", _) if b and not b.startswith("list:"):
-            return Fit(warning=f"texts that are no {theirs} are refused")
-        case (_, "text") if a and not a.startswith("list:") and not written:
-            return Fit()
-    if is_list(mine) and is_list(theirs):
-        inner = _fit_types(mine.value_type, theirs.value_type, written=False)
-        kind = f"list:{inner.canonical}" if inner.canonical else ""
-        return Fit(inner.reason, warning=inner.warning, lossy=inner.lossy, canonical=kind)
-    if pt.is_struct(mine) and pt.is_struct(theirs):
-        if [f.name for f in mine] != [f.name for f in theirs]:
-            return Fit(reason="the structures have other fields")
-        parts = [
-            _fit_types(x.type, y.type, written=False) for x, y in zip(mine, theirs, strict=True)
-        ]
-        return _together(parts)
-    if pt.is_map(mine) and pt.is_map(theirs):
-        parts = [
-            _fit_types(mine.key_type, theirs.key_type, written=False),
-            _fit_types(mine.item_type, theirs.item_type, written=False),
-        ]
-        return _together(parts)
-    if pt.is_null(mine):
-        return Fit()
-    if written and (pt.is_duration(mine) or pt.is_interval(mine)):
+    if pt.is_duration(mine) or pt.is_interval(mine) or pt.is_null(mine):
         return Fit()
     return Fit(reason=f"{mine} does not go into {theirs}")
-
-
-def _together(parts: Sequence[Fit]) -> Fit:
-    return Fit(
-        next((part.reason for part in parts if part.reason), ""),
-        warning=next((part.warning for part in parts if part.warning), ""),
-        lossy=any(part.lossy for part in parts),
-    )
 
 
 def staged_type(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
@@ -239,15 +155,3 @@ def staged_type(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:
         or (a == "text" and b in ("integer", "float", "date", "decimal"))
     )
     return theirs if by_arrow else mine
-
-
-def _least(kind: pa.DataType) -> int:
-    return -(1 << (kind.bit_width - 1)) if pt.is_signed_integer(kind) else 0
-
-
-def _greatest(kind: pa.DataType) -> int:
-    return (1 << int(kind.bit_width - pt.is_signed_integer(kind))) - 1
-
-
-def _steps(kind: pa.DataType) -> int:
-    return {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]

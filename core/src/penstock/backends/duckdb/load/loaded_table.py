@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.catalog.tables import relations
 from penstock.backends.duckdb.connection import full_name
+from penstock.backends.duckdb.dialect import condition
 from penstock.backends.duckdb.rows import first
 from penstock.errors import Diagnosis, PlanningError, TargetChanged
 from penstock.model.codec import from_json

@@ -11,12 +11,11 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.attempt import Attempt, Standing
 from penstock.backends.api.worker import Loaded
-from penstock.backends.duckdb.catalog.conditions import condition
 from penstock.backends.duckdb.connection import full_name
+from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.load.loaded_table import LoadedTable
 from penstock.backends.duckdb.load.stage import FileStage
-from penstock.backends.duckdb.quoting import ident
 from penstock.backends.duckdb.rows import first
 from penstock.backends.shared.refusals import key_twice, key_with_null
 from penstock.errors import Diagnosis, PermanentError

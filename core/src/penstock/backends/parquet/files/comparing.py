@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import cached_property
 
-import duckdb
 import pyarrow as pa
 from pyarrow import fs
 
 from penstock.backends.api.facts import Checksum
-from penstock.backends.duckdb.catalog.conditions import condition
-from penstock.backends.duckdb.catalog.facts import DuckCatalog, session_digests
-from penstock.backends.parquet.files import engine as reading
+from penstock.backends.duckdb.dialect import condition
+from penstock.backends.parquet.files import engine
 from penstock.backends.parquet.files.footers import plain_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, list_files
 from penstock.backends.parquet.files.scan import FileScan, ScannedFiles, whole_file
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.sql.checksums import (
+    as_loaded,
+    canonical_texts,
+    read_checksum,
+    read_digests,
+)
 from penstock.model.extents import Extent, Whole
-from penstock.model.tables import ColumnPair, Located
+from penstock.model.tables import ColumnPair
 
 
 class Comparing:
@@ -59,9 +62,10 @@ class Comparing:
         if not pairs and where is None and isinstance(extent, Whole):
             footers = read_footers(self._file_system, self._files(paths), "target")
             return Checksum(sum(footer.rows for footer in footers), "0")
-        with closing(self._session(paths)) as session:
-            catalog = DuckCatalog(session, reading.rows, "target")
-            return catalog.checksum(Located(), where, extent, _mine(pairs))
+        session = self._session(paths)
+        with closing(session.connection):
+            texts = canonical_texts(session, engine.SOURCE, as_loaded(pairs))
+            return read_checksum(session, engine.SOURCE, condition(where, extent), texts)
 
     def row_digests(
         self,
@@ -74,38 +78,20 @@ class Comparing:
     ) -> Iterator[tuple[str, str]]:
         # A session of its own: the caller may ask other things while it reads.
         session = self._session(paths)
-        return _Files(session, reading.rows, "target").digests(where, extent, pairs, key, only)
+        texts = canonical_texts(session, engine.SOURCE, as_loaded(pairs))
+        return read_digests(session, engine.SOURCE, condition(where, extent), texts, key, only)
 
-    def _session(self, paths: Sequence[str]) -> duckdb.DuckDBPyConnection:
-        reading.check_names(self._schema, "target")
+    def _session(self, paths: Sequence[str]) -> engine.FileSession:
+        engine.check_names(self._schema, "target")
         scan = FileScan(self._file_system, self._schema, "target")
         parts = [whole_file(file) for file in self._files(paths)]
-        return reading.session(ScannedFiles.of(scan, parts), worker=False)
+        return engine.FileSession(ScannedFiles.of(scan, parts), "target")
 
     def check_condition(self, where: str | None, extent: Extent) -> None:
         """
         Raises:
             PlanningError: DuckDB cannot evaluate it on the columns.
         """
-        with closing(self._session(())) as session:
-            DuckCatalog(session, reading.rows, "target").checksum(Located(), where, extent, ())
-
-
-class _Files(DuckCatalog):
-    def digests(
-        self,
-        where: str | None,
-        extent: Extent,
-        pairs: Sequence[ColumnPair],
-        key: Sequence[str],
-        only: Sequence[str],
-    ) -> Iterator[tuple[str, str]]:
-        """As `row_digests`; ends the session."""
-        texts = self._texts(Located(), _mine(pairs))
-        chosen = condition(where, extent)
-        return session_digests(self._connection, "target", reading.SOURCE, chosen, texts, key, only)
-
-
-def _mine(pairs: Sequence[ColumnPair]) -> list[ColumnPair]:
-    """The target's columns, by the names that they have here."""
-    return [replace(pair, source=pair.target) for pair in pairs]
+        session = self._session(())
+        with closing(session.connection):
+            read_checksum(session, engine.SOURCE, condition(where, extent), {})

@@ -12,11 +12,13 @@ from pyarrow import fs
 from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.connection import configure
 from penstock.backends.duckdb.errors import translate
+from penstock.backends.duckdb.session import DuckSession, streamed
 from penstock.backends.parquet.errors import DRIVER_ERRORS, from_driver
 from penstock.backends.parquet.files.footers import key_fields, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.files.scan import ScannedFiles
 from penstock.backends.parquet.location import Location
+from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PlanningError, SnapshotLost
 from penstock.model.tables import Located, Query, Relation
 
@@ -61,6 +63,16 @@ def session(files: ScannedFiles, *, worker: bool) -> duckdb.DuckDBPyConnection:
     connection.execute("SET preserve_insertion_order = true")
     connection.register(SOURCE, files)
     return connection
+
+
+class FileSession(DuckSession):
+    """For what is registered there is no second session: a stream takes this one, and ends it."""
+
+    def __init__(self, files: ScannedFiles, side: str) -> None:
+        super().__init__(session(files, worker=False), side)
+
+    def stream(self, query: str, subject: str) -> Iterator[Row]:
+        return streamed(self.connection, query, self.side, subject)
 
 
 @contextmanager

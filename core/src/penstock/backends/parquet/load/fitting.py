@@ -10,9 +10,8 @@ from penstock.backends.api.facts import Fit
 from penstock.backends.api.worker import ARROW
 from penstock.backends.parquet.files.column_types import shown
 from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
+from penstock.backends.shared.fitting import UNITS, holds, is_number
 from penstock.model.tables import Column
-
-_UNITS = ("s", "ms", "us", "ns")
 
 
 def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
@@ -88,45 +87,17 @@ def _risks(source: pa.DataType, target: pa.DataType) -> Iterator[str]:
     for mine, theirs in _leaves(source, target):
         if mine == theirs:
             continue
-        if _number(mine) and _number(theirs) and not _holds(mine, theirs):
+        if is_number(mine) and is_number(theirs) and not holds(mine, theirs):
             yield f"a value that {shown(theirs)} does not hold is an error"
         elif is_text(mine) and not is_text(theirs) and not is_bytes(theirs):
             yield f"a text that is no {shown(theirs)} is an error"
         elif is_bytes(mine) and is_text(theirs):
             yield "bytes that are no UTF-8 are an error"
         elif _counted(mine) and _counted(theirs):
-            if _UNITS.index(theirs.unit) < _UNITS.index(mine.unit):
+            if UNITS.index(theirs.unit) < UNITS.index(mine.unit):
                 yield f"a value with a fraction that {shown(theirs)} does not hold is an error"
             elif theirs.unit == "ns" and mine.unit != "ns":
                 yield "a value before 1677 or after 2262 is an error"
-
-
-def _number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
-
-
-def _holds(mine: pa.DataType, theirs: pa.DataType) -> bool:
-    """Whether a type of numbers has every value of another, or rounds it."""
-    if pa.types.is_floating(theirs):
-        bits = {16: 11, 32: 24, 64: 53}[theirs.bit_width]
-        return not pa.types.is_integer(mine) or mine.bit_width <= bits
-    low, high, scale = _range(mine)
-    their_low, their_high, their_scale = _range(theirs)
-    return their_low <= low and high <= their_high and scale <= their_scale
-
-
-def _range(kind: pa.DataType) -> tuple[float, float, float]:
-    """The least and the largest number, and the digits of a fraction."""
-    if pa.types.is_decimal(kind):
-        most = 10 ** (kind.precision - kind.scale) - 1
-        return -most, most, kind.scale
-    if pa.types.is_floating(kind):
-        return float("-inf"), float("inf"), float("inf")
-    if pa.types.is_unsigned_integer(kind):
-        return 0, 2**kind.bit_width - 1, 0
-    return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1, 0
 
 
 def _counted(kind: pa.DataType) -> bool:

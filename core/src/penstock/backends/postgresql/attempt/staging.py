@@ -11,12 +11,12 @@ from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.postgresql.cancellable import compute
 from penstock.backends.postgresql.catalog.unique_keys import (
     KeyColumn,
-    find_key,
     read_unique_keys,
 )
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import OWN_XMIN, column_list, quoted, statement
 from penstock.backends.shared.refusals import key_twice, key_with_null
+from penstock.backends.sql.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
 from penstock.spec.worker_spec import WorkerSpec
 

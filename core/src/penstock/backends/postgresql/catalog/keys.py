@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from penstock.backends.api.facts import KeyStatistics, WeightedBound
+from penstock.backends.postgresql.catalog.key_texts import ranked
 from penstock.backends.postgresql.catalog.relations import inherited
 from penstock.backends.postgresql.compare.conditions import key_expression
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, raw, relation, statement, type_name
+from penstock.backends.sql.bounds import check_ranged
+from penstock.backends.sql.keys import (
+    NOTHING,
+    TILES_PER_PARTITION,
+    check_positive,
+    check_timed,
+    check_windows,
+)
+from penstock.backends.sql.session import closed
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import Query, Relation, TableRef
@@ -23,11 +34,8 @@ RANGED = (
     "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",
     "uuid", "text", "varchar", "bpchar",
 )  # fmt: skip
-TIMED = ("date", "timestamp", "timestamptz")
 # Enough for a thousand even partitions, read in well under half a second.
 SAMPLE_BLOCKS = 300
-# What a value takes that many rows share is missing elsewhere: finer tiles make up for it.
-TILES_PER_PARTITION = 4
 
 type_sql = type_name
 
@@ -97,24 +105,14 @@ def _describe(connection: Connection, read: Relation, key: Key) -> tuple[str, bo
 
 
 def check_closed(connection: Connection, read: Relation, text: str) -> None:
-    """Have the server refuse SQL that closes a bracket which it did not open.
-
-    It would be an expression of its own within ours, where it is put in parentheses.
-    """
-    connection.execute(
-        sql.SQL("EXPLAIN SELECT CASE WHEN true THEN\n{}\nEND FROM {}").format(
-            sql.SQL(text), relation(read)
-        )
-    )
+    """Have the server refuse SQL that closes a bracket which it did not open."""
+    query = closed(text, relation(read).as_string(connection))
+    connection.execute(sql.SQL(f"EXPLAIN {query}"))
 
 
 def ranged_type(connection: Connection, read: Relation, key: Key) -> str:
     type_ = key_type(connection, read, key)
-    if type_ not in RANGED:
-        raise PlanningError(
-            f"--key {key.text}: cannot be ranged: expected a column of type {', '.join(RANGED)}; "
-            f"found {type_}"
-        )
+    check_ranged(key, type_, RANGED)
     return type_
 
 
@@ -169,23 +167,26 @@ def _weighted(
     )
 
 
-def _collate(key: Key, facts: ColumnFacts) -> sql.Composable:
+def collate_clause(connection: Connection, read: Relation, key: Key) -> sql.Composable:
     """The collation by which the partitions' conditions compare."""
-    if key.collation:
-        return sql.SQL("COLLATE {}").format(sql.Identifier(key.collation))
-    if facts.collation is None:
-        return sql.SQL("")
-    return sql.SQL("COLLATE {}").format(facts.collation)
+    return _collate(key, None if key.collation else collation_of(connection, read, key))
+
+
+def _collate(key: Key, own: sql.Composable | None) -> sql.Composable:
+    """
+    Parameters:
+        own: the collation of the key itself.
+    """
+    collation = sql.Identifier(key.collation) if key.collation else own
+    return sql.SQL("") if collation is None else sql.SQL("COLLATE {}").format(collation)
 
 
 def _check_ascending(
     connection: Connection, key: Key, type_: str, facts: ColumnFacts, bounds: list[str]
 ) -> None:
     """All rests on this order: bounds that overlap would double rows, or lose them."""
-    query = statement("ascending").format(type=type_name(type_), collate=_collate(key, facts))
-    with planning("source", f"--key {key.text}"):
-        found = connection.execute(query, {"bounds": bounds}).fetchone()
-    if found is None or not found[0]:
+    found = ranked(connection, key, type_, _collate(key, facts.collation), bounds)
+    if any(before.rank >= after.rank for before, after in pairwise(found)):
         raise PlanningError(
             f"--key {key.text}: the source does not order the bounds as it listed them; "
             "expected them to ascend (is the index or the collation damaged?)"
@@ -216,7 +217,7 @@ def _histogram(
             column=sql.Literal(key.text),
             column_name=sql.Identifier(key.text),
             key=key_expression(key),
-            collate=_collate(key, facts),
+            collate=_collate(key, facts.collation),
             condition=sql.SQL("true") if condition is None else raw(condition),
         )
         try:
@@ -239,9 +240,8 @@ def _histogram(
 def _sample(
     connection: Connection, read: Relation, key: Key, where: str | None
 ) -> tuple[list[tuple[Any, ...]], str]:
-    nothing = "nothing: the source has no statistics on it, and it cannot be sampled"
     if isinstance(read, Query):
-        return [], nothing
+        return [], NOTHING
     assert isinstance(read, TableRef)
     with planning("source", f"table {read}"):
         found = connection.execute(
@@ -250,7 +250,7 @@ def _sample(
         ).fetchone()
         assert found is not None
         if not found[0]:
-            return [], nothing
+            return [], NOTHING
         percent = min(100.0, 100.0 * SAMPLE_BLOCKS / found[1])
         rows = connection.execute(
             statement("sample").format(
@@ -272,17 +272,10 @@ def windows(
     limit: int,
 ) -> tuple[tuple[Bound, ...], str]:
     type_ = key_type(connection, read, key)
-    if type_ not in TIMED:
-        raise PlanningError(
-            f"--strategy time: --key {key.text}: expected a column of type {', '.join(TIMED)}; "
-            f"found {type_}"
-        )
+    check_timed(key, type_)
     with planning("source", f"--interval {interval!r}"):
         positive = connection.execute("SELECT %s::interval > interval '0'", [interval]).fetchone()
-    if positive is None or not positive[0]:
-        raise PlanningError(
-            f"--interval: expected an interval longer than zero, found {interval!r}"
-        )
+    check_positive(interval, positive=positive is not None and bool(positive[0]))
     low, high, origin = _first_and_last(connection, read, key, type_)
     if low is None or high is None:
         return (), origin
@@ -304,11 +297,7 @@ def windows(
             if condition is None:
                 with planning("source", f"--interval {interval!r}"):
                     raise error
-    if len(rows) > limit:
-        raise PlanningError(
-            f"--interval {interval!r}: more than {limit:,} windows from {low} to {high}; expected "
-            "a wider interval"
-        )
+    check_windows(interval, len(rows), limit, low, high)
     return tuple(Bound(type_, text) for (text,) in rows), origin
 
 

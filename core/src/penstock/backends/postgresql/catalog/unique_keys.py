@@ -70,11 +70,3 @@ def read_unique_keys(connection: Connection, table: TableRef) -> tuple[UniqueKey
         )
         for index, primary, obstacle, nulls_equal, columns in rows
     )
-
-
-def find_key(keys: tuple[UniqueKey, ...], columns: tuple[str, ...]) -> UniqueKey | None:
-    """The usable key over exactly these columns, in any order."""
-    for key in keys:
-        if not key.obstacle and set(key.names) == set(columns):
-            return key
-    return None

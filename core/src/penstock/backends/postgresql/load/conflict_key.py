@@ -5,15 +5,17 @@ from __future__ import annotations
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog.unique_keys import (
-    UniqueKey,
-    find_key,
-    read_unique_keys,
-)
+from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.sql.unique_keys import choose_key
 from penstock.errors import PlanningError
+
+_WANTED = (
+    "primary key or unique index of {} that is valid, not deferrable, not partial and without "
+    "expressions"
+)
 
 
 def conflict_columns(
@@ -29,7 +31,7 @@ def conflict_columns(
     with planning("target", f"table {request.target}"):
         copied = {pair.target for pair in request.pairs}
         keys = read_unique_keys(connection, request.target)
-        key = _choose(request, keys, copied)
+        key = choose_key(request, keys, _WANTED)
         _check_privileges(connection, request)
         name = quoted(request.target).as_string(connection)
         facts = connection.execute(statement("upsert_facts"), {"table": name}).fetchone()
@@ -47,39 +49,6 @@ def conflict_columns(
             "there keep theirs"
         )
     return key.names, tuple(warnings)
-
-
-def _choose(request: LoadRequest, keys: tuple[UniqueKey, ...], copied: set[str]) -> UniqueKey:
-    asked = request.conflict_columns
-    there = "; ".join(map(str, keys)) or "none"
-    if asked is not None:
-        key = find_key(keys, asked)
-        if key is None:
-            raise PlanningError(
-                f"--conflict-columns {','.join(asked)}: expected exactly the columns of a primary "
-                f"key or unique index of {request.target} that is valid, not deferrable, not "
-                f"partial and without expressions; found {there}"
-            )
-        left_out = [name for name in key.names if name not in copied]
-        if left_out:
-            raise PlanningError(
-                f"--conflict-columns {','.join(asked)}: expected columns that are copied; found "
-                f"{', '.join(left_out)}, which {'is' if len(left_out) == 1 else 'are'} not"
-            )
-        return key
-    usable = [key for key in keys if not key.obstacle and copied.issuperset(key.names)]
-    if usable and (usable[0].primary or len({frozenset(key.names) for key in usable}) == 1):
-        return usable[0]
-    if usable:
-        raise PlanningError(
-            f"--mode upsert: expected a primary key of {request.target}, or --conflict-columns to "
-            f"choose one of its unique indexes; found {'; '.join(map(str, usable))}"
-        )
-    raise PlanningError(
-        f"--mode upsert: expected a primary key or unique index of {request.target} that is valid, "
-        "not deferrable, not partial and without expressions, and whose columns are all copied; "
-        f"found {there}"
-    )
 
 
 def _check_privileges(connection: Connection, request: LoadRequest) -> None:

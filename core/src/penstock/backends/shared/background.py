@@ -1,6 +1,6 @@
-"""DuckDB's long calls, made on a thread, so that a signal or a stall is noticed meanwhile.
+"""Long calls of a driver, made on a thread, so that a signal or a stall is noticed meanwhile.
 
-Within a call DuckDB looks at no signal (measured): a worker that waited in one could not be
+Drivers in native code look at no signal within a call: a worker that waited in one could not be
 cancelled.
 """
 
@@ -46,8 +46,8 @@ class Call(Generic[T]):
     def result(self, side: str, wait: Wait, interrupt: Callable[[], object]) -> T:
         """What the call returns or raises.
 
-        No bytes move while DuckDB computes, so that is no stall: what it may wait for has a limit
-        of its own.
+        No bytes move while a database computes, so that is no stall: what it may wait for has a
+        limit of its own.
 
         Parameters:
             interrupt: ends the call early; done where waiting ends with an error.
@@ -88,13 +88,3 @@ class Call(Generic[T]):
 def compute(call: Callable[[], T], side: str, wait: Wait, interrupt: Callable[[], object]) -> T:
     """Make a call that may take long."""
     return Call(call).result(side, wait, interrupt)
-
-
-def interrupting(connection: object) -> Callable[[], None]:
-    """What interrupts whatever a connection does."""
-
-    def interrupt() -> None:
-        with suppress(Exception):  # closed meanwhile
-            connection.interrupt()  # type: ignore[attr-defined]
-
-    return interrupt

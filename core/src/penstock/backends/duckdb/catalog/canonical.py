@@ -1,0 +1,71 @@
+"""Canonical texts of values: those of the types page, the same in every system."""
+
+from __future__ import annotations
+
+from penstock.backends.sql.dialect import Type
+
+_WHOLE = (
+    "tinyint", "smallint", "integer", "bigint", "hugeint",
+    "utinyint", "usmallint", "uinteger", "ubigint", "uhugeint",
+)  # fmt: skip
+_STAMPS = ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone")
+_ZONED_NS = "timestamptz_ns"
+
+
+def canonical(value: str, type_: Type, kind: str) -> str:
+    """See `Dialect.canonical`."""
+    text = f"CAST({value} AS VARCHAR)"
+    own = type_.id
+    match kind:
+        case "integer":
+            return text if own in _WHOLE else f"CAST(CAST({value} AS HUGEINT) AS VARCHAR)"
+        case "decimal":
+            if own in ("float", "double"):
+                text = f"CASE WHEN isnan({value}) THEN 'NaN' ELSE {text} END"
+            if own == "decimal" and _all_fraction(type_):
+                text = f"replace({text}, '.', '0.')"  # DuckDB writes .5
+            trimmed = f"rtrim(rtrim({text}, '0'), '.')"
+            return f"CASE WHEN contains({text}, '.') THEN {trimmed} ELSE {text} END"
+        case "float":
+            wide = f"CAST({value} AS DOUBLE)"
+            bits = f"CAST(CAST({wide} AS BIT) AS VARCHAR)"
+            return f"CASE WHEN isnan({wide}) THEN 'NaN' ELSE {bits} END"
+        case "boolean":
+            return f"CAST(CAST({value} AS BOOLEAN) AS VARCHAR)"
+        case "bytes":
+            return f"lower(hex({value}))" if own == "blob" else f"lower(hex(CAST({value} AS BLOB)))"
+        case "date":
+            days = f"(CAST({value} AS DATE) - DATE '1970-01-01')"
+            return (
+                f"CASE WHEN isfinite(CAST({value} AS DATE)) THEN CAST({days} AS VARCHAR) ELSE "
+                f"{text} END"
+            )
+        case "time":
+            return f"CAST(epoch_us(CAST({value} AS TIME)) AS VARCHAR)"
+        case "timestamp":
+            # The session's zone is UTC.
+            wanted = "TIMESTAMP_NS" if own == _ZONED_NS else "TIMESTAMP"
+            stamp = value if own in _STAMPS else f"CAST({value} AS {wanted})"
+            number = f"CAST(epoch_us({stamp}) AS VARCHAR)"
+            return f"CASE WHEN isfinite({stamp}) THEN {number} ELSE {text} END"
+        case "uuid":
+            return f"lower(CAST(CAST({value} AS UUID) AS VARCHAR))"
+        case _ if kind.startswith("list:") and own in ("list", "array"):
+            element = canonical("e", type_.children[0][1], kind.removeprefix("list:"))
+            return (
+                f"'{{' || array_to_string(list_transform({value}, lambda e: "
+                f"{framed(element)}), ',') || '}}'"
+            )
+        case _:
+            return text
+
+
+def _all_fraction(decimal: Type) -> bool:
+    """Whether it has no digits before the point."""
+    of = dict(decimal.children)
+    return bool(of["precision"] == of["scale"])
+
+
+def framed(text: str) -> str:
+    """See `Dialect.framed`."""
+    return f"coalesce(CAST(strlen({text}) AS VARCHAR) || ':' || {text}, '-')"

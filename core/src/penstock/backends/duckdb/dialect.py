@@ -1,0 +1,164 @@
+"""How DuckDB writes SQL. Bounds are written as every backend writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.duckdb.catalog.canonical import canonical, framed
+from penstock.backends.sql import conditions
+from penstock.backends.sql.bounds import TEXTS, TIMES, decimal
+from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Extent
+
+# Rows of a row group: what a block of a table is here.
+# https://duckdb.org/docs/stable/internals/storage
+GROUP_ROWS = 122_880
+MOST_DIGITS = 38
+# A type of DuckDB's own, as a tag: a plain word.
+_OWN = re.compile(r"[a-z_][a-z0-9_ ]*")
+_TAGS = {
+    "boolean": "bool",
+    "tinyint": "int2",
+    "smallint": "int2",
+    "integer": "int4",
+    "bigint": "int8",
+    "utinyint": "int2",
+    "usmallint": "int4",
+    "uinteger": "int8",
+    "ubigint": "numeric",
+    "hugeint": "numeric",
+    "uhugeint": "numeric",
+    "decimal": "numeric",
+    "float": "float4",
+    "double": "float8",
+    "varchar": "text",
+    "enum": "text",
+    "timestamp_s": "timestamp",
+    "timestamp_ms": "timestamp",
+    "timestamp with time zone": "timestamptz",
+    "blob": "bytea",
+}
+
+_TYPES = {
+    "bool": "BOOLEAN",
+    "int2": "SMALLINT",
+    "int4": "INTEGER",
+    "int8": "BIGINT",
+    "float4": "FLOAT",
+    "float8": "DOUBLE",
+    "text": "VARCHAR",
+    "varchar": "VARCHAR",
+    "bpchar": "VARCHAR",
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP WITH TIME ZONE",
+    "uuid": "UUID",
+    "bytea": "BLOB",
+}
+
+
+class DuckDialect(CatalogDialect):
+    name = "DuckDB"
+    types = _TYPES
+    ranged = (
+        "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",
+        "timestamp_ns", "uuid", "text",
+    )  # fmt: skip
+
+    def type_of(self, tag: str) -> str:
+        if tag not in self.types and _OWN.fullmatch(tag):
+            return tag.upper()
+        return super().type_of(tag)
+
+    def tag_of(self, type_: Type) -> str:
+        return _TAGS.get(type_.id, str(type_).lower())
+
+    def bound(self, bound: Bound) -> str:
+        if bound.type in TIMES and bound.text.endswith(" BC"):
+            bound = replace(bound, text=bound.text.removesuffix(" BC") + " (BC)")
+        return super().bound(bound)
+
+    def number(self, bound: Bound) -> str:
+        if bound.text.strip().lower() in ("nan", "infinity", "-infinity"):
+            return self.cast(self.literal(bound.text.strip()), "DOUBLE")
+        plain, digits, scale = decimal(bound)
+        if digits <= MOST_DIGITS:
+            return self.cast(self.literal(plain), f"DECIMAL({digits},{scale})")
+        if scale:
+            raise PlanningError(
+                f"expected a number of {MOST_DIGITS} digits at most, found {bound.text!r}"
+            )
+        return self.cast(self.literal(plain), "HUGEINT")
+
+    def binary(self, digits: str) -> str:
+        return f"unhex('{digits}')"
+
+    def bound_text(self, tag: str, value: str) -> str:
+        if tag in ("float4", "float8"):
+            return (
+                f"CASE WHEN isnan({value}) THEN 'NaN' WHEN isinf({value}) AND {value} > 0 THEN "
+                f"'Infinity' WHEN isinf({value}) THEN '-Infinity' ELSE {self.text(value)} END"
+            )
+        if tag == "bytea":
+            return f"'\\x' || lower(hex({value}))"
+        if tag in TIMES:
+            return f"replace({self.text(value)}, ' (BC)', ' BC')"
+        return self.text(value)
+
+    def comparable(self, tag: str, value: str) -> str:
+        # By their bytes, whatever the column's collation.
+        return f"{self.text(value)} COLLATE C" if tag in TEXTS else value
+
+    def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
+        parts = [f"rowid >= {lower * GROUP_ROWS}"]
+        return parts if upper is None else [*parts, f"rowid < {upper * GROUP_ROWS}"]
+
+    def hashed(self, value: str) -> str:
+        return self.digest(self.text(value))  # DuckDB's own `hash` may change with its version
+
+    def canonical(self, value: str, type_: Type, kind: str) -> str:
+        return canonical(value, type_, kind)
+
+    def framed(self, text: str) -> str:
+        return framed(text)
+
+    def digest(self, text: str) -> str:
+        return f"CAST('0x' || left(md5({text}), 15) AS UBIGINT)"
+
+    def interval(self, text: str) -> str:
+        return self.cast(self.literal(text), "INTERVAL")
+
+    def is_positive(self, interval: str) -> str:
+        return f"{interval} > INTERVAL 0 DAY"
+
+    def is_finite(self, value: str) -> str:
+        return f"isfinite({value})"
+
+    def window_starts(self, width: str, tag: str, first: str, last: str, count: int) -> str:
+        # In the session's zone, which is UTC, as the texts of bounds are.
+        return f"""
+            WITH asked AS (SELECT {width} AS width),
+            edges AS (
+                SELECT width, CAST({last} AS TIMESTAMP) AS last, date_trunc(
+                    CASE WHEN width >= INTERVAL 1 MONTH THEN 'year'
+                        WHEN width >= INTERVAL 7 DAY AND epoch(width) % 604800 = 0 THEN 'week'
+                        WHEN width >= INTERVAL 1 HOUR THEN 'day'
+                        ELSE 'hour' END,
+                    CAST({first} AS TIMESTAMP)) AS first
+                FROM asked
+            )
+            SELECT DISTINCT CAST(first + width * i AS {self.type_of(tag)}) AS start
+            FROM edges, range({count}) AS r (i)
+            WHERE first + width * i <= last"""
+
+
+DUCKDB = DuckDialect()
+ident, literal = DUCKDB.ident, DUCKDB.literal
+
+
+def condition(where: str | None, extent: Extent) -> str:
+    return conditions.condition(DUCKDB, where, extent)

@@ -1,0 +1,95 @@
+"""Checksums of rows over canonical texts: every database computes the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.backends.api.facts import Checksum
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.session import Row, Session
+from penstock.model.tables import ColumnPair
+
+# The longest text of a key.
+KEY_LENGTH = 300
+
+
+def as_loaded(pairs: Sequence[ColumnPair]) -> list[ColumnPair]:
+    """The pairs with the names that columns have in the target."""
+    return [ColumnPair(pair.target, pair.target, "", pair.canonical) for pair in pairs]
+
+
+def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) -> dict[str, str]:
+    """The canonical texts of columns, by the target's names.
+
+    Parameters:
+        rows: an item of FROM.
+    """
+    if not pairs:
+        return {}
+    dialect = session.dialect
+    types = dict(session.describe(f"SELECT * FROM {rows}", "checksum"))
+    return {
+        pair.target: dialect.canonical(
+            dialect.ident(pair.source), types[pair.source], pair.canonical
+        )
+        for pair in pairs
+    }
+
+
+def row_text(dialect: CatalogDialect, texts: Sequence[str]) -> str:
+    """Of one row, from the canonical texts of its columns."""
+    parts: list[str] = []
+    for text in texts:
+        parts += ["';'", dialect.framed(text)]
+    return dialect.joined(parts[1:]) or "''"
+
+
+def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, str]) -> Checksum:
+    """
+    Parameters:
+        rows: an item of FROM.
+        chosen: a condition on them.
+        texts: the canonical texts of columns; empty to count only.
+    """
+    dialect = session.dialect
+    number = dialect.digest(row_text(dialect, list(texts.values()))) if texts else "0"
+    total = dialect.text(f"coalesce(sum({number}), 0)")
+    ((count, digest),) = session.fetch(
+        f"SELECT count(*), {total} FROM {rows} WHERE {chosen}", "checksum"
+    )
+    return Checksum(int(count), str(digest))
+
+
+def read_digests(
+    session: Session,
+    rows: str,
+    chosen: str,
+    texts: Mapping[str, str],
+    key: Sequence[str],
+    only: Sequence[str],
+) -> Iterator[Row]:
+    """Key and digest of every row, sorted by both as bytes.
+
+    Parameters:
+        texts: the canonical texts of columns, by name.
+        key: names of some of those.
+        only: keys; empty for all.
+    """
+    dialect = session.dialect
+    number = dialect.text(dialect.digest(row_text(dialect, list(texts.values()))))
+    among = f"row_key IN ({', '.join(map(dialect.literal, only))})" if only else "1 = 1"
+    order = ", ".join(dialect.comparable("text", name) for name in ("row_key", "digest"))
+    rows = f"SELECT {_key_text(dialect, texts, key)} AS row_key, {number} AS digest FROM {rows}"
+    query = (
+        f"SELECT row_key, digest FROM ({rows} WHERE {chosen}) AS digests WHERE {among} "
+        f"ORDER BY {order}"
+    )
+    return session.stream(query, "digests of rows")
+
+
+def _key_text(dialect: CatalogDialect, texts: Mapping[str, str], key: Sequence[str]) -> str:
+    parts: list[str] = []
+    for name in key:
+        parts += ["','", f"coalesce({texts[name]}, 'NULL')"]
+    text = parts[1] if len(key) == 1 else dialect.joined(["'('", *parts[1:], "')'"])
+    return f"left({text}, {KEY_LENGTH})"

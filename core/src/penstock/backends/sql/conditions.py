@@ -1,0 +1,68 @@
+"""A partition's extent as a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.sql.dialect import Dialect, raw
+from penstock.errors import PlanningError
+from penstock.model.extents import (
+    BlockRange,
+    Bound,
+    ChildBlocks,
+    Children,
+    Extent,
+    HashBucket,
+    Key,
+    KeyIsNull,
+    KeyOther,
+    KeyRange,
+    KeyValues,
+    Whole,
+)
+
+TRUE = "1 = 1"
+
+
+def condition(dialect: Dialect, where: str | None, extent: Extent) -> str:
+    """The whole predicate of a partition: its extent and the run's condition.
+
+    Raises:
+        PlanningError: the database has no such extents.
+    """
+    parts = [] if where is None else [raw(where)]
+    return " AND ".join([*parts, *_extent(dialect, extent)]) or TRUE
+
+
+def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
+    match extent:
+        case Whole() | Children():
+            return []
+        case BlockRange(lower, upper) | ChildBlocks(_, lower, upper):
+            return dialect.blocks(lower, upper)
+        case KeyRange(key, None, None) | KeyOther(key, ()):
+            return [f"{dialect.key(key)} IS NOT NULL"]
+        case KeyRange(key, first, last):
+            ends = []
+            if first is not None:
+                ends.append(f"{dialect.compared(key, first.type)} >= {dialect.bound(first)}")
+            if last is not None:
+                ends.append(f"{dialect.compared(key, last.type)} < {dialect.bound(last)}")
+            return ends
+        case KeyIsNull(key):
+            return [f"{dialect.key(key)} IS NULL"]
+        case KeyValues(key, values):
+            return [_listed(dialect, key, "IN", values)]
+        case KeyOther(key, values):
+            return [_listed(dialect, key, "NOT IN", values)]
+        case HashBucket(key, modulus, remainder):
+            # The rows whose key is NULL are in the first bucket.
+            number = dialect.hashed(dialect.key(key))
+            return [f"coalesce({number} % {modulus}, 0) = {remainder}"]
+        case _:
+            raise PlanningError(f"{dialect.name} has no rows by {extent}")
+
+
+def _listed(dialect: Dialect, key: Key, test: str, values: Sequence[Bound]) -> str:
+    listed = ", ".join(map(dialect.bound, values))
+    return f"{dialect.compared(key, values[0].type)} {test} ({listed})"

@@ -1,0 +1,170 @@
+"""How a database writes SQL: one object for each database."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.backends.sql.bounds import WHOLE_NUMBERS, check_whole, hexadecimal
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Key
+from penstock.model.tables import TableRef
+
+Type = Any
+"""A type as the database's driver describes it."""
+
+
+def raw(text: str) -> str:
+    """SQL that somebody wrote, as one operand; a comment at its end ends with its line."""
+    return f"(\n{text}\n)"
+
+
+class Dialect(ABC):
+    """What conditions are written with. The defaults are those of the standard."""
+
+    name: str
+    """The database's, for messages."""
+
+    def ident(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    def table(self, table: TableRef) -> str:
+        return f"{self.ident(table.schema)}.{self.ident(table.name)}"
+
+    def literal(self, text: str) -> str:
+        """
+        Raises:
+            PlanningError: it holds a NUL, which no text in SQL can.
+        """
+        if "\0" in text:
+            raise PlanningError(f"expected a text without NUL, found {text!r}")
+        return "'" + text.replace("'", "''") + "'"
+
+    def key(self, key: Key) -> str:
+        return raw(key.text) if key.expression else self.ident(key.text)
+
+    @abstractmethod
+    def bound(self, bound: Bound) -> str:
+        """A bound as a value.
+
+        Raises:
+            PlanningError: the text is no value of the type.
+        """
+
+    def comparable(self, tag: str, value: str) -> str:
+        """A value of a key as partitions compare it."""
+        return value
+
+    def compared(self, key: Key, tag: str) -> str:
+        return self.comparable(tag, self.key(key))
+
+    @abstractmethod
+    def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
+        """Conditions that select the rows of some blocks."""
+
+    @abstractmethod
+    def hashed(self, value: str) -> str:
+        """A whole number, not negative, that depends on a value's text alone; NULL of NULL."""
+
+
+class CatalogDialect(Dialect):
+    """What `SqlSource` and `SqlTarget` ask with, besides conditions."""
+
+    types: Mapping[str, str]
+    """The type for each tag of a `Bound`."""
+    ranged: tuple[str, ...]
+    """Tags of the types whose text is exact and whose order is total."""
+
+    def cast(self, value: str, type_: str) -> str:
+        return f"CAST({value} AS {type_})"
+
+    def text(self, value: str) -> str:
+        """A value of any type as its text."""
+        return self.cast(value, self.types["text"])
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return " || ".join(texts)
+
+    def limited(self, select: str, count: int) -> str:
+        """A SELECT that ends after so many rows."""
+        return f"{select} LIMIT {count}"
+
+    # Bounds
+
+    @abstractmethod
+    def tag_of(self, type_: Type) -> str:
+        """The tag that bounds of a type have."""
+
+    def type_of(self, tag: str) -> str:
+        """
+        Raises:
+            PlanningError: another system's tag.
+        """
+        if tag not in self.types:
+            raise PlanningError(f"{self.name} has no type {tag!r}, which a bound of the key has")
+        return self.types[tag]
+
+    def bound(self, bound: Bound) -> str:
+        if bound.type == "numeric":
+            return self.number(bound)
+        if bound.type == "bytea":
+            return self.binary(hexadecimal(bound))
+        if bound.type in WHOLE_NUMBERS:
+            check_whole(bound)
+        return self.cast(self.literal(bound.text), self.type_of(bound.type))
+
+    @abstractmethod
+    def number(self, bound: Bound) -> str:
+        """A bound that is a decimal number, exactly."""
+
+    @abstractmethod
+    def binary(self, digits: str) -> str:
+        """Bytes by their hexadecimal digits."""
+
+    def bound_text(self, tag: str, value: str) -> str:
+        """A value as the text of a bound, the same in every database."""
+        return self.text(value)
+
+    # Checksums
+
+    @abstractmethod
+    def canonical(self, value: str, type_: Type, kind: str) -> str:
+        """The canonical text of a value; NULL of NULL.
+
+        Parameters:
+            kind: see `ColumnPair.canonical`.
+        """
+
+    @abstractmethod
+    def framed(self, text: str) -> str:
+        """A text with its length in bytes and a colon before it, or `-` for NULL: where it ends
+        can be told, whatever it holds."""
+
+    @abstractmethod
+    def digest(self, text: str) -> str:
+        """The first 60 bits of the MD5 of a text, as a whole number."""
+
+    # Windows of time
+
+    @abstractmethod
+    def interval(self, text: str) -> str:
+        """A length of time as somebody wrote it."""
+
+    @abstractmethod
+    def is_positive(self, interval: str) -> str:
+        """Whether an interval is longer than nothing."""
+
+    @abstractmethod
+    def is_finite(self, value: str) -> str:
+        """Whether a date or timestamp is one."""
+
+    @abstractmethod
+    def window_starts(self, width: str, tag: str, first: str, last: str, count: int) -> str:
+        """A SELECT of one column, ``start``: starts of windows of one width, the first at the
+        beginning of a year, week, day or hour, the last at `last` or before it.
+
+        Parameters:
+            first, last: values of the key's type.
+            count: so many at most.
+        """

@@ -1,0 +1,208 @@
+"""A source's catalog, as far as it is SQL over an item of FROM."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, WeightedBound
+from penstock.backends.sql import keys
+from penstock.backends.sql.bounds import check_ranged
+from penstock.backends.sql.checksums import canonical_texts, read_checksum, read_digests
+from penstock.backends.sql.conditions import condition
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.session import Session, closed
+from penstock.model.extents import Bound, Extent, Key, Whole
+from penstock.model.snapshots import SourceState
+from penstock.model.tables import Column, ColumnPair, Relation, SequencePosition, TableRef
+
+
+class SqlSource(ABC):
+    """The part of a `SourceCatalog` that is SQL.
+
+    Parameters:
+        rows: an item of FROM for a relation.
+    """
+
+    def __init__(self, session: Session, rows: Callable[[Relation], str]) -> None:
+        self._session = session
+        self._rows = rows
+
+    # For subclasses
+
+    def rows_of(self, relation: Relation, extent: Extent) -> str:
+        """An item of FROM with all the extent's rows; `condition_of` selects among them."""
+        return self._rows(relation)
+
+    def condition_of(self, where: str | None, extent: Extent) -> str:
+        """What is left to test of a partition's predicate."""
+        return condition(self._session.dialect, where, extent)
+
+    def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
+        """An item of FROM with a small part of the rows, and what it is, for people.
+
+        None where none can be had without reading them all.
+        """
+        return None
+
+    def finds(self, relation: Relation) -> bool:
+        """Whether a range of a column is found without reading everything."""
+        return False
+
+    @abstractmethod
+    def parenthesized(self, query: str) -> str:
+        """A query that somebody wrote as an item of FROM.
+
+        Raises:
+            PlanningError: it is no single query.
+        """
+
+    # Columns
+
+    def described(self, relation: Relation) -> dict[str, Type]:
+        """Names and types of the columns."""
+        query = f"SELECT * FROM {self._rows(relation)}"
+        return dict(self._session.describe(query, str(relation)))
+
+    def columns(self, relation: Relation) -> tuple[Column, ...]:
+        return tuple(Column(name, str(type_)) for name, type_ in self.described(relation).items())
+
+    def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
+        """Columns of record batches are cast by the target."""
+        return [False for _ in wanted]
+
+    def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
+        return ()
+
+    def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
+        return {}
+
+    # Conditions
+
+    def check_where(self, relation: Relation, where: str | None) -> None:
+        """
+        Raises:
+            PlanningError: the condition cannot be evaluated.
+        """
+        if where is not None:
+            rows = self._rows(relation)
+            self._session.check(closed(where, rows), "--where")
+            tested = condition(self._session.dialect, where, Whole())
+            self._session.check(f"SELECT 1 FROM {rows} WHERE {tested}", "--where")
+
+    def may_have_moved(
+        self,
+        relation: Relation,
+        where: str | None,
+        extents: Sequence[tuple[Extent, int | None]],
+        since: SourceState,
+    ) -> bool:
+        return False  # whatever is written changes the source's state
+
+    # Keys
+
+    def key_type(self, relation: Relation, key: Key) -> str:
+        return self._session.dialect.tag_of(self._type_of(relation, key))
+
+    def _type_of(self, relation: Relation, key: Key) -> Type:
+        rows, subject = self._rows(relation), f"--key {key.text}"
+        if key.expression:
+            self._session.check(closed(key.text, rows), subject)
+        name = self._session.dialect.key(key)
+        ((_, type_),) = self._session.describe(f"SELECT {name} FROM {rows}", subject)
+        return type_
+
+    def _ranged(self, relation: Relation, key: Key) -> str:
+        tag = self.key_type(relation, key)
+        check_ranged(key, tag, self._session.dialect.ranged)
+        return tag
+
+    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
+        if key.expression:
+            return True, False
+        nullable = {column.name: column.nullable for column in self.columns(relation)}
+        return nullable.get(key.text, True), self.finds(relation)
+
+    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
+        tag = self._ranged(relation, key)
+        sampled = self.sample(relation, key)
+        if sampled is None:
+            return self._statistics(relation, key, (), 0.0, keys.NOTHING)
+        rows, origin = sampled
+        bounds, nulls = keys.tiles(self._session, rows, key, tag, where, keys.MOST_BOUNDS)
+        return self._statistics(relation, key, bounds, nulls, origin)
+
+    def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
+        tag, rows = self._ranged(relation, key), self._rows(relation)
+        most = count * keys.TILES_PER_PARTITION
+        bounds, nulls = keys.tiles(self._session, rows, key, tag, where, most)
+        return self._statistics(relation, key, bounds, nulls, "the key of every row, read once")
+
+    def _statistics(
+        self,
+        relation: Relation,
+        key: Key,
+        bounds: tuple[WeightedBound, ...],
+        nulls: float,
+        origin: str,
+    ) -> KeyStatistics:
+        nullable, indexed = self.key_facts(relation, key)
+        return KeyStatistics(key, nullable, nulls, bounds, origin, indexed)
+
+    def shared_order(self, relation: Relation, key: Key) -> str:
+        # The order of bytes.
+        return "C" if self.key_type(relation, key) == "text" else ""
+
+    def windows(
+        self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
+    ) -> tuple[tuple[Bound, ...], str]:
+        tag, rows = self.key_type(relation, key), self._rows(relation)
+        return keys.windows(self._session, rows, key, tag, interval, where, limit)
+
+    def distinct(
+        self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
+    ) -> tuple[Bound, ...]:
+        type_ = self._type_of(relation, key)
+        dialect = self._session.dialect
+        if query is None:
+            subject = f"--key {key.text}"
+            listed = (
+                f"SELECT {dialect.key(key)} FROM {self._rows(relation)} "
+                f"WHERE {condition(dialect, where, Whole())}"
+            )
+        else:
+            subject = "--values-query"
+            listed = f"SELECT * FROM {self.parenthesized(query)}"
+            keys.check_one_column(len(self._session.describe(listed, subject)))
+        tag = dialect.tag_of(type_)
+        # Of an unlike query, as values of the key's type; a decimal has a precision of its own.
+        wanted = str(type_) if tag != "text" else dialect.types["text"]
+        return keys.distinct(self._session, listed, tag, wanted, limit, subject)
+
+    def ranked(
+        self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
+    ) -> tuple[RankedBound, ...]:
+        tag = self._ranged(relation, key) if ordered else self.key_type(relation, key)
+        return keys.ranked(self._session, key, tag, texts)
+
+    # Checksums
+
+    def checksum(
+        self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> Checksum:
+        texts = canonical_texts(self._session, self._rows(relation), pairs)
+        rows, chosen = self.rows_of(relation, extent), self.condition_of(where, extent)
+        return read_checksum(self._session, rows, chosen, texts)
+
+    def row_digests(
+        self,
+        relation: Relation,
+        where: str | None,
+        extent: Extent,
+        pairs: Sequence[ColumnPair],
+        key: Sequence[str],
+        only: Sequence[str] = (),
+    ) -> Iterator[tuple[str, str]]:
+        texts = canonical_texts(self._session, self._rows(relation), pairs)
+        rows, chosen = self.rows_of(relation, extent), self.condition_of(where, extent)
+        return read_digests(self._session, rows, chosen, texts, key, only)

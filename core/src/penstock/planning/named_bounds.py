@@ -1,0 +1,96 @@
+"""Bounds of a key as somebody wrote them, which the source reads and puts in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from penstock.backends.api.facts import RankedBound
+from penstock.backends.api.source import SourceCatalog
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Key
+from penstock.model.tables import Relation
+
+Range = tuple[str | None, str | None]
+"""Its lower and its upper bound, which is not in it; None for an open side."""
+
+
+def read_ranges(
+    source: SourceCatalog, relation: Relation, key: Key, ranges: Sequence[Range]
+) -> tuple[tuple[Bound | None, Bound | None], ...]:
+    """
+    Raises:
+        PlanningError: a bound is no value of the key's type, a range ends before it begins, or two
+            of them overlap.
+    """
+    texts = [text for written in ranges for text in written if text is not None]
+    read = iter(source.ranked(relation, key, texts, ordered=True))
+    found = [
+        (None if lower is None else next(read), None if upper is None else next(read))
+        for lower, upper in ranges
+    ]
+    for written, (lower, upper) in zip(ranges, found, strict=True):
+        _check_exact(key, [bound for bound in (lower, upper) if bound], _shown(written))
+        if lower and upper and lower.rank > upper.rank:
+            raise PlanningError(
+                f"--key {key.text}: expected bounds that ascend, found {_shown(written)}"
+            )
+    _check_apart(key, ranges, found)
+    return tuple((_bound(lower), _bound(upper)) for lower, upper in found)
+
+
+def _check_apart(
+    key: Key,
+    ranges: Sequence[Range],
+    found: Sequence[tuple[RankedBound | None, RankedBound | None]],
+) -> None:
+    # An open side is before all bounds, or after them.
+    last = max((bound.rank for pair in found for bound in pair if bound), default=0) + 1
+    placed = sorted(
+        (lower.rank if lower else 0, upper.rank if upper else last, position)
+        for position, (lower, upper) in enumerate(found)
+    )
+    for (_, end, before), (begin, _, position) in pairwise(placed):
+        if begin < end:
+            raise PlanningError(
+                f"--key {key.text}: expected ranges that are apart, found "
+                f"{_shown(ranges[position])} and {_shown(ranges[before])}"
+            )
+
+
+def read_values(
+    source: SourceCatalog, relation: Relation, key: Key, values: Sequence[str]
+) -> tuple[Bound, ...]:
+    """
+    Raises:
+        PlanningError: one is no value of the key's type, or there twice.
+    """
+    found = source.ranked(relation, key, values, ordered=False)
+    seen: dict[int, str] = {}
+    for text, value in zip(values, found, strict=True):
+        _check_exact(key, [value], text)
+        if value.rank in seen:
+            raise PlanningError(
+                f"--key {key.text}: expected each value once, found {seen[value.rank]!r} and "
+                f"{text!r}, which are {value.bound.text!r} both"
+            )
+        seen[value.rank] = text
+    return tuple(value.bound for value in found)
+
+
+def _check_exact(key: Key, bounds: Sequence[RankedBound], shown: str) -> None:
+    for bound in bounds:
+        if not bound.exact:
+            raise PlanningError(
+                f"--key {key.text}: expected bounds of type {bound.bound.type}, found {shown}, "
+                "which has a time of day"
+            )
+
+
+def _bound(found: RankedBound | None) -> Bound | None:
+    return found.bound if found else None
+
+
+def _shown(written: Range) -> str:
+    lower, upper = written
+    return f"[{lower or ''}, {upper or ''})"

@@ -1,0 +1,84 @@
+"""Ranges and values that somebody wrote: found to be apart by the order that the source says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.backends.duckdb.source import DuckSource
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Key
+from penstock.model.tables import Query
+from penstock.planning.named_bounds import Range, read_ranges, read_values
+
+ROWS = Query("SELECT 1 AS i, 1.50 AS n, 'a' AS t, DATE '2024-01-01' AS d, true AS b")
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[DuckSource]:
+    found = DuckSource("duckdb:///:memory:")
+    yield found
+    found.close()
+
+
+SIDES = st.none() | st.integers(0, 6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ranges=st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=4))
+def test_ranges_are_taken_if_no_value_is_in_two(
+    source: DuckSource, ranges: list[tuple[int | None, int | None]]
+) -> None:
+    def rows(lower: int | None, upper: int | None) -> set[int]:
+        return set(range(-1 if lower is None else lower, 8 if upper is None else upper))
+
+    ascend = all(low is None or high is None or low <= high for low, high in ranges)
+    apart = all(not rows(*one) & rows(*other) for one, other in combinations(ranges, 2))
+    # An empty range within another one overlaps it: bounds alone say so.
+    inside = any(
+        one[0] is not None and one[0] == one[1] and one[0] in rows(*other) - {other[0]}
+        for one in ranges
+        for other in ranges
+    )
+    texts: list[Range] = [
+        (None if low is None else str(low), None if high is None else str(high))
+        for low, high in ranges
+    ]
+    if ascend and apart and not inside:
+        found = read_ranges(source, ROWS, Key("i"), texts)
+        assert [tuple(bound and bound.text for bound in pair) for pair in found] == texts
+    else:
+        with pytest.raises(PlanningError, match=r"--key i: expected (bounds that ascend|ranges)"):
+            read_ranges(source, ROWS, Key("i"), texts)
+
+
+@pytest.mark.parametrize(
+    ("key", "texts", "expected"),
+    [
+        ("i", ["1", "01"], "found '1' and '01', which are '1' both"),
+        ("n", ["1.5", "2", "1.50"], "found '1.5' and '1.50', which are '1.5' both"),
+        ("i", ["1.5"], "expected a value of type int4, found '1.5'"),
+        ("d", ["2024-01-01T12:00"], "found 2024-01-01T12:00, which has a time of day"),
+    ],
+)
+def test_values_that_are_refused(
+    source: DuckSource, key: str, texts: list[str], expected: str
+) -> None:
+    with pytest.raises(PlanningError) as refused:
+        read_values(source, ROWS, Key(key), texts)
+    assert expected in refused.value.message
+
+
+def test_values_are_those_of_the_type(source: DuckSource) -> None:
+    found = read_values(source, ROWS, Key("d"), ["2024-1-2", "2024-01-01"])
+    assert found == (Bound("date", "2024-01-02"), Bound("date", "2024-01-01"))
+    assert read_values(source, ROWS, Key("b"), []) == ()
+
+
+def test_a_type_without_order_has_no_ranges(source: DuckSource) -> None:
+    with pytest.raises(PlanningError, match="cannot be ranged"):
+        read_ranges(source, ROWS, Key("b"), [(None, None)])
