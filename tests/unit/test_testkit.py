@@ -342,8 +342,9 @@ class TestTcpProxy:
             port = gone.getsockname()[1]
         with (
             TcpProxy("127.0.0.1", port) as proxy,
-            socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
+            # It may be reset while it connects.
             pytest.raises(ConnectionResetError),
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
         ):
             client.recv(1)
 
