@@ -385,7 +385,10 @@ def test_checks() -> None:
             "table public.orders: mode: expected one of append, truncate, replace",
         ),
         ({"blocking": True}, "copies[0]: blocking: expected a check, which verify gives"),
-        ({"options": {"mode": "swap"}, "partitions": DAYS}, "mode: expected replace, append"),
+        (
+            {"options": {"mode": "swap"}, "partitions": DAYS},
+            "mode: expected append, replace, upsert",
+        ),
         (
             {"options": {"mode": "replace", "partitions": 8}, "partitions": DAYS},
             "copy of public.orders to dw.orders: partitions: expected none",
