@@ -17,8 +17,8 @@ from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.states import Record
-from penstock.backends.shared.control_store import superseded
 from penstock.backends.shared.presence import Presence
+from penstock.backends.shared.refusals import superseded
 from penstock.errors import PermanentError, PlanningError, UsageError
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step

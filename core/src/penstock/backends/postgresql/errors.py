@@ -14,7 +14,6 @@ import psycopg
 
 from penstock.errors import (
     Diagnosis,
-    LoadLost,
     PenstockError,
     PermanentError,
     PlanningError,
@@ -140,13 +139,6 @@ def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
     if _GIVEN.search(text) or (_NEVER.search(text) and not later):
         return PermanentError(f"{side}: {text}", diagnosis)
     return TransientError(f"{side}: {text}", diagnosis)
-
-
-def load_lost(run_id: str) -> LoadLost:
-    return LoadLost(
-        f"target: a crash of the server has emptied the unlogged table that run {run_id} loads",
-        Diagnosis(side="target"),
-    )
 
 
 # "COPY t, line 3, column a: ..." of a text stream, where the server looked at the value.

@@ -18,9 +18,10 @@ from penstock.backends.postgresql.attempt.replacing import Replaced
 from penstock.backends.postgresql.attempt.staging import STAGE, Stage
 from penstock.backends.postgresql.attempt.target_identity import check_target
 from penstock.backends.postgresql.connection import Connection, abandon, connect
-from penstock.backends.postgresql.errors import load_lost, translated
+from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
 from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.shared.refusals import load_lost
 from penstock.backends.shared.transactional import TransactionalWriter
 from penstock.spec.worker_spec import Patience, WorkerSpec
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from penstock.backends.api.control import Outlook, RunningAttempt, RunRow, reading_run
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
-from penstock.errors import Diagnosis, LoadLost, Superseded, TransientError
+from penstock.backends.shared.refusals import load_lost, not_committed, superseded
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
@@ -356,7 +356,7 @@ class RecordedRuns(ABC):
 
             def record() -> bool:
                 if self._check_finishing(run_id).generation != run.generation:
-                    raise _not_committed(run_id)
+                    raise not_committed(run_id)
                 self.after_step(run, step)
                 return self._records.add(Kind.STEP, [row]) == 1
 
@@ -370,7 +370,7 @@ class RecordedRuns(ABC):
         run = self.load_run(run_id)
         committed = self._records.count(Kind.COMMIT, {"run_id": run_id})
         if run is None or committed != len(run.plan.partitions):
-            raise _not_committed(run_id)
+            raise not_committed(run_id)
         if run.plan.load.volatile and not self.intact(run_id):
             raise load_lost(run_id)
         return run
@@ -422,29 +422,6 @@ class RecordedRuns(ABC):
 
     def _change(self, run_id: str, changes: Row, **expected: Any) -> bool:
         return self._records.change(Kind.RUN, {"run_id": run_id, **expected}, changes) == 1
-
-
-def superseded(run_id: str) -> Superseded:
-    return Superseded(
-        f"target: another process has replaced the snapshot of run {run_id}, or started the run "
-        "over, at this moment",
-        Diagnosis(side="target"),
-    )
-
-
-def load_lost(run_id: str) -> LoadLost:
-    return LoadLost(
-        f"target: a crash of the server has emptied the unlogged table that run {run_id} loads",
-        Diagnosis(side="target"),
-    )
-
-
-def _not_committed(run_id: str) -> TransientError:
-    return TransientError(
-        f"target: another process has started run {run_id} over: some partitions are not committed "
-        "any more",
-        Diagnosis(side="target"),
-    )
 
 
 def _record(row: Row) -> CommitRecord:

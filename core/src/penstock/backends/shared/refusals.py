@@ -1,11 +1,11 @@
-"""Why an attempt may not go on: each reason is worded once."""
+"""Why an attempt, or an execution, may not go on: each reason is worded once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from penstock.backends.api.attempt import Attempt, Standing
-from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.errors import Diagnosis, LoadLost, PermanentError, Superseded, TransientError
 
 
 def check_standing(attempt: Attempt, standing: Standing) -> None:
@@ -117,4 +117,27 @@ def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
         f"--mode upsert: expected every key ({', '.join(key)}) once in the rows that are copied; "
         f"found {found}",
         Diagnosis(side="target", code=code),
+    )
+
+
+def superseded(run_id: str) -> Superseded:
+    return Superseded(
+        f"target: another process has replaced the snapshot of run {run_id}, or started the run "
+        "over, at this moment",
+        Diagnosis(side="target"),
+    )
+
+
+def load_lost(run_id: str) -> LoadLost:
+    return LoadLost(
+        f"target: a crash of the server has emptied the unlogged table that run {run_id} loads",
+        Diagnosis(side="target"),
+    )
+
+
+def not_committed(run_id: str) -> TransientError:
+    return TransientError(
+        f"target: another process has started run {run_id} over: some partitions are not committed "
+        "any more",
+        Diagnosis(side="target"),
     )
