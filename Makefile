@@ -27,12 +27,12 @@ demo: $(READY) ## copy tables between two real servers, and see it
 check: $(READY) ## the unit tests, and a copy between all kinds of source and target
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 2 --dist worksteal tests/unit \
 		tests/pairs/test_pairs.py::test_every_kind_of_value_arrives \
-		tests/conformance/test_types.py::test_every_value_arrives_as_it_was_in_binary_streams
+		tests/backends/postgresql/test_types.py::test_every_value_arrives_as_it_was_in_binary_streams
 
 # With bytecode, whatever the environment says: the tests start thousands of Python processes.
 .PHONY: test
 test: $(READY) ## run every test
-	@echo "Every test, on real servers: about 35 minutes on 2 CPUs." \
+	@echo "Every test, on real servers: about 45 minutes on 2 CPUs." \
 		"make check takes 3 at most."
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \
 		--durations=50 --durations-min=2

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.workers.supervisor import available_cpus
+from penstock.workers.degree import available_cpus
 
 
 @dataclass(frozen=True)

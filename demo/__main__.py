@@ -44,7 +44,7 @@ def main() -> int:
 
 def plan(stage: Stage) -> None:
     stage.heading("The plan")
-    stage.say("How would the table be cut, and why? Nothing is scanned, and nothing changed.")
+    stage.say("How would the table be cut, and why? This scans nothing and changes nothing.")
     stage.run(f"penstock plan {ENDS} --table public.lineitem --degree 2")
 
 
@@ -67,12 +67,12 @@ def fail_once(stage: Stage, set_up: Scene) -> None:
 
 
 def fail_for_good(stage: Stage, set_up: Scene) -> list[proof.Record]:
-    stage.heading("A copy that cannot end well")
+    stage.heading("A copy that cannot succeed")
     stage.say(
         f"Order {set_up.refund:,} is a refund, with a negative price, and a constraint on the "
-        "target allows none. Trying again would not help: no further partition is started, and "
-        "the report says what was found and where. This copy is cut by ranges of the key, each "
-        "with about as many rows, from the statistics of the source."
+        "target forbids those. Trying again would not help: no further partition is started, and "
+        "the report says what was found and where. This copy is cut by ranges of the key with "
+        "about equal row counts, from the source's statistics."
     )
     stage.run(
         f"penstock copy {ENDS} --table public.orders \\\n"
@@ -95,8 +95,8 @@ def go_on(stage: Stage, set_up: Scene, before: list[proof.Record]) -> None:
     stage.code(drop_rule)
     set_up.on_target(drop_rule)
     stage.say(
-        "Only what has no commit record is copied. The snapshot ended with the first execution; "
-        "a new one is taken only because the source's statistics show no write since."
+        "Only partitions without a commit record are copied. The snapshot ended with the first "
+        "execution; a new one is allowed only because the source's statistics show no write since."
     )
     stage.run(f"penstock resume {ORDERS} {ENDS}")
     after = proof.commit_records(set_up.target, ORDERS)

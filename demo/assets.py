@@ -38,9 +38,9 @@ class Partition:
 def run(stage: Stage, set_up: Scene) -> None:
     stage.heading("The same in Dagster: one asset partition per range")
     stage.say(
-        "An asset with eight partitions. Their bounds are those of a plan that is kept in the "
-        "target, so that they mean the same tomorrow. The rule against refunds is back, now on the "
-        "table that this copy goes into."
+        "An asset with eight partitions. Their bounds come from a plan that is kept in the "
+        "target, so that they mean the same tomorrow. The rule against refunds is back, now on "
+        "this copy's target table."
     )
     text = DEFS_FILE.read_text(encoding="utf-8")
     stage.code(text[text.index("@penstock_assets") :].rstrip())
@@ -62,9 +62,9 @@ def _act(stage: Stage, set_up: Scene, instance: dg.DagsterInstance) -> None:
         not failed.success and len(good) == len(KEYS) - 1,
     )
     stage.say("Its step says which one is not, and why:")
-    stage.code(_told(failed))
+    stage.code(_failure_text(failed))
     stage.gap()
-    stage.say("The rule is dropped, and the run re-executed from failure, as the button does it:")
+    stage.say("The rule is dropped, and the run is re-executed from failure, as by the button:")
     stage.code(scene.DROP_RULE.format(table="dw.orders"))
     set_up.on_target(scene.DROP_RULE.format(table="dw.orders"))
     retried = _materialize(
@@ -87,7 +87,7 @@ def _act(stage: Stage, set_up: Scene, instance: dg.DagsterInstance) -> None:
     ours, theirs = proof.checksums(set_up.source, set_up.target, "orders", "dw.orders")
     stage.check("source and target hold the same rows", ours == theirs)
     stage.check(
-        "what Dagster was told of the partitions adds up to them",
+        "the row counts that Dagster shows add up to those of the source",
         sum(int(str(item.facts["dagster/partition_row_count"])) for item in after) == ours[0],
     )
 
@@ -105,11 +105,11 @@ def _materialize(
     )
 
 
-def _told(failed: dg.ExecuteInProcessResult) -> str:
+def _failure_text(failed: dg.ExecuteInProcessResult) -> str:
     """What the failure of the step says."""
     (event,) = failed.filter_events(lambda event: event.is_step_failure)
-    told = event.step_failure_data.user_failure_data
-    return (told.description if told else None) or "nothing"
+    data = event.step_failure_data.user_failure_data
+    return (data.description if data else None) or "nothing"
 
 
 def _partitions(instance: dg.DagsterInstance) -> list[Partition]:

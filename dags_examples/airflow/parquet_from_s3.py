@@ -1,15 +1,15 @@
 """Parquet files on S3 into a table: partitions are parts of a large file, or several small ones.
 
-The plan is made of the files' footers alone. Mapped tasks read the row groups that are theirs, on
-any worker. `verify` counts both sides, and the files must still be those that were planned with:
-one that was added or written anew meanwhile fails the run, instead of being copied by halves.
+The plan needs only the files' footers. Mapped tasks read their own row groups, on any worker.
+`verify` counts both sides, and the files must still be those of the plan: one that was added or
+rewritten meanwhile fails the run, instead of being copied in part.
 
 It needs `pip install 'airflow-provider-penstock[parquet]'`, and the table `public.orders`, which
 mode `recreate` would make.
 
 The connection `lake` is of type `aws`: login and password are the keys, and its extras say the
 region, or another server than Amazon's: {"endpoint_url": "https://minio.example.org"}. Without
-`source_aws_conn_id`, keys are found where a task runs: in its environment, or of its machine.
+`source_aws_conn_id`, keys are found where a task runs: in its environment, or from its machine.
 """
 
 from datetime import datetime, timedelta

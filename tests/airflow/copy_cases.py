@@ -114,7 +114,7 @@ def killed_after_commit(lines: Lines) -> None:
     run.wait_for("lines.copy", gate.index, ["success"], try_number=2)
     lines.check_done(run, partitions=FEW)
     assert tries(run) == {gate.index: 2}
-    assert "committed before; nothing was copied" in run.log("lines.copy", gate.index)
+    assert "already committed; nothing was copied" in run.log("lines.copy", gate.index)
 
 
 def marked_failed_in_mid_copy(lines: Lines, variant: str = "truncate", pack: int = 1) -> None:
@@ -130,7 +130,7 @@ def marked_failed_in_mid_copy(lines: Lines, variant: str = "truncate", pack: int
     states = {task.map_index: task.state for task in run.mapped("lines.copy")}
     assert states.pop(gate.index) == "failed"
     assert set(states.values()) == {"success"}
-    assert "the task was told to end" in run.log("lines.copy", gate.index)
+    assert "the task was killed" in run.log("lines.copy", gate.index)
     assert run.task("lines.verify").state == "upstream_failed"
     before = lines.records(run)
     assert len(before) == PARTITIONS - pack

@@ -90,7 +90,7 @@ def test_in_mode_truncate_what_is_committed_is_left_alone(lines: Lines) -> None:
     lines.check_done(run)
     before = lines.status(run)
     log = cases.clear_copy(run, 3)
-    assert "committed before; nothing was copied" in log
+    assert "already committed; nothing was copied" in log
     lines.check_done(run)
     assert lines.status(run).committed == before.committed
     assert lines.status(run).run.prepared_at == before.run.prepared_at

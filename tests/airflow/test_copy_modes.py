@@ -105,6 +105,6 @@ def test_a_single_task_that_is_retried_goes_on_with_what_is_left(
 ) -> None:
     task = run.task("in_two_tries")
     assert task.try_number == 2
-    assert "3 of them committed before" in task.log
+    assert "3 of them already committed" in task.log
     assert task.value["rows"] == shop.rows["orders"]
     shop.assert_same("orders")

@@ -181,7 +181,7 @@ def test_many_tables_are_as_many_tasks_or_groups_where_that_is_asked_for(
 def test_a_plan_of_one_partition_has_no_holder(shop: Shop, run: DagRunResult) -> None:
     task = run.task("public_region.snapshot")
     assert task.state == "success"
-    assert "needs no snapshot that is shared" in task.log
+    assert "needs no shared snapshot" in task.log
     assert "as of this moment" in run.task("public_region.copy", 0).log
 
 

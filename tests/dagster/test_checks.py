@@ -120,8 +120,8 @@ def test_a_check_alone_says_what_it_needs(warehouse: Warehouse) -> None:
     check = dg.AssetSelection.checks(dg.AssetCheckKey(TABLE, "same_row_count"))
     run = warehouse.run(orders, keys=THREE, selection=check)
     assert run.failure.description == (
-        "dw/t:same_row_count: expected a run of the asset as well, since both sides are compared "
-        "while it is copied; found the check alone"
+        "dw/t:same_row_count: the check runs as part of the copy, while both sides can be "
+        "compared: select the asset as well"
     )
 
 

@@ -384,19 +384,19 @@ def test_checks() -> None:
             {"options": {"mode": "{{ 'replce' }}"}},
             "table public.orders: mode: expected one of append, truncate, replace",
         ),
-        ({"blocking": True}, "copies[0]: blocking: expected a check, which verify gives"),
+        ({"blocking": True}, "copies[0]: blocking needs a check: set verify to counts"),
         (
             {"options": {"mode": "swap"}, "partitions": DAYS},
             "mode: expected append, replace, upsert",
         ),
         (
             {"options": {"mode": "replace", "partitions": 8}, "partitions": DAYS},
-            "copy of public.orders to dw.orders: partitions: expected none",
+            "copy of public.orders to dw.orders: partitions: leave it out",
         ),
         ({"partitions": {"type": "ranges", "count": 1}}, "expected a count from 2 to 1,000"),
         (
             {"translation": {"partitions_def": DAYS}},
-            "asset dw/orders: expected the partitions of its copy, found others",
+            "asset dw/orders: the translator returned other partitions than those of the copy",
         ),
         ({"translation": {"key": "{{ nothing.name }}"}}, "'nothing' is undefined"),
     ],
@@ -504,7 +504,7 @@ def test_the_schema_has_every_option_with_its_help() -> None:
     of_one = {"source", "target", "table", "query", "target_table"}
     assert of_table.keys() - options.keys() == of_one
     assert (
-        "the table to write; the same name as table by" in of_table["target_table"]["description"]
+        "the table to write; by default named as table" in of_table["target_table"]["description"]
     )
     assert options["degree"]["description"].endswith("(default: 0)")
     assert options["mode"]["else"]["enum"] == [

@@ -173,7 +173,7 @@ def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(
     done = {event.asset for event in again.materializations()}
     assert done == {"mended/orders", "after_mended"}
     assert rows(both.target, "SELECT count(*), min(region) FROM mended.orders") == [(400, "good")]
-    assert "since somebody asked for it" in again.log()
+    assert ", as requested" in again.log()
     assert stack.checks("mended/orders", "same_rows") == {None: True}
 
 

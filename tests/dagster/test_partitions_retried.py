@@ -100,7 +100,7 @@ def test_a_row_is_put_right_in_the_source(warehouse: Warehouse) -> None:
     assert (again.told(), seen) == (["2024-01-03"], [400])
     assert len(again.evaluations) == 4
     assert all(evaluation.passed for evaluation in again.evaluations)
-    assert any("since somebody asked for it" in line for line in again.warnings)
+    assert any(", as requested" in line for line in again.warnings)
     assert any("read later than the rest" in line for line in again.warnings)
     (told,) = [line for line in again.log.splitlines() if line.lstrip().startswith("read later ")]
     assert "2024-01-03, as of " in told
@@ -228,7 +228,7 @@ def test_downstream_waits_and_each_partition_is_told_once(warehouse: Warehouse) 
 
 def test_a_dagster_without_the_mark(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is downstream is left to a run of its own, and nothing is told twice."""
-    monkeypatch.setattr("dagster_penstock.copied_partitions._TELLS_OF_ITSELF", "")
+    monkeypatch.setattr("dagster_penstock.partitioned_copy._REPORTS_ITSELF", "")
     orders = copying([warehouse.spec(key="day", verify="counts")], partitions_def=days())
 
     @dg.asset(deps=[orders], partitions_def=days(), backfill_policy=dg.BackfillPolicy.single_run())

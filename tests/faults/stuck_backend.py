@@ -33,7 +33,7 @@ class Stuck:
     _name = ""
     _first = True
 
-    def turn(self, spec: WorkerSpec) -> None: ...
+    def switch_run(self, spec: WorkerSpec) -> None: ...
 
     def label(self, application_name: str) -> None:
         *_, self._name, attempt = application_name.split(":")

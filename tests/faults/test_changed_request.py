@@ -32,7 +32,7 @@ def stop_in_mid_copy(pair: Pair) -> dict[str, int]:
     [
         (NEW, None, ["column 'extra' is new"]),
         (GONE, GONE, ["column 'amount' is gone"]),
-        (RETYPED, RETYPED, ["'amount' was numeric(12,2), is numeric(14,2)"]),
+        (RETYPED, RETYPED, ["'amount' was numeric(12,2), and is numeric(14,2) now"]),
         (None, GONE, ["amount", "the target has no such column"]),
     ],
 )

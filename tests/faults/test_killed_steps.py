@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from signal import SIGKILL
 
 import pytest
-from tests.conformance.definitions import definitions
+from tests.backends.postgresql.definitions import definitions
 
 from penstock.events import StepChanged
 from penstock_testkit.proxy import Direction

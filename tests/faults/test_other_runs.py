@@ -113,6 +113,31 @@ def test_the_first_was_killed_and_the_second_emptied_its_table(
     pair.check_content()
 
 
+@pytest.mark.parametrize("mode", ["truncate", "recreate"])
+def test_both_have_emptied_the_table_and_were_killed_before_their_first_rows(
+    pair: Pair, mode: str
+) -> None:
+    """The first would load an empty table, and so would the second after it."""
+    execute(pair.target, WITHOUT_KEY)
+    # Of each run the two streams that it begins with.
+    for start, held in ((first, (1, 2)), (other, (1, 3))):
+        gates = pair.gates(*held)
+        killed = start(pair, mode)
+        for gate in gates:
+            gate.reached()
+        killed.kill()
+        pair.check_no_worker_left()
+        for gate in gates:
+            gate.open()
+        pair.check_nothing_left()
+    again = pair.resume()
+    again.ended(65)
+    assert "by run other" in again.errors
+    assert not again.of(Opened)
+    other(pair, mode).ended(0)
+    pair.check_content()
+
+
 @pytest.mark.parametrize("mode", ["append", "truncate", "recreate"])
 def test_the_first_was_killed_and_the_second_replaced_its_rows(pair: Pair, mode: str) -> None:
     """What is left of the first would come on top of them."""

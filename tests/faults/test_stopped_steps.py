@@ -15,7 +15,7 @@ from penstock_testkit.proxy import Direction
 from .pair import RUN_ID, Connection, Pair, ask, connect, execute, partition_id
 
 GRACE = ("--grace", "1s")
-ENDED = "ended session"
+ENDED = "ended an older session"
 
 
 def stop_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> Callable[[], None]:

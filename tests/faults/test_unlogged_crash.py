@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.conformance.definitions import definitions
+from tests.backends.postgresql.definitions import definitions
 
-from penstock.backends.postgresql.load.ddl import beside
+from penstock.backends.postgresql.ddl.text import beside
 from penstock.events import Opened, Warned
 from penstock_testkit import PostgresServer
 

@@ -121,7 +121,7 @@ def test_after_a_kill_the_plan_does_not_hold_any_more(pair: Pair, mode: str) -> 
 
     resumed = pair.resume()
     resumed.ended(65)
-    assert "public.item was rewritten since run faults was planned" in resumed.errors
+    assert "public.item was rewritten after run faults was planned" in resumed.errors
     assert "VACUUM FULL" in resumed.errors
     assert not resumed.of(Opened)
     assert pair.attempts() == committed

@@ -21,7 +21,8 @@ from .ends import BucketEnd, DuckEnd, End, FilesEnd, PostgresEnd
 
 NAMES = ("postgresql", "duckdb", "parquet")
 PAIRS = [
-    # Between two PostgreSQL databases rows never become record batches: that is conformance/.
+    # Between two PostgreSQL databases rows never become record batches:
+    # that is backends/postgresql/.
     *((mine, theirs) for mine in NAMES for theirs in NAMES if {mine, theirs} != {"postgresql"}),
     ("s3", "postgresql"),
     ("postgresql", "s3"),
@@ -81,7 +82,7 @@ def make_end(
 
 
 # What depends on one of the two ends is tried with each of them, not with every pair. A bucket is
-# cut and loaded as a folder is, which conformance/ holds for both.
+# cut and loaded as a folder is, which backends/parquet/ holds for both.
 BY_SOURCE = [(mine, "parquet") for mine in NAMES]
 BY_TARGET = [("parquet", "postgresql"), ("parquet", "duckdb"), ("duckdb", "parquet")]
 

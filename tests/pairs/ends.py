@@ -3,9 +3,8 @@ Penstock's own means."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
@@ -22,6 +21,8 @@ import pyarrow.parquet as pq
 from psycopg import sql
 
 from penstock_testkit import S3Server
+
+from ..plain_rows import plain
 
 Row = tuple[Any, ...]
 
@@ -158,34 +159,6 @@ def numbered(count: int, groups: int = 5) -> Rows:
             for number in range(count)
         ],
     )
-
-
-def plain(row: Iterable[Any]) -> Row:
-    """Values that compare equal whichever driver they came from."""
-    return tuple(_plain(value) for value in row)
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case bool() | None:
-            return value
-        case float():
-            return "NaN" if math.isnan(value) else repr(value)
-        case int() | Decimal():
-            # Of zero, the sign too.
-            return f"{Decimal(value).normalize():f}" if value else "0"
-        case UUID():
-            return str(value)
-        case memoryview() | bytearray():
-            return bytes(value)
-        case datetime():
-            return value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case dict():
-            return json.dumps(value, sort_keys=True, default=str)
-        case _:
-            return value
 
 
 class End(Protocol):

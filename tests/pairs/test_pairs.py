@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from penstock import create, plan, resume, status
 from penstock.events import Finished
 
+from ..plain_rows import plain
 from .checking import ROWS, STRATEGIES, check
-from .ends import Rows, every_kind, plain
+from .ends import Rows, every_kind
 
 if TYPE_CHECKING:
     from .conftest import Pair

@@ -26,7 +26,7 @@ def test_by_files(by_source: Pair) -> None:
     by_source.mine.fill(ROWS)
     by_source.theirs.make(ROWS)
     if by_source.mine.name not in ("parquet", "s3"):
-        with pytest.raises(PlanningError, match="does not consist of files"):
+        with pytest.raises(PlanningError, match="does not support --strategy files"):
             by_source.copy(strategy="files")
         return
     finished = by_source.copy(strategy="files", partitions=6, degree=2)

@@ -39,7 +39,7 @@ def test_a_section_goes_before_the_patterns() -> None:
 
 
 def test_a_section_may_read_a_query_into_a_table() -> None:
-    (spec,) = read(table=[{"query": "SELECT 1 AS a", "target-table": "dw.one"}]).named()
+    (spec,) = read(table=[{"query": "SELECT 1 AS a", "target-table": "dw.one"}]).named_tables()
     assert spec.relation == Query("SELECT 1 AS a")
     assert spec.target_ref == TableRef("dw", "one")
 
@@ -61,7 +61,7 @@ def test_patterns_may_be_one_text() -> None:
         ({"table": [{"table": "a.b", "mode": "merge"}]}, ["--mode", "found 'merge'"]),
         (
             {"table": [{"table": "a.b"}, {"table": "a.c", "target-table": "a.b"}]},
-            ["two tables go into a.b"],
+            ["two tables would go into a.b"],
         ),
         ({"tables": ["a.*"], "on-table-error": "ask"}, ["--on-table-error", "found 'ask'"]),
         ({"tables": ["a.*"], "run-id": "x" * (MAX_BATCH_ID + 1)}, ["--run-id", "found 28"]),

@@ -264,9 +264,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["copy", *ASKED, "--mode", "swim"], "--mode: invalid choice: 'swim'"),
         (["copy", *ASKED, "--degre", "2"], "unrecognized arguments: --degre"),
         # What a shell makes of a pattern without quotes.
-        (["copy", *ASKED, "a.toml", "./b.parquet"], "Write patterns in quotes"),
+        (["copy", *ASKED, "a.toml", "./b.parquet"], "Put patterns in quotes"),
         (["copy", *ASKED, "--degree", "two"], "--degree: expected a whole number, found 'two'"),
-        (["copy", *ASKED, "--attempts", "0"], "--attempts: expected 1 or more, found 0"),
+        (["copy", *ASKED, "--attempts", "0"], "--attempts: expected at least 1, found 0"),
         (["copy", *ASKED, "--stall-timeout", "soon"], "--stall-timeout: expected a duration"),
         (["copy", *ASKED, "--bytes-per-partition", "big"], "--bytes-per-partition: expected"),
         (["copy", *ASKED, "--table", "a.b.c"], "--table: expected NAME or SCHEMA.NAME"),
@@ -280,7 +280,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["resume", "no/id", *ENDS], "run id: expected 1 to 36 letters"),
         (["resume", RUN, *ENDS, "--mode", "append"], "unrecognized arguments: --mode"),
         (["resume", RUN, *ENDS, "--degree", "x"], "--degree: expected a whole number"),
-        (["resume", RUN, *ENDS, "--attempts", "0"], "--attempts: expected 1 or more"),
+        (["resume", RUN, *ENDS, "--attempts", "0"], "--attempts: expected at least 1"),
         (["verify", "-", *ENDS], "run id: expected"),
         (["verify", RUN, "--target", "env:DW"], "required: --source"),
         (["status", RUN], "required: --target"),
@@ -372,9 +372,9 @@ def test_text_in_a_file_takes_variables_from_the_environment(toml: Callable[[str
         ('where = "${no such}"', "{path}: where: expected ${{NAME}} with the name of an"),
         ('where = "${}"', "found '${{}}'"),
         ('where = "${OPEN"', "found '${{'"),
-        ('target-table = "a.b"\ntarget_table = "a.b"', "{path}: 'target_table' is given twice"),
+        ('target-table = "a.b"\ntarget_table = "a.b"', "{path}: 'target_table' appears twice"),
         ("degree = true", "--degree: expected a whole number, found True"),
-        ("table = 3", "--table: expected a text, found 3"),
+        ("table = 3", "--table: expected a string, found 3"),
         ("columns = [1]", "--columns: expected names separated by commas, found [1]"),
         ('accept_moving_rows = "yes"', "--accept-moving-rows: expected true or false"),
     ],
@@ -408,7 +408,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert main(["plan", str(odd)]) == 64
         said = capsys.readouterr().err
         assert f"{odd}: not valid TOML" in said
-        assert ("Write patterns in quotes" in said) == (name == "2.parquet")
+        assert ("Put patterns in quotes" in said) == (name == "2.parquet")
 
 
 # What the engine is asked for
@@ -590,7 +590,7 @@ def test_a_failed_run_reports_once_and_says_how_to_go_on(
     assert len(shown.out.splitlines()) == 3
     assert shown.err.splitlines() == [
         "penstock: error: run failed: 1 of 2",
-        f"penstock: go on with: penstock resume {RUN} --source env:SHOP --target env:DW",
+        f"penstock: continue with: penstock resume {RUN} --source env:SHOP --target env:DW",
     ]
 
 
@@ -693,7 +693,7 @@ def test_a_bug_shows_its_traceback_and_asks_for_a_report(
     assert error.startswith("Traceback (most recent call last):")
     assert "ZeroDivisionError: oops" in error
     assert error.splitlines()[-1] == (
-        "penstock: error: this is a bug in Penstock (ZeroDivisionError): please report it, with "
+        "penstock: error: this is a bug in Penstock (ZeroDivisionError): please report it with "
         "the lines above"
     )
 
@@ -713,7 +713,7 @@ def test_a_run_that_breaks_off_says_how_to_go_on_once_it_exists(
     shown = capsys.readouterr()
     lines = [line for line in shown.err.splitlines() if line.startswith("penstock: ")]
     assert "stopped" in lines[0]
-    told = f"penstock: go on with: penstock resume {RUN} --source env:SHOP --target env:DW"
+    told = f"penstock: continue with: penstock resume {RUN} --source env:SHOP --target env:DW"
     assert lines[1:] == ([told] if begun else [])
     assert shown.out == ""
 
@@ -804,7 +804,7 @@ def test_a_signal_ends_the_run_cleanly_and_a_second_one_does_not_hurt(
     assert error.splitlines() == [
         "ended",
         f"penstock: interrupted by {number.name}",
-        "penstock: go on with: penstock resume r --source env:SHOP --target env:DW",
+        "penstock: continue with: penstock resume r --source env:SHOP --target env:DW",
     ]
     assert json_lines or out == ""
 
@@ -858,8 +858,8 @@ def test_a_reader_of_events_that_goes_away_interrupts_the_run(program: list[str]
         assert process.stderr.read().splitlines() == [
             "ending",
             "ended",
-            "penstock: interrupted: whoever read the output has gone",
-            "penstock: go on with: penstock resume r --source env:SHOP --target env:DW",
+            "penstock: interrupted: the reader of the output is gone",
+            "penstock: continue with: penstock resume r --source env:SHOP --target env:DW",
         ]
         assert process.wait(timeout=60) == 130
 
@@ -898,7 +898,7 @@ def test_the_display_is_live_on_a_terminal_that_can(
     # The cursor is hidden while the display is live, and shown again.
     assert shown.count(b"\x1b[?25l") == shown.count(b"\x1b[?25h") == is_live
     assert (b"interrupted: ending the streams" in shown) == is_live
-    assert b"go on with: penstock resume r" in shown
+    assert b"continue with: penstock resume r" in shown
 
 
 def test_help_imports_neither_rich_nor_a_driver() -> None:

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from penstock.backends.parquet.load.manifest import Manifest
 from penstock.backends.roll_forward.documents import decode
+from penstock.backends.roll_forward.runs import PlanDocument, RunDocument
+from penstock.backends.roll_forward.series import Claim
 from penstock.backends.roll_forward.states import Record
 from penstock.errors import PermanentError, Unreadable, UsageError
 from penstock.events import BY_NAME
@@ -30,10 +32,13 @@ from penstock.verification.result import Verification
 
 STORED: tuple[type[Any], ...] = (
     *get_args(Extent),
+    Claim,
     CommitRecord,
     Manifest,
     PartitionPlan,
+    PlanDocument,
     Record,
+    RunDocument,
     Snapshot,
     SourceState,
     Verification,
@@ -70,7 +75,9 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
         # An extent of no tables or files has no label.
         item = values(get_args(hint)[0])
         return st.lists(item, min_size=1, max_size=2).map(tuple)
-    return st.dictionaries(st.text(max_size=5), anything, max_size=2)
+    item = get_args(hint)[1]
+    inner = anything if item is Any else values(item)
+    return st.dictionaries(st.text(max_size=5), inner, max_size=2)
 
 
 def over_the_wire(value: Any) -> Any:
@@ -151,7 +158,7 @@ class TestForms:
             from_json(Half, {"size": True})
 
     def test_what_has_no_form_is_a_bug(self) -> None:
-        with pytest.raises(TypeError, match="bytes has no form as JSON"):
+        with pytest.raises(TypeError, match="bytes has no JSON form"):
             to_json({"x": b"1"})
 
     @pytest.mark.parametrize("raw", [[], ["a"], ["a", "b", True, 4], "ab", {"schema": "a"}])

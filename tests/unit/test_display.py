@@ -295,10 +295,10 @@ def test_time_left_follows_from_the_share() -> None:
     tally = Tally(clock=clock)
     tally.add(planned())
     tally.add(opened("p1"))
-    assert tally.left() is None
+    assert tally.seconds_left() is None
     clock.now += 10
     tally.add(moved(Progress, "p1", 800_000, 10))
-    assert tally.left() == pytest.approx(40)
+    assert tally.seconds_left() == pytest.approx(40)
 
 
 @pytest.mark.parametrize(
@@ -431,11 +431,11 @@ def test_plain_progress_comes_every_few_seconds_and_no_more() -> None:
     [
         (
             planned(committed=3, rows=None, bytes=None, degree=1),
-            "planned: 4 partitions by range, 3 of them committed before; 1 stream",
+            "planned: 4 partitions by range, 3 of them already committed; 1 stream",
         ),
         (
             Prepared(run_id=RUN, mode="append", already=True),
-            "target had been prepared before (append)",
+            "target was prepared before (append)",
         ),
         (
             SnapshotChanged(run_id=RUN, state="lost", taken_at="", message="holder\nis gone"),
@@ -608,13 +608,13 @@ def test_report_of_a_failed_run_says_why_and_how_to_go_on() -> None:
         "    detail: Failing row contains (7, null).",
         "    context: COPY lineitem, line 1000123",
         "",
-        "go on with",
+        "continue with",
         f"  penstock resume {RUN} --source env:A --target env:B",
     ]
 
 
 def test_report_warns_of_more_than_one_moment() -> None:
-    assert "  snapshots   2: not all rows were read as of one moment" in report(
+    assert "  snapshots   2: not all rows were read as of the same moment" in report(
         finished(snapshots=2)
     )
 
@@ -701,7 +701,7 @@ def test_a_long_plan_shows_its_ends_and_says_how_much_is_left_out(count: int, sh
     else:
         assert ids == known[:20] + known[-10:]
         assert lines[-1] == (
-            f"30 of {count:,} partitions shown, {count - 30:,} left out: --json gives all of them"
+            f"30 of {count:,} partitions shown, {count - 30:,} left out: --json shows all of them"
         )
 
 
@@ -818,7 +818,7 @@ def test_a_long_verification_keeps_everything_that_is_wrong() -> None:
     ids = [line.split()[0] for line in lines if re.match(r"p\d{4}", line)]
     assert ids == [*(f"p{index:04}" for index in range(20)), "p0050", "p0070"]
     assert sum(line.startswith("all  ") for line in lines) == 1
-    assert lines[-1] == "58 checks that agree left out: --json gives all"
+    assert lines[-1] == "58 checks that agree left out: --json shows all"
     assert verification_lines([check(1)], True)[0] == f"run {RUN} verified"
 
 
@@ -882,7 +882,7 @@ class TestWhatIsNotCopied:
             ]
         )
         assert lines[2] == "    f: a statement of 40 lines, which --json shows"
-        assert lines[-2:] == ["    v19", "    and 10 more: --json lists all"]
+        assert lines[-2:] == ["    v19", "    and 10 more: --json lists all of them"]
 
     def test_is_in_the_report_whole(self) -> None:
         grant = f"GRANT SELECT ON {'t' * 300} TO bob;"

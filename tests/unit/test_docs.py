@@ -259,6 +259,7 @@ STRATEGY_NAMES = [name for name in STRATEGIES if name not in ALIASES]
 
 def test_strategies() -> None:
     assert list(sections("docs/strategies.md", 2)) == [
+        "What each system supports",
         "How many",
         *STRATEGY_NAMES,
         "A query instead of a table",
@@ -272,6 +273,7 @@ def test_strategies() -> None:
 
 def test_modes() -> None:
     assert tuple(sections("docs/modes.md", 2)) == (
+        "What each system supports",
         *MODES,
         "Sequences",
         "Inheritance",
@@ -281,6 +283,11 @@ def test_modes() -> None:
         "DuckDB",
     )
     assert [row.split("`")[1] for row in first_column(text("docs/modes.md"))] == list(MODES)
+
+
+def test_tables_of_what_each_system_supports() -> None:
+    script = ROOT / "scripts" / "capability_tables.py"
+    subprocess.run([sys.executable, script, "--check"], check=True)
 
 
 def test_what_becomes_of_a_lost_snapshot() -> None:

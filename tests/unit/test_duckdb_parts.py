@@ -215,15 +215,21 @@ def test_columns_that_are_made(
     ("mine", "theirs", "reason", "warning", "canonical_kind"),
     [
         (pa.int32(), pa.int64(), "", "", "integer"),
-        (pa.int64(), pa.int32(), "", "refused", "integer"),
+        (pa.int64(), pa.int32(), "", "out of the target's range", "integer"),
         (pa.int64(), pa.decimal128(38, 0), "", "", "decimal"),
         (pa.float64(), pa.float32(), "", "rounded", ""),
-        (pa.timestamp("ns"), pa.timestamp("us"), "", "refused", "timestamp"),
-        (pa.string(), pa.date32(), "", "refused", ""),
+        (pa.timestamp("ns"), pa.timestamp("us"), "", "fractions of a microsecond", "timestamp"),
+        (pa.string(), pa.date32(), "", "cannot represent", ""),
         (pa.uuid(), pa.string(), "", "", "uuid"),
         (pa.binary(), pa.string(), "bytes are no text", "", ""),
         (pa.date32(), pa.int32(), "does not go into", "", ""),
-        (pa.list_(pa.int64()), pa.list_(pa.int32()), "", "refused", "list:integer"),
+        (
+            pa.list_(pa.int64()),
+            pa.list_(pa.int32()),
+            "",
+            "out of the target's range",
+            "list:integer",
+        ),
     ],
 )
 def test_what_fits(

@@ -110,7 +110,7 @@ def test_errors_and_reprs(call: Callable[[str], Any], url: str) -> None:
 
 
 def test_a_parameter_that_libpq_does_not_know_is_named() -> None:
-    with pytest.raises(UsageError, match="'wharehouse', which libpq does not know"):
+    with pytest.raises(UsageError, match="'wharehouse', which libpq does not accept"):
         resolve("postgresql://me@host/db?sslmode=require&wharehouse=x&password=y", "--source")
 
 

@@ -88,7 +88,7 @@ def test_aws_itself_has_the_bucket_in_its_name() -> None:
         ("file://server/x", "expected file:///absolute/path"),
         ("file:///x?region=Zz9", "has no URL parameter 'region'"),
         ("file:///part-?.parquet", "? is no pattern as * and [0-9] are"),
-        ("file:///data/x.duckdb", "the URL is duckdb:////data/x.duckdb"),
+        ("file:///data/x.duckdb", "whose URL is duckdb:////data/x.duckdb"),
         ("file:///x,s3://b/y", "a list of one kind, found file and s3"),
     ],
 )

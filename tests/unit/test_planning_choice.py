@@ -10,7 +10,8 @@ import pytest
 from penstock.backends.api.facts import ChildTable, SourceFile, TableStatistics
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
-from penstock.planning.cuts import MIB, MOST_PARTITIONS, Choice, choose
+from penstock.planning.choice import MIB, Choice, choose
+from penstock.planning.cuts import MOST_PARTITIONS
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.strategies import ALIASES, STRATEGIES, WHOLE
 
@@ -22,7 +23,6 @@ HEAP = TableStatistics(
     blocks=118_000,
     storage="heap table, 118,000 blocks, PostgreSQL 18",
     default_key="id",
-    block_strategy="ctid",
 )
 VIEW = replace(HEAP, blocks=None, storage="a view, whose rows have no blocks of their own")
 
@@ -45,8 +45,10 @@ def spec(**options: Any) -> CopySpec:
     return CopySpec(source="x://a", target="x://b", table="public.orders", **options)
 
 
-def chosen(table: TableStatistics = HEAP, degree: int = 4, **options: Any) -> Choice:
-    return choose(spec(**options), table, degree)
+def chosen(
+    table: TableStatistics = HEAP, degree: int = 4, blocks: str = "ctid", **options: Any
+) -> Choice:
+    return choose(spec(**options), table, degree, blocks)
 
 
 class TestAuto:
@@ -66,7 +68,7 @@ class TestAuto:
     @pytest.mark.parametrize(
         "size", [{"partitions": 3}, {"rows_per_partition": 1000}, {"bytes_per_partition": 1000}]
     )
-    def test_cuts_a_small_table_where_a_size_is_given(self, size: dict[str, int]) -> None:
+    def test_cuts_a_small_table_where_a_size_is_given(self, size: dict[str, Any]) -> None:
         assert chosen(replace(HEAP, bytes=5 * MIB), **size).strategy == "ctid"
 
     def test_takes_the_tables_that_a_table_consists_of(self) -> None:
@@ -81,7 +83,7 @@ class TestAuto:
         choice = chosen(replace(VIEW, sampled=False), key="id")
         assert (choice.strategy, choice.key, choice.count) == ("ntile", "id", 16)
         assert "no statistics: it is a view" in choice.reasons[0]
-        with pytest.raises(PlanningError, match="expected --strategy ntile"):
+        with pytest.raises(PlanningError, match="use --strategy ntile"):
             chosen(replace(VIEW, sampled=False), key="id", strategy="range")
 
     def test_takes_the_primary_key_where_there_are_no_blocks(self) -> None:
@@ -103,7 +105,7 @@ class TestAuto:
     def test_takes_no_blocks_of_rows_that_move(self) -> None:
         choice = chosen(snapshot="none")
         assert (choice.strategy, choice.key) == ("range", "id")
-        assert "ctid needs a shared snapshot, since rows that are updated move" in choice.reasons[0]
+        assert "ctid needs a shared snapshot, since updated rows move" in choice.reasons[0]
         assert chosen(snapshot="none", accept_moving_rows=True).strategy == "ctid"
 
     def test_takes_the_key_that_is_given(self) -> None:
@@ -129,7 +131,7 @@ class TestAsAsked:
         interval = "1 day" if strategy == "time" else None
         table = {"children": PARTITIONED, "files": FILES}.get(strategy, HEAP)
         choice = chosen(table, strategy=strategy, key=key, interval=interval)
-        named = HEAP.block_strategy if STRATEGIES[strategy].cuts_blocks else strategy
+        named = "ctid" if STRATEGIES[strategy].cuts_blocks else strategy
         assert (choice.strategy, choice.key) == (named, key)
         assert choice.reasons[0] == f"{strategy}: as asked"
 
@@ -141,7 +143,7 @@ class TestAsAsked:
         choice = chosen(strategy=name)
         assert (choice.strategy, choice.how) == ("ctid", STRATEGIES["blocks"])
         assert choice.reasons[0] == f"{name}: as asked"
-        assert chosen(replace(HEAP, block_strategy="blocks"), strategy=name).strategy == "blocks"
+        assert chosen(blocks="blocks", strategy=name).strategy == "blocks"
 
     def test_range_falls_back_on_the_primary_key(self) -> None:
         assert chosen(strategy="range").key == "id"
@@ -150,8 +152,8 @@ class TestAsAsked:
         with pytest.raises(PlanningError) as caught:
             chosen(replace(HEAP, default_key=None), strategy="range")
         assert caught.value.message == (
-            "--strategy range: expected --key COLUMN, since public.orders has no primary key that "
-            "could be ranged; found none"
+            "--strategy range: expected --key COLUMN, since public.orders has no primary key to "
+            "cut into ranges; found none"
         )
 
     def test_ctid_without_blocks_is_refused(self) -> None:
@@ -166,7 +168,7 @@ class TestAsAsked:
         with pytest.raises(PlanningError) as caught:
             chosen(strategy="ctid", snapshot="none")
         assert "--strategy ctid with --snapshot none" in caught.value.message
-        assert "expected --snapshot shared, or --accept-moving-rows" in caught.value.message
+        assert "use --snapshot shared, or --accept-moving-rows" in caught.value.message
         choice = chosen(strategy="ctid", snapshot="none", accept_moving_rows=True)
         assert choice.strategy == "ctid"
 
@@ -175,7 +177,7 @@ class TestAsAsked:
         assert choice.count == 3
         assert choice.reasons == (
             "hash: as asked",
-            "3 partitions, one a stream: each one scans the whole table",
+            "3 partitions, one per stream: each scans the whole table",
         )
         assert chosen(strategy="hash", key="id", partitions=7).count == 7
 

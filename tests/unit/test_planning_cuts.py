@@ -261,7 +261,7 @@ class TestRange:
         assert [extent for extent, _ in cut.extents] == [KeyRange(KEY, None, None)]
         assert cut.reasons == (
             "bounds from a test",
-            "1 range: more would need more bounds than are known",
+            "1 range: too few bounds are known for more",
         )
 
     def test_nothing_known_is_one_range_without_an_estimate(self) -> None:
@@ -507,7 +507,7 @@ class TestFiles:
         assert cut.reasons == (
             "5 files",
             "1 large file cut between row groups",
-            "small files together in 1 partition",
+            "small files grouped in 1 partition",
         )
 
     def test_a_single_row_group_is_not_cut(self) -> None:

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock.model.tables import ColumnPair, Query, TableRef
 from penstock.spec.arguments import as_arguments
-from penstock.spec.copy_spec import CopySpec, check_run_id, resolve_degree
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import parse_duration, parse_size
 from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.degree import resolve_degree
 
 SECRET = "correct-horse"
 SOURCE = f"scheme://me:{SECRET}@db.example.org/shop?sslpassword={SECRET}"
@@ -51,23 +53,23 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
         ["--on-snapshot-lost", "fail, restart, accept", "found 'retry'"],
     ),
     ({"on_error": "ignore"}, ["--on-error", "stop, continue", "found 'ignore'"]),
-    ({"partitions": 0}, ["--partitions", "expected 1 or more", "found 0"]),
-    ({"rows_per_partition": -1}, ["--rows-per-partition", "expected 1 or more", "found -1"]),
-    ({"bytes_per_partition": 0}, ["--bytes-per-partition", "expected 1 or more", "found 0"]),
-    ({"attempts": 0}, ["--attempts", "expected 1 or more", "found 0"]),
-    ({"stall_timeout": -1.0}, ["--stall-timeout", "expected 0 or more", "found -1.0"]),
-    ({"grace": -0.5}, ["--grace", "expected 0 or more", "found -0.5"]),
-    ({"snapshot_warn_after": -2.0}, ["--snapshot-warn-after", "expected 0 or more", "found -2.0"]),
+    ({"partitions": 0}, ["--partitions", "expected at least 1", "found 0"]),
+    ({"rows_per_partition": -1}, ["--rows-per-partition", "expected at least 1", "found -1"]),
+    ({"bytes_per_partition": 0}, ["--bytes-per-partition", "expected at least 1", "found 0"]),
+    ({"attempts": 0}, ["--attempts", "expected at least 1", "found 0"]),
+    ({"stall_timeout": -1.0}, ["--stall-timeout", "expected at least 0", "found -1.0"]),
+    ({"grace": -0.5}, ["--grace", "expected at least 0", "found -0.5"]),
+    ({"snapshot_warn_after": -2.0}, ["--snapshot-warn-after", "expected at least 0", "found -2.0"]),
     ({"run_id": ""}, ["run id", "expected 1 to 36 letters", "found ''"]),
     ({"run_id": "a:b"}, ["run id", "expected 1 to 36 letters", "found 'a:b'"]),
-    ({"run_id": "-a"}, ["run id", "the first one a letter or digit", "found '-a'"]),
+    ({"run_id": "-a"}, ["run id", "starting with a letter or digit", "found '-a'"]),
     ({"run_id": "x" * 37}, ["run id", "expected 1 to 36", "xxx"]),
-    ({"control_schema": ""}, ["--control-schema", "expected a name", "found an empty text"]),
+    ({"control_schema": ""}, ["--control-schema", "expected a name", "found an empty string"]),
     ({"columns": ()}, ["--columns", "expected one or more names", "found an empty one"]),
     ({"columns": ("a", "")}, ["--columns", "expected one or more names", "found an empty one"]),
     (
         {"partitions": 2, "rows_per_partition": 5},
-        ["--partitions and --rows-per-partition contradict each other", "give one of them"],
+        ["--partitions and --rows-per-partition contradict each other", "pass one of them"],
     ),
     (
         {"partitions": 2, "rows_per_partition": 5, "bytes_per_partition": 5},
@@ -76,12 +78,15 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"types": ("a",)}, ["--types", "expected NAME=TYPE", "found 'a'"]),
     ({"types": ("=int",)}, ["--types", "expected NAME=TYPE", "found '=int'"]),
     ({"compression": "rar"}, ["--compression", "zstd, snappy, gzip, lz4, none", "found 'rar'"]),
-    ({"file_size": 0}, ["--file-size", "expected 1 or more", "found 0"]),
+    ({"file_size": 0}, ["--file-size", "expected at least 1", "found 0"]),
     ({"strategy": "hash"}, ["--strategy hash", "expected --key", "found none"]),
     ({"strategy": "values"}, ["--strategy values", "expected --key", "found none"]),
     ({"strategy": "time"}, ["--strategy time", "expected --key", "found none"]),
-    ({"strategy": "ctid", "key": "id"}, ["--strategy ctid uses no key", "leave --key out"]),
-    ({"strategy": "whole", "key": "id"}, ["--strategy whole uses no key", "leave --key out"]),
+    ({"strategy": "ctid", "key": "id"}, ["--strategy ctid does not use a key", "leave --key out"]),
+    (
+        {"strategy": "whole", "key": "id"},
+        ["--strategy whole does not use a key", "leave --key out"],
+    ),
     (
         {"strategy": "range", "key": "at", "interval": "1 day"},
         ["--interval goes with --strategy time, not range"],
@@ -117,12 +122,12 @@ class TestRefusals:
         [
             ({"degree": "many"}, "--degree: expected a whole number, found 'many'"),
             ({"row_group_size": 1.5}, "--row-group-size: expected a whole number, found 1.5"),
-            ({"where": 1}, "--where: expected a text, found 1"),
+            ({"where": 1}, "--where: expected a string, found 1"),
             ({"unlogged": "no"}, "--unlogged: expected true or false, found 'no'"),
             ({"columns": 3}, "--columns: expected names separated by commas, found 3"),
-            ({"mode": None}, "--mode: expected a text, found None"),
-            ({"source": Path("hidden")}, "--source: expected a text, found PosixPath"),
-            ({"target": None}, "--target: expected a text, found NoneType"),
+            ({"mode": None}, "--mode: expected a string, found None"),
+            ({"source": Path("hidden")}, "--source: expected a string, found PosixPath"),
+            ({"target": None}, "--target: expected a string, found NoneType"),
         ],
     )
     def test_of_another_type(self, options: dict[str, Any], found: str) -> None:
@@ -500,19 +505,19 @@ def test_quotes_that_are_not_closed(text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"stall_timeout": "9999999d"}, "--stall-timeout: expected 24d at most"),
-        ({"stall_timeout": float("nan")}, "--stall-timeout: expected 24d at most"),
-        ({"grace": float("inf")}, "--grace: expected 24d at most"),
+        ({"stall_timeout": "9999999d"}, "--stall-timeout: expected at most 24d"),
+        ({"stall_timeout": float("nan")}, "--stall-timeout: expected at most 24d"),
+        ({"grace": float("inf")}, "--grace: expected at most 24d"),
         ({"snapshot_warn_after": "1e9"}, "--snapshot-warn-after: expected a duration"),
-        ({"snapshot_warn_after": "9" * 400}, "--snapshot-warn-after: expected 24d at most"),
-        ({"file_size": "99999999999TB"}, "--file-size: expected 4611686018427387904 at most"),
+        ({"snapshot_warn_after": "9" * 400}, "--snapshot-warn-after: expected at most 24d"),
+        ({"file_size": "99999999999TB"}, "--file-size: expected at most 4611686018427387904"),
         ({"bytes_per_partition": "9" * 400}, "--bytes-per-partition: expected a size"),
-        ({"partitions": 2**31}, "--partitions: expected 2147483647 at most"),
-        ({"rows_per_partition": 10**20}, "--rows-per-partition: expected 2147483647 at most"),
-        ({"attempts": 10**20}, "--attempts: expected 2147483647 at most"),
-        ({"degree": 10**20}, "--degree: expected 2147483647 at most"),
-        ({"degree": -(10**20)}, "--degree: expected -2147483647 or more"),
-        ({"row_group_size": 10**20}, "--row-group-size: expected 2147483647 at most"),
+        ({"partitions": 2**31}, "--partitions: expected at most 2147483647"),
+        ({"rows_per_partition": 10**20}, "--rows-per-partition: expected at most 2147483647"),
+        ({"attempts": 10**20}, "--attempts: expected at most 2147483647"),
+        ({"degree": 10**20}, "--degree: expected at most 2147483647"),
+        ({"degree": -(10**20)}, "--degree: expected at least -2147483647"),
+        ({"row_group_size": 10**20}, "--row-group-size: expected at most 2147483647"),
     ],
 )
 def test_more_than_can_be_counted(options: dict[str, Any], words: str) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.backends.api.registry import find_backend
-from penstock.workers.supervisor import ENVIRONMENT, worker_environment
+from penstock.workers.environment import ENVIRONMENT, worker_environment
 
 PATTERNS = ("PGHOST", "PGSSL*")
 # What an environment variable may hold at all.

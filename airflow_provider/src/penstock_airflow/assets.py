@@ -1,4 +1,4 @@
-"""The target's table as an asset: one event for each run, with what it came to."""
+"""The target's table as an asset: one event for each run, with its result."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from penstock_airflow.ends import End
 
 
 def alias_of(target: End, target_table: str | None) -> AssetAlias:
-    """Stands for the table in a DAG: its host and database are known in a task only."""
+    """Stands for the table in a DAG: only a task knows its host and database."""
     named = "" if target.located or target_table is None else f"/{target_table}"
     return AssetAlias(f"penstock:{target.name}{named}")
 
 
 def asset_of(target: str, status: RunStatus) -> Asset:
-    """The table that a run writes: `postgres://host:port/database/schema/table`, or the folder:
+    """The table that a run writes, `postgres://host:port/database/schema/table`, or the folder,
     `s3://bucket/folder`.
 
-    Those are the forms of URI that Airflow's own lineage knows.
+    These are the URIs that Airflow's own lineage knows.
 
     Parameters:
-        target: a URL; of it only host, port, database and path are told.
+        target: a URL; the asset shows only its host, port, database and path.
     """
     written = status.run.spec["target_table"]
     table = TableRef.parse(written, "target_table") if written else TableRef("", "")
@@ -32,15 +32,15 @@ def asset_of(target: str, status: RunStatus) -> Asset:
 
 
 def emit(
-    context: Any, outlet: Any, target: str, status: RunStatus, ending: Mapping[str, Any]
+    context: Any, outlet: Any, target: str, status: RunStatus, summary: Mapping[str, Any]
 ) -> None:
-    """Say what happened to the table.
+    """Emit an event for the table.
 
     Parameters:
-        outlet: an `Asset`, or an `AssetAlias` behind which the table's own asset is put.
-        target: a URL; of it only host, port, database and path are told.
+        outlet: an `Asset`, or an `AssetAlias` to which the table's own asset is added.
+        target: a URL; the asset shows only its host, port, database and path.
     """
-    extra = {name: ending[name] for name in ("run_id", "rows", "bytes", "partitions", "seconds")}
+    extra = {name: summary[name] for name in ("run_id", "rows", "bytes", "partitions", "seconds")}
     events = context["outlet_events"][outlet]
     if isinstance(outlet, AssetAlias):
         events.add(asset_of(target, status), extra=extra)

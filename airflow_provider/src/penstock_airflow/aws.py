@@ -1,4 +1,4 @@
-"""From an Airflow connection of type `aws` to the parameters of a URL of S3."""
+"""From an Airflow connection of type `aws` to the parameters of an `s3://` URL."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any
 from penstock import TransientError, UsageError
 
 TYPE = "aws"
-# Extras by which a connection becomes somebody else than its keys say.
+# Extras by which a connection assumes a role.
 ASSUMING = ("role_arn", "assume_role_method", "assume_role_kwargs", "external_id")
 _NO_PROVIDER = (
-    "install apache-airflow-providers-amazon on the workers, which can assume it, or give keys"
+    "install apache-airflow-providers-amazon on the workers to assume it, or set keys instead"
 )
 
 
 def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
-    """Keys, endpoint and region, as a URL of S3 has them. Holds secrets.
+    """Keys, endpoint and region, as parameters of an `s3://` URL. Holds secrets.
 
-    Where a connection has no keys, they are found where the copy runs: in a profile, in the
-    environment, of the machine.
+    If a connection has no keys, they are found where the copy runs: in a profile, in the
+    environment, or from the machine.
 
     Parameters:
         connection: an Airflow `Connection`. Login and password are the keys; the extras are those
-            of Airflow's own Amazon provider: `aws_session_token`, `endpoint_url`, `region_name`,
+            of Airflow's Amazon provider: `aws_session_token`, `endpoint_url`, `region_name`,
             `profile_name`, `role_arn`, `service_config`, `config_kwargs` ...
 
     Raises:
-        UsageError: another type of connection, or a role that nobody here can assume.
-        TransientError: who would give a role its keys does not answer.
+        UsageError: another type of connection, or a role that cannot be assumed here.
+        TransientError: the service that grants a role its keys does not answer.
     """
     kind = (connection.conn_type or "").lower()
     if kind != TYPE:
@@ -53,7 +53,7 @@ def parameters_of(connection: Any, conn_id: str) -> dict[str, str | None]:
 
 
 def _path_style(extras: dict[str, Any]) -> str | None:
-    """How a bucket is addressed, as botocore's own configuration has it; None: not said."""
+    """How a bucket is addressed, from botocore's own configuration; None: not set."""
     config = (extras.get("config_kwargs") or {}).get("s3") or {}
     return {"path": "true", "virtual": "false"}.get(config.get("addressing_style", ""))
 
@@ -77,7 +77,7 @@ def _assumed(connection: Any, conn_id: str) -> dict[str, str | None]:
         session = BaseSessionFactory(conn=wrapped).create_session()
         keys = session.get_credentials().get_frozen_credentials()
     except Exception as error:
-        # By its name alone: what an unknown error says may hold a part of the connection.
+        # Its name only: the message of an unknown error may contain part of the connection.
         message = f"connection {conn_id!r}: its role could not be assumed ({type(error).__name__})"
         away = (botocore.exceptions.ConnectionError, botocore.exceptions.HTTPClientError)
         raise (TransientError if isinstance(error, away) else UsageError)(message) from None

@@ -1,4 +1,4 @@
-"""What the operators share: connections, the core's events in the task's log, and being killed."""
+"""What the operators share: connections, the core's events in the task's log, cancellation."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from penstock_airflow.ends import End
 
 
 def as_airflow(error: PenstockError, finished: Finished | None = None) -> AirflowException:
-    """The core's own words, as a failure that is retried if trying again may help.
+    """The core's error as an Airflow failure, which is retried if trying again may help.
 
-    Arguments have the names that they have in a DAG. The first line says what happened.
+    Options are named as in a DAG. The first line says what happened.
     """
     message = as_arguments((failure_text(finished) if finished else "") or error.message)
     if isinstance(error, SnapshotLost):
-        message += "; or clear this task, which reads its rows as they are now"
+        message += "; or clear this task to read its rows as they are now"
     kind = AirflowException if error.transient else AirflowFailException
     failure: AirflowException = kind(message)
     return failure
@@ -42,14 +42,13 @@ def as_airflow(error: PenstockError, finished: Finished | None = None) -> Airflo
 class TargetOperator(BaseOperator):
     """
     Parameters:
-        target_conn_id: an Airflow connection to a database. It is looked up in the task, by this
-            process alone.
-        target: in its place a URL without secrets, such as `s3://bucket/folder/`, or a path.
-        target_aws_conn_id: beside a URL of S3, an Airflow connection of type `aws` with its keys.
+        target_conn_id: an Airflow connection to a database, looked up in the task's own process.
+        target: instead, a URL without secrets, such as `s3://bucket/folder/`, or a path.
+        target_aws_conn_id: for an `s3://` URL, an Airflow connection of type `aws` with the keys.
         control_schema: where the target keeps Penstock's tables.
 
     Raises:
-        UsageError: not one target, or one that cannot be.
+        UsageError: not exactly one target, or an invalid one.
     """
 
     ui_color = "#d5e8f0"
@@ -78,7 +77,7 @@ class TargetOperator(BaseOperator):
 class PenstockOperator(TargetOperator):
     """
     Parameters:
-        source_conn_id, source, source_aws_conn_id: as those of the target.
+        source_conn_id, source, source_aws_conn_id: as for the target.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class PenstockOperator(TargetOperator):
         return End.of("source", self)
 
     def _ends(self) -> dict[str, Any]:
-        """Source and target, as the core's functions want them. Holds secrets.
+        """Source and target, as the core's functions take them. Holds secrets.
 
         Raises:
             AirflowFailException: a connection that Penstock cannot use.
@@ -116,10 +115,10 @@ class PenstockOperator(TargetOperator):
             raise as_airflow(error) from None
 
     def _follow(self, events: Generator[Event, None, None], only: int = 0) -> Finished:
-        """Do what yields the events, and say in the log what is worth a line.
+        """Run the events' generator to its end, and log what is worth a line.
 
         Parameters:
-            only: how many partitions were asked for, where not all of the plan's were.
+            only: how many partitions were asked for, if not all of the plan.
 
         Raises:
             AirflowFailException: trying again cannot help. AirflowException: it may.
@@ -134,7 +133,7 @@ class PenstockOperator(TargetOperator):
                         finished = event
         except Interrupted:
             raise AirflowException(
-                "the task was told to end: what was not committed is rolled back"
+                "the task was killed: what was not committed is rolled back"
             ) from None
         except PenstockError as error:
             raise as_airflow(error, finished) from None
@@ -153,19 +152,19 @@ class PenstockOperator(TargetOperator):
     def _check_not_killed(self) -> None:
         """
         Raises:
-            AirflowException: the task was told to end. Airflow would go on after `on_kill`, and
+            AirflowException: the task was killed. Airflow itself would go on after `on_kill`, and
                 record a success.
         """
         if self._killed:
-            raise AirflowException("the task was told to end")
+            raise AirflowException("the task was killed")
 
     def on_kill(self) -> None:
-        """Cancel: the workers are ended, and the servers' statements with them.
+        """Cancel: end the workers, and with them the servers' statements.
 
-        Airflow calls this in the handler of SIGTERM, so what is raised here comes up where the task
-        is, as it does in the core's own command line.
+        Airflow calls this in its SIGTERM handler, so an exception raised here surfaces wherever the
+        task is, as in the core's command line.
         """
         self._killed = True
         if self._copying and threading.current_thread() is threading.main_thread():
             self._copying = False
-            raise Interrupted("the task was told to end")
+            raise Interrupted("the task was killed")

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from penstock import UsageError
 
 POSTGRESQL = ("postgres", "postgresql")
-# What Airflow's own PostgreSQL hook keeps among the extras, and libpq does not know.
+# Extras for Airflow's own PostgreSQL hook, unknown to libpq.
 NOT_FOR_LIBPQ = frozenset(
     {
         "aws_conn_id",
@@ -25,21 +25,21 @@ NOT_FOR_LIBPQ = frozenset(
         "workgroup-name",
     }
 )
-# Extras that stand for a token which some cloud's library has to fetch.
+# Extras that stand for a token that a cloud's library must fetch.
 TOKENS = ("iam", "azure_conn_id", "redshift", "redshift-serverless")
 CLOUD_SQL = "gcpcloudsql"
-# Of a Google Cloud SQL connection: the instance, and how its hook gets there.
+# Extras of a Google Cloud SQL connection: the instance, and how its hook connects.
 _OF_CLOUD_SQL = frozenset(
     {"database_type", "project_id", "location", "instance", "use_proxy", "use_ssl"}
     | {"use_iam", "sql_proxy_use_tcp", "sql_proxy_version", "sql_proxy_binary_path"}
 )
-# They speak PostgreSQL's protocol, and cannot do what a copy asks for.
+# Types that speak PostgreSQL's protocol, but cannot do what a copy needs.
 _NO_STREAMS = ("redshift",)
 _CHANGE_TYPE = (
-    "if it leads to a PostgreSQL, set its field Connection Type to postgres, and Host, Port, "
-    "Login, Password and Schema (the database's name) to what psql would take"
+    "if it leads to PostgreSQL, set its field Connection Type to postgres, and Host, Port, "
+    "Login, Password and Schema (the database's name) as for psql"
 )
-# Hosts that mean the same in a URL as they do alone; an IPv6 address goes into brackets there.
+# Hosts that can stand in a URL as they are; an IPv6 address needs brackets there.
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 
@@ -50,24 +50,24 @@ def url_of(connection: Any, conn_id: str) -> str:
         connection: an Airflow `Connection`.
 
     Raises:
-        UsageError: a connection of a kind, or with an extra, that Penstock cannot use.
+        UsageError: Penstock cannot use this type of connection, or one of its extras.
     """
     kind = (connection.conn_type or "").lower()
     if kind in POSTGRESQL:
         return _libpq_url(connection, conn_id)
     if kind == "aws":
         raise UsageError(
-            f"connection {conn_id!r} leads to no database: expected source or target, a URL such "
-            "as s3://bucket/folder/, and this connection as source_aws_conn_id or "
+            f"connection {conn_id!r} does not lead to a database: pass a URL such as "
+            "s3://bucket/folder/ as source or target, and this connection as source_aws_conn_id or "
             "target_aws_conn_id"
         )
     if kind == CLOUD_SQL:
         return _cloud_sql_url(connection, conn_id)
     if kind in _NO_STREAMS:
         raise UsageError(
-            f"connection {conn_id!r}: expected one that leads to a PostgreSQL; found {kind!r}, "
-            "which takes no COPY streams: copy to or from files on S3 instead, and have it unload "
-            "or load them"
+            f"connection {conn_id!r}: expected one that leads to PostgreSQL; found {kind!r}, "
+            "which does not support COPY streams: copy to or from files on S3 instead, and let it "
+            "load or unload them"
         )
     schemes = {point.name for point in entry_points(group="penstock.backends")}
     if kind in schemes:
@@ -82,22 +82,22 @@ def url_of(connection: Any, conn_id: str) -> str:
 
 
 def _is_postgresql(connection: Any) -> bool:
-    """Whether the hook of a type that some other provider brings is one of PostgreSQL's."""
+    """Whether the hook of another provider's connection type is a PostgreSQL hook."""
     try:
         hook = connection.get_hook()
-        # The connection has the fields of a PostgreSQL one only where the hook is made from that.
+        # Only hooks derived from Airflow's own have a PostgreSQL connection's fields.
         return any(
             kind.__name__ == "PostgresHook" and kind.__module__.startswith("airflow.providers.")
             for kind in type(hook).__mro__
         )
-    except Exception:  # a type that nobody knows, or a hook that wants more than there is
+    except Exception:  # an unknown type, or a hook that cannot be created
         return False
 
 
 def _cloud_sql_url(connection: Any, conn_id: str) -> str:
     """
     Raises:
-        UsageError: another database than PostgreSQL, or one that is reached through a program.
+        UsageError: the database is not PostgreSQL, or is reached through a proxy program.
     """
     extras = connection.extra_dejson
     if extras.get("database_type", "") not in POSTGRESQL:
@@ -110,8 +110,8 @@ def _cloud_sql_url(connection: Any, conn_id: str) -> str:
             raise UsageError(
                 f"connection {conn_id!r}: expected the instance's address in its field Host, and "
                 f"no {name} in its field Extra, since Penstock starts no proxy and fetches no "
-                "tokens; to go through a proxy that runs already, use a connection of type "
-                "postgres with the proxy's Host and Port"
+                "tokens; to use a running proxy, create a connection of type postgres with the "
+                "proxy's Host and Port"
             )
     known = {name: value for name, value in extras.items() if name not in _OF_CLOUD_SQL}
     if _is_on(extras.get("use_ssl")):
@@ -126,7 +126,7 @@ def _is_on(value: Any) -> bool:
 def _libpq_url(connection: Any, conn_id: str, known: Mapping[str, Any] | None = None) -> str:
     """
     Parameters:
-        known: in place of the connection's extras.
+        known: replaces the connection's extras.
     """
     extras = dict(connection.extra_dejson if known is None else known)
     for name in TOKENS:
@@ -150,7 +150,7 @@ def _libpq_url(connection: Any, conn_id: str, known: Mapping[str, Any] | None = 
     if _NAME.fullmatch(host) or _IPV6.fullmatch(host):
         place = f"[{host}]" if ":" in host else host
         place += f":{port}" if port else ""
-    else:  # the folder of a Unix socket; several hosts, all with this port; none
+    else:  # the folder of a Unix socket; several hosts, all with this port; no host
         bracketed = host.startswith("[") and host.endswith("]")
         given = {"host": host[1:-1] if bracketed else host, "port": port}
         parameters = {**{name: value for name, value in given.items() if value}, **parameters}

@@ -1,4 +1,4 @@
-"""The mapped task: some partitions of a run."""
+"""The mapped task: copies some partitions of a run."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ import penstock
 from penstock_airflow.base import PenstockOperator
 from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.identity import clearings, recopies_partition
-from penstock_airflow.lineage import TellsLineage, Told
+from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.links import ReportLink
 from penstock_airflow.options import overrides
 from penstock_airflow.results import result_of
 
 AWAIT_SNAPSHOT = 180.0
-"""Seconds. A triggerer that is started anew takes a minute until its triggers run again."""
+"""Seconds. A restarted triggerer takes a minute to run its triggers again."""
 LABEL = "{{ task.partition['label'] }}"
 
 
-class CopyPartitionOperator(TellsLineage, PenstockOperator):
+class CopyPartitionOperator(LineageMixin, PenstockOperator):
     """Copies some partitions of a run, each in a transaction of its own. Returns what it did.
 
-    What is committed is left alone: a retry after that ends at once. Who clears this task wants the
-    rows as they are now: what it copies then is read so, whatever became of the run's snapshot.
+    Committed partitions are left alone, so a retry after the commit ends at once. A cleared task
+    reads what it copies as it is now, whatever happened to the run's snapshot.
 
     `partial(...)` and `expand(partition=plan.output)` make one mapped task for each entry of
     `PlanCopyOperator`.
 
     Parameters:
-        partition: an entry of what `PlanCopyOperator` returned.
-        recopy: whether partitions that are committed are copied again when this task is cleared;
-            by default in modes replace and upsert, where that is safe.
-        degree: streams of this task, where it has several partitions.
-        attempts: of each partition within a try of this task. One by default: Airflow retries.
-        await_snapshot: seconds to wait for whoever holds the run's snapshot.
-        on_snapshot_lost: what a lost snapshot means to a task that nobody has cleared, in place of
-            what the run was begun with.
+        partition: one entry of the list that `PlanCopyOperator` returns.
+        recopy: whether clearing this task copies committed partitions again; by default in modes
+            replace and upsert, where that is safe.
+        degree: streams of this task, if it has several partitions.
+        attempts: for each partition, within one try of this task. One by default: Airflow retries.
+        await_snapshot: seconds to wait for the holder of the run's snapshot.
+        on_snapshot_lost: replaces the run's own option, until this task is cleared.
     """
 
     # Not `partition`: Airflow would render templates in data of the source.
@@ -64,15 +63,15 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """As every operator's; the grid shows partitions by their names.
+        """As for every operator; the grid shows partitions by their names.
 
-        Airflow reads that template from what is given here, never from the operator.
+        Airflow takes that template from these arguments, never from the operator.
         """
         kwargs.setdefault("map_index_template", LABEL)
         return super().partial(**kwargs)
 
-    def _told(self) -> Told:
-        return Told(self.partition["run_id"], self.partition["partitions"])
+    def _copy_facts(self) -> CopyFacts:
+        return CopyFacts(self.partition["run_id"], self.partition["partitions"])
 
     def execute(self, context: Any) -> dict[str, Any]:
         partition = self.partition
@@ -87,7 +86,7 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
                 as_of_now=bool(cleared),
-                # Each clearing asks once, however often the task is retried after it.
+                # One request for each clearing, however often the task is retried after it.
                 recopy=f"cleared-{cleared}" if recopy else None,
                 finish=False,
                 degree=self.degree,
@@ -98,5 +97,5 @@ class CopyPartitionOperator(TellsLineage, PenstockOperator):
             only=len(ids),
         )
         if finished.attempts == 0:
-            self.log.info("%s: committed before; nothing was copied", partition["label"])
+            self.log.info("%s: already committed; nothing was copied", partition["label"])
         return result_of(finished, ids, tries=context["ti"].try_number - cleared)

@@ -1,4 +1,4 @@
-"""A whole copy in one task."""
+"""The task that does a whole copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.identity import begins_again, clearings, run_id_of
-from penstock_airflow.lineage import TellsLineage, Told
+from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.options import (
     asks_for_interval,
     check,
@@ -20,24 +20,24 @@ from penstock_airflow.options import (
     make_spec,
     split,
 )
-from penstock_airflow.results import ending_of
+from penstock_airflow.results import summary_of
 
 
-class CopyTableOperator(TellsLineage, PenstockOperator):
+class CopyTableOperator(LineageMixin, PenstockOperator):
     """Plans, copies and ends a run in one task, with several streams: for many small tables.
 
-    A retry goes on with the run: it copies what is not committed. So does clearing in mode append,
-    where a new run would add the rows again; what is left is read as it is now then.
+    A retry continues the run: it copies what is not committed. So does clearing the task in mode
+    append, where a new run would add the rows again; the rest is then read as it is now.
 
     Parameters:
-        recopy: whether the run is begun anew when this task is cleared; by default it is, but in
-            mode append, where the rows would be there twice.
+        recopy: whether clearing this task begins a new run; by default it does, except in mode
+            append, which would double the rows.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
-        kwargs: the options of a copy, as `penstock.CopySpec` has them, `table`, `mode`, `degree`
-            and so on; the rest are those of every operator.
+        kwargs: the options of a copy, as in `penstock.CopySpec` (`table`, `mode`, `degree` ...),
+            and those of every operator.
 
     Raises:
-        UsageError: options that cannot be right; said when the DAG is parsed, templates apart.
+        UsageError: wrong options; raised when the DAG is parsed, as far as templates allow.
     """
 
     template_fields: Sequence[str] = ("options", *ARGUMENTS)
@@ -66,7 +66,7 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
         if not cleared:
             yield from penstock.copy(spec)
             return
-        # The run that is there, if it was made from the same options; or a new one.
+        # The stored run, if it has the same options; otherwise a new one.
         penstock.create(spec)
         yield from penstock.resume(
             run_id,
@@ -76,8 +76,8 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
             **execution_of(spec),
         )
 
-    def _told(self) -> Told:
-        return Told(self._run_id, options=self.options)
+    def _copy_facts(self) -> CopyFacts:
+        return CopyFacts(self._run_id, options=self.options)
 
     def execute(self, context: Any) -> dict[str, Any]:
         ends = self._ends()
@@ -95,7 +95,7 @@ class CopyTableOperator(TellsLineage, PenstockOperator):
         status = penstock.status(
             finished.run_id, target=ends["target"], control_schema=self.control_schema
         )
-        ending = ending_of(status)
+        summary = summary_of(status)
         if self.outlet is not None:
-            emit(context, self.outlet, ends["target"], status, ending)
-        return ending
+            emit(context, self.outlet, ends["target"], status, summary)
+        return summary

@@ -1,4 +1,4 @@
-"""The ends of a copy as arguments of operators: a connection to a database, or a URL."""
+"""Source and target as arguments of operators: a connection to a database, or a URL."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ class End:
     Parameters:
         side: `source` or `target`, which its arguments begin with.
         conn_id: an Airflow connection to a database.
-        url: in its place, with templates for as long as a DAG is parsed; without secrets, since
+        url: instead of a connection; holds templates while a DAG is parsed, and no secrets, since
             the arguments of tasks are shown.
-        aws_conn_id: an Airflow connection with the keys, the endpoint and the region of a URL of
-            S3.
+        aws_conn_id: an Airflow connection with the keys, endpoint and region for an `s3://` URL.
     """
 
     side: str
@@ -51,7 +50,7 @@ class End:
         )
 
     def check(self) -> None:
-        """Find what cannot be right, whatever the templates say.
+        """Find mistakes that do not depend on templates.
 
         Raises:
             UsageError: names the argument.
@@ -78,36 +77,36 @@ class End:
             )
         if self._asked(holds_secret):
             raise UsageError(
-                f"{side}: expected a URL without secrets, since what tasks are given is shown; "
-                f"found one with a secret: keep it in a connection ({side}_aws_conn_id or "
+                f"{side}: expected a URL without secrets, since Airflow shows the arguments of "
+                f"tasks; found one with a secret: keep it in a connection ({side}_aws_conn_id or "
                 f"{side}_conn_id)"
             )
 
     @property
     def place(self) -> Place | None:
-        """Where the URL leads; a connection is not looked up. None where it is not known yet.
+        """Where the URL leads; None for a connection, which is not looked up, or if not known yet.
 
         Raises:
-            UsageError: nowhere.
+            UsageError: the URL leads nowhere.
         """
         place: Place | None = None if self._sample is None else self._asked(place_of)
         return place
 
     @property
     def located(self) -> bool | None:
-        """Whether it leads to rows, without a table to be named; None: not known yet."""
+        """Whether it leads to the rows themselves, so no table is named; None: not known yet."""
         if self.conn_id is not None:
             return False
         return None if self.place is None else self.place.located
 
     @property
     def sample(self) -> str:
-        """What stands for it while a DAG is parsed."""
+        """A stand-in for its URL while a DAG is parsed."""
         return self._sample or f"env:{self.side.upper()}"
 
     @property
     def name(self) -> str:
-        """What it is called in a DAG, without what templates will say."""
+        """Its name in a DAG, without the parts that templates will fill in."""
         if self.conn_id is not None:
             return self.conn_id
         if not isinstance(self.url, str):
@@ -131,13 +130,13 @@ class End:
         """As `connect`, in a triggerer."""
         wanted = self.conn_id or self.aws_conn_id
         connection = None if wanted is None else await get_async_connection(wanted)
-        # In a thread: Airflow masks what is secret, and a role is assumed, by calls that wait.
+        # In a thread: masking secrets and assuming a role are blocking calls.
         return await asyncio.to_thread(self._with, connection)
 
     def _with(self, connection: Any) -> str:
         if self.conn_id is not None:
             return url_of(connection, self.conn_id)
-        self.check()  # what the templates have said
+        self.check()  # now that templates are rendered
         assert self.url is not None
         if self.aws_conn_id is None:
             return self.url
@@ -145,8 +144,8 @@ class End:
 
     @property
     def _sample(self) -> str | None:
-        """The URL, with something for its templates; None where it is known in a task only."""
-        # What another task returns is no text; of the environment a task has one of its own.
+        """The URL, with its templates filled in somehow; None if only a task can know it."""
+        # Another task's output is not a string; a task has an environment of its own.
         if not isinstance(self.url, str) or self.url.startswith("env:"):
             return None
         scheme = self.url.partition("://")[0]

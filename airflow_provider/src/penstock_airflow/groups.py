@@ -19,7 +19,7 @@ from penstock_airflow.prepare import PrepareCopyOperator
 from penstock_airflow.verify import VerifyCopyOperator
 
 DEGREE = 4
-# Arguments that are meant for the mapped tasks: the others take a moment.
+# Arguments for the mapped tasks alone: the other tasks take a moment.
 _OF_COPIES = ("execution_timeout", "pool", "pool_slots")
 _HOLDERS = ("triggerer", "worker")
 # As `End` takes them.
@@ -45,24 +45,24 @@ def copy_table(
 ) -> TaskGroup:
     """A task group that copies one table: prepare, plan, one mapped task per partition, verify.
 
-    With `snapshot="shared"` two more tasks keep one snapshot of the source open for all of them, as
-    long as one needs it. That is the default, but for mode `replace` with a `where`: a closed range
+    With `snapshot="shared"` two more tasks keep one snapshot of the source open for as long as any
+    of them needs it. That is the default, except in mode `replace` with a `where`: a closed range
     of dates does not change while it is copied.
 
-    A table that is told to be one partition (`strategy="whole"`, `partitions=1`) is copied by one
-    task, `copy`, a `CopyTableOperator`: there is nothing to spread, and nobody to share with.
+    A table that is a single partition by request (`strategy="whole"`, `partitions=1`) is copied by
+    one task, `copy`, a `CopyTableOperator`.
 
     Parameters:
         source_conn_id, target_conn_id: Airflow connections to databases.
-        source, target: in their place URLs without secrets, such as `s3://bucket/day={{ ds }}/`,
-            or paths, which mean the same on every worker.
-        source_aws_conn_id, target_aws_conn_id: beside URLs of S3, Airflow connections of type `aws`
+        source, target: instead, URLs without secrets, such as `s3://bucket/day={{ ds }}/`, or
+            paths that mean the same on every worker.
+        source_aws_conn_id, target_aws_conn_id: for `s3://` URLs, Airflow connections of type `aws`
             with the keys; by default they are found where a task runs.
         group_id: by default the name of the target's table.
-        degree: mapped tasks of this group that run at once, of one DAG run.
+        degree: mapped tasks of this group that run at once, in one DAG run.
         partitions_per_task: partitions that one mapped task copies, one after the other.
-        recopy: whether what is committed is copied again when its task is cleared. By default a
-            single partition is in modes replace and upsert, and a whole run in all but append.
+        recopy: whether clearing a task copies again what it has committed. By default a single
+            partition is copied again in modes replace and upsert, a whole run in all but append.
         snapshot_holder: `triggerer`, or `worker`, which takes a slot of its own for the whole copy.
         await_snapshot: seconds that a copy waits for the snapshot's holder.
         outlet: the `Asset` that gets an event for each run; by default an alias of the table.
@@ -72,7 +72,7 @@ def copy_table(
             mapped tasks).
 
     Raises:
-        UsageError: arguments that cannot be right.
+        UsageError: arguments that are wrong, or do not go together.
     """
     options, of_tasks = split(arguments)
     if snapshot_holder not in _HOLDERS:
@@ -82,7 +82,7 @@ def copy_table(
     if degree < 1:
         raise UsageError(f"degree: expected at least 1 mapped task at once, found {degree!r}")
     options.setdefault("snapshot", _default_snapshot(options))
-    options["degree"] = degree  # planning makes some partitions for each stream
+    options["degree"] = degree  # planning makes several partitions per stream
     if group_id is None:
         group_id = _name_of(options)
     ends = {
@@ -128,7 +128,7 @@ def _mapped_tasks(
         ends: connections, as `End` takes them.
         options: of the copy.
         of_tasks: arguments of operators.
-        deferrable: whether the snapshot is held by the triggerer.
+        deferrable: whether the triggerer holds the snapshot.
     """
     of_target = {name: ends[name] for name in _TARGET}
     of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
@@ -200,34 +200,33 @@ def _default_snapshot(options: Mapping[str, Any]) -> str:
 def copy_tables(
     tables: Iterable[Mapping[str, Any]], *, mapped: bool = False, **common: Any
 ) -> list[TaskGroup | CopyTableOperator]:
-    """One task for each table, or one group of mapped tasks for each that is big.
+    """One task for each table, or a group of mapped tasks for each big one.
 
-    One task (`CopyTableOperator`) cuts its table into partitions and copies them in up to `degree`
-    streams: how many there are is settled when it runs. What a group adds to that is partitions
-    that are seen in the grid, and retried, one by one.
+    A single task (`CopyTableOperator`) also cuts its table into partitions, and copies them in up
+    to `degree` streams. A group shows each partition in the grid, and retries it alone.
 
     Parameters:
-        tables: what `copy_table` takes, for each; `group_id` is then the name of the one task.
-        mapped: whether a table has a group (`copy_table`); a table's own entry comes first.
-        common: what `copy_table` takes, for all; a table's own arguments come first.
+        tables: the arguments of `copy_table` for each; `group_id` names the single task.
+        mapped: whether tables get a group (`copy_table`); a table's own `mapped` overrides it.
+        common: arguments of `copy_table` for all; a table's own override them.
     """
-    made: list[TaskGroup | CopyTableOperator] = []
+    tasks: list[TaskGroup | CopyTableOperator] = []
     for table in tables:
         arguments = {"mapped": mapped, **common, **table}
         if arguments.pop("mapped"):
-            made.append(copy_table(**arguments))
+            tasks.append(copy_table(**arguments))
             continue
         name = arguments.pop("group_id", None) or _name_of(arguments)
         for of_groups in ("partitions_per_task", "snapshot_holder", "await_snapshot"):
             arguments.pop(of_groups, None)
-        made.append(_one_task(name, **{"degree": DEGREE, **arguments}))
-    return made
+        tasks.append(_one_task(name, **{"degree": DEGREE, **arguments}))
+    return tasks
 
 
 def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTableOperator:
     """
     Parameters:
-        outlet: as of `copy_table`.
+        outlet: as in `copy_table`.
     """
     if outlet is None:
         outlet = _outlet(arguments, arguments)
@@ -246,6 +245,6 @@ def _name_of(options: Mapping[str, Any]) -> str:
 
 
 def _is_whole(options: Mapping[str, Any]) -> bool:
-    """Whether there is one partition, whatever the table holds."""
+    """Whether there is exactly one partition, whatever the table holds."""
     strategy = STRATEGIES.get(str(options.get("strategy")))
     return (strategy is not None and strategy.leaves_whole) or options.get("partitions") == 1

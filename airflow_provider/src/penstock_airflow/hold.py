@@ -1,4 +1,4 @@
-"""The tasks around the run's snapshot: one that holds it, one that lets it go."""
+"""The tasks around a run's snapshot: one holds it, one releases it."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ PRIORITY = 1_000
 class HoldSnapshotOperator(PenstockOperator):
     """Holds the snapshot that all mapped tasks of a run read with.
 
-    Where there is one partition, and nothing to compare, it ends at once: that partition's task
-    takes a snapshot of its own. Else it runs beside them, and ends as soon as nobody needs the
-    snapshot any more: when the last partition is committed, or `ReleaseSnapshotOperator` has run.
+    A run of one partition, with nothing to compare, needs no holder: this task ends at once, and
+    the partition's task takes its own snapshot. Otherwise it runs beside the mapped tasks until the
+    snapshot is no longer needed: when the last partition is committed, or `ReleaseSnapshotOperator`
+    has run.
 
-    A snapshot that is lost for good does not fail this task: the copies that need it fail, and once
-    they were cleared, and have succeeded, nothing that failed is left in the run.
+    Losing the snapshot for good does not fail this task: the copies that need it fail, and once
+    they have been cleared and have succeeded, no failed task is left in the DAG run.
 
-    Where somebody clears this task, it holds a snapshot anew: where the one that was held is gone,
-    that of the source as it is now.
+    Clearing this task makes it hold a snapshot again: the old one if somebody still holds it,
+    otherwise one of the source as it is now.
 
     Parameters:
-        run_id: of `PrepareCopyOperator`.
+        run_id: the output of `PrepareCopyOperator`.
         deferrable: hold it in the triggerer, which takes no worker slot; otherwise in this task.
-        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with, to a
-            task that nobody has cleared.
+        on_snapshot_lost: replaces the run's own option, until this task is cleared.
     """
 
     template_fields: Sequence[str] = ("run_id", *ARGUMENTS)
@@ -53,7 +53,7 @@ class HoldSnapshotOperator(PenstockOperator):
         on_snapshot_lost: str | None = None,
         **kwargs: Any,
     ) -> None:
-        # Before the copies that wait for it: it takes a slot for a moment, and theirs stand still.
+        # Ahead of the copies: it needs a slot only for a moment, while theirs wait for it.
         kwargs.setdefault("priority_weight", PRIORITY)
         super().__init__(**kwargs)
         self.run_id = run_id
@@ -66,7 +66,7 @@ class HoldSnapshotOperator(PenstockOperator):
         lost = self.on_snapshot_lost
         if clearings(context["ti"]):
             lost = "accept"
-            # Only then: a holder that begins late must not outlive a run that was released.
+            # Only when cleared: a holder that starts late must not outlive a released run.
             try:
                 penstock.require_snapshot(
                     self.run_id, target=ends["target"], control_schema=self.control_schema
@@ -74,7 +74,7 @@ class HoldSnapshotOperator(PenstockOperator):
             except PenstockError as error:
                 raise as_airflow(error) from None
         elif self._is_released(ends["target"]):
-            self.log.info("run %s needs no snapshot that is shared", self.run_id)
+            self.log.info("run %s needs no shared snapshot", self.run_id)
             return
         if self.deferrable:
             self.defer(
@@ -113,7 +113,7 @@ class HoldSnapshotOperator(PenstockOperator):
     def execute_complete(self, context: Any, event: dict[str, Any]) -> None:
         """
         Parameters:
-            event: what the trigger said at its end.
+            event: the trigger's last event.
 
         Raises:
             AirflowFailException, AirflowException: the snapshot could not be taken.
@@ -127,7 +127,9 @@ class HoldSnapshotOperator(PenstockOperator):
             self.log.info("%s", event["message"])
 
     def _say_lost(self, message: str) -> None:
-        self.log.error("%s\nNobody holds a snapshot any more: copies that need one fail.", message)
+        self.log.error(
+            "%s\nThe snapshot is no longer held: copies that need it will fail.", message
+        )
 
     def on_kill(self) -> None:
         super().on_kill()
@@ -135,10 +137,10 @@ class HoldSnapshotOperator(PenstockOperator):
 
 
 class ReleaseSnapshotOperator(TargetOperator):
-    """Says that nobody needs a run's snapshot any more. Runs however the copies ended.
+    """Releases a run's snapshot, however the copies ended.
 
     Parameters:
-        run_id: of `PrepareCopyOperator`; nothing is done where that has made no run.
+        run_id: the output of `PrepareCopyOperator`; without a run, nothing is done.
     """
 
     template_fields: Sequence[str] = ("run_id", *TARGET_ARGUMENTS)
@@ -149,7 +151,7 @@ class ReleaseSnapshotOperator(TargetOperator):
 
     def execute(self, context: Any) -> None:
         if not self.run_id:
-            self.log.info("there is no run")
+            self.log.info("there is no run to release")
             return
         try:
             penstock.release(

@@ -1,4 +1,4 @@
-"""What a run is called, and whether a task was cleared or only retried."""
+"""The id of a task's run, and whether the task was cleared or only retried."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NOT_FOR_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
 
 def clearings(ti: Any) -> int:
-    """How many tries a task instance had before somebody cleared it last; 0 where nobody has.
+    """How many tries a task instance had before it was last cleared; 0 if it never was.
 
-    A retry leaves `max_tries` as it is, clearing raises it: to the tries so far plus `retries`.
-    It is how both versions of Airflow count (`clear_task_instances`).
+    A retry leaves `max_tries` as it is; clearing raises it to the tries so far plus `retries`. Both
+    versions of Airflow count like this (`clear_task_instances`).
     """
     return max(0, int(ti.max_tries) - int(ti.task.retries or 0))
 
@@ -25,7 +25,7 @@ def run_id_of(context: Any, *, again: bool) -> str:
     """The id of a task's run: the same for every retry.
 
     Parameters:
-        again: a task that was cleared begins a new run.
+        again: whether clearing the task begins a new run.
     """
     ti = context["ti"]
     dag_run = context["dag_run"]
@@ -38,8 +38,8 @@ def run_id_of(context: Any, *, again: bool) -> str:
 
 
 def begins_again(recopy: bool | None, mode: str) -> bool:
-    """Whether what is committed is copied again when its task is cleared: by default where nothing
-    would be there twice."""
+    """Whether clearing a task copies again what is committed: by default unless that would double
+    rows."""
     if recopy is not None:
         return recopy
     known = MODES.get(mode)
@@ -47,5 +47,5 @@ def begins_again(recopy: bool | None, mode: str) -> bool:
 
 
 def recopies_partition(recopy: bool | None, mode: str) -> bool:
-    """Whether one partition is: by default where its rows are replaced in the copy itself."""
+    """The same for one partition: by default if copying it replaces its rows."""
     return MODES[mode].reloads_partitions if recopy is None else recopy

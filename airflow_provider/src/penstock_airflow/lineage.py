@@ -1,7 +1,7 @@
-"""What OpenLineage is told: the tables that a task reads and writes, their columns, its rows.
+"""Lineage for OpenLineage: the tables a task reads and writes, their columns, its rows.
 
-It is asked for only where Airflow's OpenLineage provider is installed and switched on, and costs a
-look into the target's control tables. Nothing here fails a task.
+Airflow asks for it only if its OpenLineage provider is installed and switched on; it costs a query
+of the target's control tables. Nothing here fails a task.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CopyFacts:
     """What an operator knows of its copy."""
 
     run_id: str | None
     """None while there is no run."""
     partitions: Collection[str] | None = None
-    """Ids of those that the task copies; None: all."""
+    """Ids of the partitions that the task copies; None: all."""
     options: Mapping[str, Any] | None = None
-    """Of the copy, for as long as there is no run."""
+    """Options of the copy, while there is no run."""
 
 
-class TellsLineage:
+class LineageMixin:
     """For operators: the methods that the OpenLineage provider looks for."""
 
     control_schema: str
     log: Any
 
-    def _told(self) -> Told:
+    def _copy_facts(self) -> CopyFacts:
         raise NotImplementedError
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
@@ -50,24 +50,24 @@ class TellsLineage:
         return self._lineage(counted=True)
 
     def get_openlineage_facets_on_failure(self, ti: Any) -> OperatorLineage[Any, Any] | None:
-        # Without this method a failure would be told as on_complete tells a success.
+        # Without this method Airflow would report a failure by get_openlineage_facets_on_complete.
         return self._lineage(counted=False)
 
     def _lineage(self, *, counted: bool) -> OperatorLineage[Any, Any] | None:
         try:
-            told = self._told()
+            facts = self._copy_facts()
             source = End.of("source", self).connect()
             target = End.of("target", self).connect()
-            status = self._status(told.run_id, target)
-            spec = told.options if status is None else status.run.spec
+            status = self._status(facts.run_id, target)
+            spec = facts.options if status is None else status.run.spec
             if spec is None:
                 return None
-            records = told.partitions if counted else ()
+            records = facts.partitions if counted else ()
             return lineage_of(place_of(source), place_of(target), spec, status, records)
         except PenstockError as error:
             self.log.warning("no lineage: %s", error.message)
         except Exception as error:
-            # By its name alone: what an unknown error says may hold a part of a URL.
+            # Its name only: the message of an unknown error may contain part of a URL.
             self.log.warning("no lineage: %s", type(error).__name__)
         return None
 
@@ -77,8 +77,8 @@ class TellsLineage:
         try:
             return penstock.status(run_id, target=target, control_schema=self.control_schema)
         except PenstockError as error:
-            # Where a run could not be made, the task has said why.
-            self.log.info("lineage without columns and rows: %s", error.message)
+            # If the run could not be created, the task has said why.
+            self.log.info("lineage lacks columns and rows: %s", error.message)
             return None
 
 
@@ -92,12 +92,12 @@ def lineage_of(
     """
     Parameters:
         spec: the options of the copy.
-        status: the run's; None where there is none yet.
-        partitions: ids of those whose rows are counted; None: all; empty: no count is told.
+        status: of the run; None if there is none yet.
+        partitions: ids of the partitions whose rows are counted; None: all; empty: no count.
 
     Raises:
         ImportError: the OpenLineage provider is not installed.
-        UsageError: a table's name that cannot be read.
+        UsageError: the name of a table is malformed.
     """
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - an extra
         InputDataset,
@@ -127,7 +127,7 @@ def lineage_of(
                 facets={"schema": read} if read else {},
             )
         )
-    # Which tables a query reads is not known here: whoever gets the event can take it apart.
+    # Which tables a query reads is not known here: the event's receiver can parse it.
     job = {"sql": SQLJobFacet(query=query)} if query else {}
     return OperatorLineage(inputs=inputs, outputs=outputs, job_facets=job)
 
@@ -139,7 +139,7 @@ def _dataset(place: Place, table: str | None, option: str) -> str:
 def _schemas(
     status: RunStatus | None,
 ) -> tuple[SchemaDatasetFacet | None, SchemaDatasetFacet | None]:
-    """The columns as they are read, and as they are written."""
+    """The columns as read, and as written."""
     if status is None:
         return None, None
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415
@@ -175,7 +175,7 @@ def _statistics(status: RunStatus | None, partitions: Collection[str] | None) ->
         for record in status.committed
         if partitions is None or record.partition_id in partitions
     ]
-    # An upsert reads rows that are the same already, and writes those that differ.
+    # An upsert also reads rows that need no change; it writes those that differ.
     rows = sum(
         record.rows if record.inserted is None else record.inserted + (record.updated or 0)
         for record in records

@@ -1,8 +1,8 @@
 """Buttons in Airflow's UI: from a task of a copy to the run's report, from there to the partitions.
 
-Airflow 3 asks for a link in the task's process when the task has ended, and keeps it as an XCom of
-its own; Airflow 2 asks in the web server, where a task is known by what was serialized of it. So a
-link is made of the DAG's shape alone: no run id, no connection, and no name of a group.
+Airflow 3 asks for a link in the task's process when the task has ended, and keeps it as an XCom;
+Airflow 2 asks in the web server, which knows only the serialized task. So a link depends on the
+DAG's shape alone: no run id, no connection, no group name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 
 class ReportLink(BaseOperatorLink):
-    """To the log of the `VerifyCopyOperator` that ends the run: it has the run's report."""
+    """To the log of the `VerifyCopyOperator` that ends the run, which has the run's report."""
 
     name = "Run report"
 
@@ -33,7 +33,7 @@ class PartitionsLink(BaseOperatorLink):
         task = _nearest(operator, "CopyPartitionOperator", "upstream_task_ids")
         if task is None:
             return ""
-        # What every kind of mapped task has, serialized or not, in both versions.
+        # Every kind of mapped task has it, serialized or not, in both versions.
         mapped = hasattr(task, "partial_kwargs")
         return task_url(ti_key.dag_id, ti_key.run_id, task.task_id, mapped=mapped)
 
@@ -41,7 +41,7 @@ class PartitionsLink(BaseOperatorLink):
 def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) -> str:
     """A page of Airflow's UI: a task's log, or the list of its mapped tasks.
 
-    Where `[api] base_url` is not set, it is a path: browsers know the host better than Airflow.
+    A path if `[api] base_url` is not set: browsers know the host better than Airflow does.
     """
     if AIRFLOW_V_3_0_PLUS:
         base = (conf.get("api", "base_url", fallback=None) or "").rstrip("/")
@@ -54,11 +54,11 @@ def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) ->
 
 
 def _nearest(operator: Any, kind: str, towards: str) -> Any:
-    """The task of a kind that is reached first; a DAG may copy one table after the other.
+    """The nearest task of a kind; a DAG may copy one table after the other.
 
     Parameters:
-        kind: the name of its class, or of one that it is derived from.
-        towards: the attribute with the next tasks' ids.
+        kind: the name of its class, or of a base class.
+        towards: the attribute with the ids of the next tasks.
     """
     tasks = operator.dag.task_dict
     seen: set[str] = set()
@@ -73,6 +73,9 @@ def _nearest(operator: Any, kind: str, towards: str) -> Any:
 
 
 def _is(task: Any, kind: str) -> bool:
-    # A serialized task knows the name of its own class alone.
-    made_of = getattr(task, "operator_class", type(task))
-    return kind in (task.task_type, *(each.__name__ for each in getattr(made_of, "__mro__", ())))
+    # A serialized task knows only the name of its own class.
+    operator_class = getattr(task, "operator_class", type(task))
+    return kind in (
+        task.task_type,
+        *(each.__name__ for each in getattr(operator_class, "__mro__", ())),
+    )

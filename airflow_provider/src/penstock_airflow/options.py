@@ -1,4 +1,4 @@
-"""Options of a copy as arguments of operators: told apart, and checked when a DAG is parsed."""
+"""Options of a copy as arguments of operators: split off, and checked when a DAG is parsed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from penstock import CopySpec, UsageError, as_arguments
+from penstock import CopySpec, PlanningError, UsageError, as_arguments, check_request
 
 if TYPE_CHECKING:
     from penstock_airflow.ends import End
 
-# How the ends are reached, and what the run is called, is the operators' affair.
+# The operators set the connections and the run's id.
 _OURS = ("source", "target", "run_id")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
 _TEMPLATE = re.compile(r"\{\{|\{%")
@@ -26,16 +26,17 @@ _LISTS = ("columns", "conflict_columns", "partition_by", "types")
 
 
 def split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of a copy, and the rest: arguments of the task."""
+    """Options of a copy, and the rest, which are arguments of the task."""
     options = {name: value for name, value in arguments.items() if name in OPTIONS}
     rest = {name: value for name, value in arguments.items() if name not in OPTIONS}
     return options, rest
 
 
 def check(options: Mapping[str, Any], source: End, target: End) -> None:
-    """Find what cannot be right whatever the templates say.
+    """Find mistakes that do not depend on templates.
 
     Raises:
+        PlanningError: names the argument that an end does not support.
         UsageError: names the argument.
     """
     known: dict[str, Any] = {}
@@ -43,40 +44,42 @@ def check(options: Mapping[str, Any], source: End, target: End) -> None:
         if not _is_open(value):
             known[name] = value
         elif _KINDS[name] in ("str", "bool") and name != "control_schema":
-            return  # one of a few: what goes with what depends on it
+            return  # a choice: the other checks depend on it
         else:
             known[name] = _stand_in(name)
     spec = make_spec(source.sample, target.sample, known)
-    with _named():
-        spec.check_named(source=source.located, target=target.located)
+    with _python_names():
+        spec.check_table_names(source=source.located, target=target.located)
         if target.located is False:
             spec.check_replaceable()
+        if not any(map(_is_open, options.values())):
+            check_request(spec)
 
 
 def asks_for_interval(options: Mapping[str, Any]) -> bool:
-    """Whether a template selects the rows of the DAG run's data interval, by both its ends."""
+    """Whether a template selects the rows of the DAG run's data interval, by its start and end."""
     texts = (options.get("where"), options.get("query"))
     found = [set(_INTERVAL.findall(text)) for text in texts if isinstance(text, str)]
     return {"start", "end"} in found
 
 
 def check_interval(context: Any) -> None:
-    """Find out in time that the interval has no rows: a copy of none would seem to have succeeded.
+    """Refuse an empty interval: a copy of no rows would look like a success.
 
     Raises:
-        UsageError: it begins and ends at one moment.
+        UsageError: it ends where it begins.
     """
     begin, end = context["data_interval_start"], context["data_interval_end"]
     if begin == end:
         raise UsageError(
-            f"the data interval, by which rows are selected, is empty: it begins and ends at {end}."
-            ' In Airflow 3 a schedule such as "@daily" has none: expected '
+            f"the data interval, which selects the rows, is empty: it begins and ends at {end}."
+            ' In Airflow 3 a schedule such as "@daily" has no interval: use '
             'schedule=CronDataIntervalTimetable("@daily", timezone="UTC")'
         )
 
 
 def _is_open(value: Any) -> bool:
-    """Whether it is known at run time only: a template, or what another task returns."""
+    """Whether it is known at run time only: a template, or another task's output."""
     if isinstance(value, str):
         return _TEMPLATE.search(value) is not None
     return hasattr(value, "resolve")
@@ -106,17 +109,17 @@ def make_spec(
     for name in _LISTS:
         if isinstance(given.get(name), tuple):
             given[name] = list(given[name])
-    with _named():
+    with _python_names():
         return CopySpec.from_mapping(given, "copy")
 
 
 @contextmanager
-def _named() -> Iterator[None]:
-    """Errors name options as Python does."""
+def _python_names() -> Iterator[None]:
+    """Name options in errors as in Python."""
     try:
         yield
-    except UsageError as error:
-        raise UsageError(as_arguments(error.message)) from None
+    except (PlanningError, UsageError) as error:
+        raise type(error)(as_arguments(error.message)) from None
 
 
 def execution_of(spec: CopySpec) -> dict[str, Any]:
@@ -127,5 +130,5 @@ def execution_of(spec: CopySpec) -> dict[str, Any]:
 
 
 def overrides(on_snapshot_lost: str | None) -> dict[str, Any]:
-    """What is said in place of what the run was begun with."""
+    """Options that replace the run's own."""
     return {} if on_snapshot_lost is None else {"on_snapshot_lost": on_snapshot_lost}

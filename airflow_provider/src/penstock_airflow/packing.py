@@ -1,4 +1,4 @@
-"""How the partitions of a plan are spread over mapped tasks."""
+"""Spreads the partitions of a plan over mapped tasks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from penstock import Partition
 
 MAX_LABEL = 200
-"""Airflow keeps at most 250 characters of what the grid shows."""
+"""Airflow keeps at most 250 characters of a label in the grid."""
 
 
 def pack(
     run_id: str, mode: str, partitions: Sequence[Partition], *, per_task: int, most_tasks: int
 ) -> list[dict[str, Any]]:
-    """What each mapped task is told: bounds are for people, the plan itself is in the target.
+    """The input of each mapped task. Its bounds are for people; the plan itself is in the target.
 
     Parameters:
-        per_task: partitions in a mapped task, if there are not too many for that.
+        per_task: partitions in a mapped task; more, if there would be too many tasks.
         most_tasks: mapped tasks that Airflow accepts (`max_map_length`).
     """
     count = len(partitions)

@@ -1,4 +1,4 @@
-"""The task that says what the mapped tasks are."""
+"""The task that defines the mapped tasks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from penstock_airflow.packing import pack
 
 
 class PlanCopyOperator(TargetOperator):
-    """Spreads the partitions of a run over mapped tasks. Returns what `CopyPartitionOperator`
-    is expanded over.
+    """Spreads the partitions of a run over mapped tasks. Returns the list over which to expand
+    `CopyPartitionOperator`.
 
-    A source that is empty has no mapped task: what is left to do, `VerifyCopyOperator` does.
+    An empty source gets no mapped tasks: `VerifyCopyOperator` does what is left to do.
 
     Parameters:
-        run_id: of `PrepareCopyOperator`.
-        partitions_per_task: how many a mapped task copies, one after the other. There are more in
-            each where Airflow would not take so many mapped tasks (`[core] max_map_length`).
+        run_id: the output of `PrepareCopyOperator`.
+        partitions_per_task: how many a mapped task copies, one after the other; more if Airflow
+            would not accept so many mapped tasks (`[core] max_map_length`).
     """
 
     template_fields: Sequence[str] = ("run_id", *TARGET_ARGUMENTS)

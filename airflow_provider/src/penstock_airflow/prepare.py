@@ -23,17 +23,17 @@ from penstock_airflow.options import (
 class PrepareCopyOperator(PenstockOperator):
     """Checks both ends, plans, and stores the run in the target. Returns the run's id.
 
-    Nothing in the target's table is touched: the first partition that is copied does, once per run,
-    what the mode asks for (truncate, for instance). A retry finds the run that is there.
+    It does not touch the target's table: the first partition that is copied does what the mode asks
+    for, truncate for instance, once per run. A retry finds the stored run.
 
     Parameters:
-        recopy: whether a run that was begun is begun anew when this task is cleared. By default it
-            is, but in mode append, where the rows would be there twice.
-        kwargs: the options of a copy, as `penstock.CopySpec` has them, `table`, `mode` and so on;
-            the rest are those of every operator.
+        recopy: whether clearing this task begins a new run. By default it does, except in mode
+            append, which would double the rows.
+        kwargs: the options of a copy, as in `penstock.CopySpec` (`table`, `mode` ...), and those
+            of every operator.
 
     Raises:
-        UsageError: options that cannot be right; said when the DAG is parsed, templates apart.
+        UsageError: wrong options; raised when the DAG is parsed, as far as templates allow.
     """
 
     template_fields: Sequence[str] = ("options", *ARGUMENTS)
@@ -63,7 +63,7 @@ class PrepareCopyOperator(PenstockOperator):
             )
             run = penstock.create(spec).run
             if len(run.plan.partitions) == 1 and (spec.snapshot, spec.verify) == ("shared", "none"):
-                # Nobody to share it with, and nothing is read twice: who copies takes one himself.
+                # One reader, and nothing is read twice: the copy takes its own snapshot.
                 penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)
         except PenstockError as error:
             raise as_airflow(error) from None

@@ -1,4 +1,4 @@
-"""What Airflow is told about this provider."""
+"""What this provider declares to Airflow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPERATORS = ("prepare", "plan", "copy_partition", "verify", "copy_table_operato
 def get_provider_info() -> dict[str, Any]:
     """The entry point of the group ``apache_airflow_provider``.
 
-    Imports nothing of Airflow: every command of Airflow's asks.
+    Imports nothing of Airflow: every Airflow command calls it.
     """
     return {
         "package-name": "airflow-provider-penstock",

@@ -1,4 +1,4 @@
-"""What a mapped task returns, and what becomes of it in the report."""
+"""What a mapped task returns, and how the report uses it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from penstock import Finished, RunStatus, from_line
 def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict[str, Any]:
     """
     Parameters:
-        tries: of the task, since it was cleared.
+        tries: how often the task was tried since it was last cleared.
     """
     seconds = max(finished.seconds, 0.001)
-    # Tries before this one ended without a commit, or with one that this try found.
+    # Earlier tries committed nothing, or committed what this try has found.
     finished = replace(finished, attempts=finished.attempts + max(0, tries - 1))
     return {
         "run_id": finished.run_id,
@@ -33,7 +33,7 @@ def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict
 
 
 def executions(results: Iterable[Mapping[str, Any]]) -> list[Finished]:
-    """The executions behind what mapped tasks returned."""
+    """The executions whose events mapped tasks returned."""
     found = []
     for result in results:
         event = from_line(json.dumps(result["event"]))
@@ -42,8 +42,8 @@ def executions(results: Iterable[Mapping[str, Any]]) -> list[Finished]:
     return found
 
 
-def ending_of(status: RunStatus) -> dict[str, Any]:
-    """What a run came to, by its commit records."""
+def summary_of(status: RunStatus) -> dict[str, Any]:
+    """A run's result, from its commit records."""
     records = status.committed
     seconds = 0.0
     if records:

@@ -16,19 +16,19 @@ from penstock_airflow.ends import ARGUMENTS, End
 from penstock_airflow.options import overrides
 
 LOOK_EVERY = 0.25
-"""Seconds between two looks of the trigger at its thread."""
+"""How often the trigger checks its thread, in seconds."""
 END_WITHIN = 5.0
-"""Seconds that a thread is waited for when its trigger is taken away."""
+"""How long to wait for the thread when the trigger is cancelled, in seconds."""
 
 
 class Holding:
-    """Runs `penstock.hold` in a thread of its own: it waits for servers; a triggerer must not."""
+    """Runs `penstock.hold` in a thread of its own: it blocks, which a triggerer must not."""
 
     def __init__(self, run_id: str, **arguments: Any) -> None:
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.error: PenstockError | None = None
         self.begun = threading.Event()
-        """The snapshot is taken, or that failed."""
+        """Set once the snapshot is taken, or could not be."""
         self._stop = threading.Event()
         self._events = penstock.hold(run_id, stop=self._stop, **arguments)
         self._thread = threading.Thread(target=self._run, name=f"penstock {run_id}", daemon=True)
@@ -39,7 +39,7 @@ class Holding:
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Let the snapshot go."""
+        """Release the snapshot."""
         self._stop.set()
         self._thread.join(END_WITHIN)
 
@@ -55,13 +55,13 @@ class Holding:
 
 
 class HoldSnapshotTrigger(BaseTrigger):
-    """Ends when nobody needs the snapshot of a run any more, or when it is lost for good.
+    """Ends when nobody needs the run's snapshot any more, or when it is lost for good.
 
-    Whatever ends the trigger lets the snapshot go. A triggerer that is started anew runs the
-    trigger anew: what the run makes of its lost snapshot is said by its `on_snapshot_lost`.
+    However the trigger ends, the snapshot is released. A restarted triggerer runs the trigger
+    again; the run's `on_snapshot_lost` then decides about the lost snapshot.
 
     Parameters:
-        source_conn_id, target_conn_id ...: as of an operator. Connections are looked up in the
+        source_conn_id, target_conn_id ...: as in an operator. Connections are looked up in the
             triggerer; no secret is stored.
     """
 
@@ -114,7 +114,7 @@ class HoldSnapshotTrigger(BaseTrigger):
         )
         if self.trigger_id is None:
             # No triggerer: `dag.test()` runs this in its own process, and waits for an event before
-            # it goes on with the next task. The thread lives on beside those.
+            # the next task. The thread keeps running beside the other tasks.
             await asyncio.to_thread(holding.begun.wait)
             self._say(holding)
             if holding.error is not None:
@@ -122,7 +122,7 @@ class HoldSnapshotTrigger(BaseTrigger):
             else:
                 yield _event(
                     status="held",
-                    message="the snapshot is held by this process until the run ends",
+                    message="this process holds the snapshot until the run ends",
                 )
             return
         try:
@@ -135,12 +135,12 @@ class HoldSnapshotTrigger(BaseTrigger):
         if holding.error is not None:
             yield _failed(holding.error)
         else:
-            # Ends the task here. To resume it would take a worker's slot, and Airflow 3.3 may take
-            # a task that comes back within seconds of deferring for one that was killed.
+            # Ends the task here. Resuming it would take a worker's slot, and Airflow 3.3 may take
+            # a task that comes back within seconds of deferring for a killed one.
             yield TaskSuccessEvent()
 
     def _say(self, holding: Holding) -> None:
-        # Here, not in the thread: Airflow tells by the context whose log a line belongs to.
+        # Here, not in the thread: Airflow finds a line's log by the context.
         while not holding.lines.empty():
             self.log.info("%s", as_arguments(holding.lines.get()))
 

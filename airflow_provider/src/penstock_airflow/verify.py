@@ -12,29 +12,29 @@ from penstock_airflow.base import PenstockOperator
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
 from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.identity import clearings
-from penstock_airflow.lineage import TellsLineage, Told
+from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.links import PartitionsLink
 from penstock_airflow.options import overrides
-from penstock_airflow.results import ending_of, executions
+from penstock_airflow.results import executions, summary_of
 
-GO_ON = "clear the partitions that failed; what is committed is left alone"
+GO_ON = "clear the failed partitions; committed ones are left alone"
 
 
-class VerifyCopyOperator(TellsLineage, PenstockOperator):
-    """Proves that every partition is committed, ends the run, and writes its report to the log.
+class VerifyCopyOperator(LineageMixin, PenstockOperator):
+    """Checks that every partition is committed, ends the run, and writes its report to the log.
 
-    What the run was told to compare (`verify="counts"` or `"checksums"`) is compared here; then
-    come the steps after the last partition: indexes are built, a table is renamed. A partition that
-    is left, because somebody marked its task a success for instance, is copied here.
+    It compares both sides if the run asks for that (`verify="counts"` or `"checksums"`), then does
+    the steps after the last partition: builds indexes, renames a table. A partition that is left,
+    for instance because its task was marked as a success, is copied here.
 
     Returns the run's rows, bytes, seconds and rates.
 
     Parameters:
-        run_id: of `PrepareCopyOperator`.
+        run_id: the output of `PrepareCopyOperator`.
         copied: what the mapped tasks returned, for the report.
         degree: streams, and indexes built side by side.
-        on_snapshot_lost: what a lost snapshot means, in place of what the run was begun with;
-            where somebody has cleared this task, what is left is read as it is now.
+        on_snapshot_lost: replaces the run's own option; once this task has been cleared, the rest
+            is read as it is now instead.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
     """
 
@@ -54,7 +54,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
     ) -> None:
         if outlet is not None:
             kwargs["outlets"] = [*kwargs.get("outlets", ()), outlet]
-        # A copy that was not needed is skipped; that is no reason to skip the proof.
+        # A copy that was not needed is skipped; that is no reason to skip the check.
         kwargs.setdefault("trigger_rule", "none_failed")
         super().__init__(**kwargs)
         self.run_id = run_id
@@ -64,8 +64,8 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
         self.on_snapshot_lost = on_snapshot_lost
         self.outlet = outlet
 
-    def _told(self) -> Told:
-        return Told(self.run_id)
+    def _copy_facts(self) -> CopyFacts:
+        return CopyFacts(self.run_id)
 
     def execute(self, context: Any) -> dict[str, Any]:
         finished = self._follow(
@@ -83,7 +83,7 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
         return self._conclude(context, finished, self._results())
 
     def _results(self) -> Sequence[Mapping[str, Any]]:
-        # One by one, a mapped task's results are fetched in a request each.
+        # All at once: iterating would fetch each mapped task's result in a request of its own.
         return () if not self.copied else self.copied[:]
 
     def _conclude(
@@ -91,9 +91,9 @@ class VerifyCopyOperator(TellsLineage, PenstockOperator):
     ) -> dict[str, Any]:
         target = self._target.connect()
         status = penstock.status(finished.run_id, target=target, control_schema=self.control_schema)
-        ending = ending_of(status)
-        report = combined_report([*executions(results), finished], ending["seconds"], self.degree)
+        summary = summary_of(status)
+        report = combined_report([*executions(results), finished], summary["seconds"], self.degree)
         self.log.info("the run's report\n%s", report_text(report, GO_ON))
         if self.outlet is not None:
-            emit(context, self.outlet, target, status, ending)
-        return ending
+            emit(context, self.outlet, target, status, summary)
+        return summary

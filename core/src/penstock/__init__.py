@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         verify,
     )
     from penstock.run.batch import copy_all
-    from penstock.run.connections import holds_secret, place_of, with_parameters
+    from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
     from penstock.run.snapshot_holder import hold, release, require_snapshot
     from penstock.show.log import combined_report, failure_text, narrate, report_text
     from penstock.show.text import not_copied_lines
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from penstock.spec.modes import MODES
     from penstock.spec.strategies import STRATEGIES
     from penstock.verification.result import Verification
-    from penstock.workers.supervisor import stream_count
+    from penstock.workers.degree import stream_count
 
 __all__ = [
     "MODES",
@@ -104,6 +104,7 @@ __all__ = [
     "Verified",
     "Whole",
     "as_arguments",
+    "check_request",
     "combined_report",
     "committed_in_series",
     "control_ddl",
@@ -172,6 +173,7 @@ _HOMES = {
     ),
     "run.batch": ("copy_all",),
     "run.connections": (
+        "check_request",
         "holds_secret",
         "place_of",
         "with_parameters",
@@ -194,7 +196,7 @@ _HOMES = {
     "spec.modes": ("MODES",),
     "spec.strategies": ("STRATEGIES",),
     "verification.result": ("Verification",),
-    "workers.supervisor": ("stream_count",),
+    "workers.degree": ("stream_count",),
 }
 
 

@@ -4,18 +4,18 @@
     |-- UsageError          the request is wrong (exit 64)
     |   `-- SpecMismatch    a run id exists with another spec
     |-- PermanentError      trying again cannot help (exit 65)
-    |   |-- Unreadable      what was stored or sent is not what Penstock wrote
+    |   |-- Unreadable      stored or sent data is not what Penstock wrote
     |   |-- PlanningError   the plan cannot be made: nothing was changed
     |   |-- SnapshotLost    the run's view of the source is gone
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
-    |   |-- TargetChanged   the target's table is not the one that the run has loaded
+    |   |-- TargetChanged   the target's table is not the one that the run loaded
     |   `-- RunFailed       a run ended with partitions that are not committed
     |-- TransientError      trying again may help (exit 75)
     |   |-- StallError      no bytes moved for too long
     |   |-- TooManyConnections
-    |   |-- WorkerLost      a worker ended without saying how
-    |   |-- NoHolder        nobody holds the snapshot that was waited for
-    |   |-- Superseded      somebody else has changed the run at this moment
+    |   |-- WorkerLost      a worker ended without a final event
+    |   |-- NoHolder        nobody holds the awaited snapshot
+    |   |-- Superseded      somebody else has just changed the run
     |   |-- TargetBusy      another run is changing the same rows
     |   `-- RunFailedTransiently
     `-- Interrupted         cancelled by a signal (exit 130)
@@ -39,12 +39,12 @@ EXIT_INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a server said about an error, as far as it said it."""
+    """What a server reports about an error."""
 
     side: str = ""
     """``source``, ``target`` or empty."""
     code: str = ""
-    """What the server calls the error for short."""
+    """The server's error code."""
     detail: str = ""
     hint: str = ""
     context: str = ""
@@ -56,8 +56,8 @@ class PenstockError(Exception):
     """Base of all errors that Penstock raises on purpose.
 
     Parameters:
-        message: names the thing, what was expected and what was found. Never holds a secret.
-        diagnosis: what the server said.
+        message: says what is wrong and where, and what to do. Never contains a secret.
+        diagnosis: what the server reported.
     """
 
     exit_code = EXIT_BUG
@@ -69,7 +69,7 @@ class PenstockError(Exception):
         self.diagnosis = diagnosis or Diagnosis()
 
     def as_json(self) -> dict[str, Any]:
-        """The error as it travels in a ``failed`` event."""
+        """The error as carried by a ``failed`` event."""
         return {
             "error": type(self).__name__,
             "message": self.message,
@@ -91,7 +91,7 @@ class PermanentError(PenstockError):
 
 
 class Unreadable(PermanentError):
-    """What was stored or sent is not what Penstock wrote."""
+    """Stored or sent data is not what Penstock wrote."""
 
 
 class PlanningError(PermanentError):
@@ -107,7 +107,7 @@ class LoadLost(PermanentError):
 
 
 class TargetChanged(PermanentError):
-    """The target's table is not the one that the run has loaded, or was emptied since."""
+    """The target's table is not the one that the run loaded, or was emptied since."""
 
 
 class RunFailed(PermanentError):
@@ -124,7 +124,7 @@ class StallError(TransientError):
 
 
 class TooManyConnections(TransientError):
-    """A server has no connection left for us: fewer streams may do."""
+    """A server has no connection left: fewer streams may work."""
 
 
 class WorkerLost(TransientError):
@@ -132,15 +132,15 @@ class WorkerLost(TransientError):
 
 
 class NoHolder(TransientError):
-    """Nobody came to hold the run's snapshot in the time that was given."""
+    """Nobody came in time to hold the run's snapshot."""
 
 
 class Superseded(TransientError):
-    """Somebody else has replaced the run's snapshot, or started it over, at this moment."""
+    """Somebody else has just replaced the run's snapshot, or started it over."""
 
 
 class TargetBusy(TransientError):
-    """A process executes another run that changes the same rows of the target's table."""
+    """Another process is executing a run that changes the same rows of the target's table."""
 
 
 class RunFailedTransiently(TransientError):
@@ -152,7 +152,7 @@ class Interrupted(PenstockError):
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether somebody wants an end, which is no failure: what is no `Exception` is a way to end a
-    process, an orchestrator's own for instance.
+    """Whether it is a request to end rather than a failure: exceptions that do not derive from
+    `Exception` end processes, such as an orchestrator's own.
     """
     return isinstance(error, Interrupted) or not isinstance(error, Exception)

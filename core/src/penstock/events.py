@@ -1,10 +1,10 @@
 """The event protocol: one JSON object a line, versioned.
 
-A worker says opened, progress, committed and failed; a run adds planned, prepared, snapshot,
-retrying, degree, step, verified, warning and finished. Every attempt that was opened ends with
-exactly one terminal event, committed or failed.
+A worker emits opened, progress, committed and failed; a run adds planned, prepared, snapshot,
+retrying, degree, step, verified, warning and finished. Every opened attempt ends with exactly one
+terminal event, committed or failed.
 
-A reader ignores fields that it does not know; a field that changes its meaning raises `VERSION`.
+Readers ignore unknown fields; when a field changes its meaning, `VERSION` rises.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def now() -> str:
 class Event:
     """What all events have in common."""
 
-    # A reader of a newer version knows fields that an older one did not write.
+    # A newer reader knows fields that an older writer did not write.
     json_form = JsonForm(defaults=True)
 
     name: ClassVar[str] = ""
@@ -75,7 +75,7 @@ class Moved(AttemptEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Moved):
-    """How far an attempt is; about one a second. Its row count is exact to one message."""
+    """How far an attempt is; about once a second. Its row count is exact to one message."""
 
     name: ClassVar[str] = "progress"
 
@@ -86,7 +86,7 @@ class Committed(Moved):
 
     name: ClassVar[str] = "committed"
     already: bool = False
-    """An earlier attempt had committed it: nothing was moved by this one."""
+    """An earlier attempt committed it: this one moved nothing."""
     inserted: int | None = None
     """In mode upsert: rows that were not there before."""
     updated: int | None = None
@@ -112,7 +112,7 @@ class Planned(Event):
     reasons: tuple[str, ...]
     partitions: int
     committed: int
-    """Partitions that earlier executions of this run have committed."""
+    """Partitions that earlier executions of this run committed."""
     rows: int | None
     """Estimated."""
     bytes: int | None
@@ -127,7 +127,7 @@ class Planned(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared(Event):
-    """The target is ready: what the mode asks for is done, now or by an earlier call."""
+    """The target is ready: the steps of the mode are done, now or by an earlier call."""
 
     name: ClassVar[str] = "prepared"
     mode: str
@@ -136,7 +136,7 @@ class Prepared(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotChanged(Event):
-    """The run's view of the source was taken, adopted, lost, replaced by a newer one, or let go."""
+    """The run's view of the source was taken, adopted, lost, renewed or released."""
 
     name: ClassVar[str] = "snapshot"
     state: str
@@ -147,7 +147,7 @@ class SnapshotChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrying(Event):
-    """A failed attempt is followed by another one, after `delay` seconds."""
+    """Another attempt follows a failed one, after `delay` seconds."""
 
     name: ClassVar[str] = "retrying"
     partition_id: str
@@ -157,7 +157,7 @@ class Retrying(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DegreeLowered(Event):
-    """A server ran out of connections: the run goes on with fewer streams."""
+    """A server ran out of connections: the run continues with fewer streams."""
 
     name: ClassVar[str] = "degree"
     degree: int
@@ -183,26 +183,26 @@ class PartitionDifference:
     """What differs between the two sides and the commit record."""
 
     partition_id: str | None
-    """None: the whole run, where it cannot be told which."""
+    """None: the whole run, if it is unknown which partition."""
     label: str
     note: str
     committed: int | None
     """Rows by the commit record."""
     source: int | None
-    """Rows; None where they were not counted."""
+    """Rows; None if not counted."""
     target: int | None
-    """Rows; None where they cannot be told from others."""
+    """Rows; None if they cannot be told from others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Event):
-    """Both sides were compared, every partition being committed."""
+    """Both sides were compared after every partition was committed."""
 
     name: ClassVar[str] = "verified"
     ok: bool
     partitions: int
     mismatches: int
-    """Partitions that differ; 1 where it cannot be told which."""
+    """Partitions that differ; 1 if it is unknown which."""
     method: str
     """``counts`` or ``checksums``."""
     seconds: float
@@ -251,11 +251,11 @@ class Finished(Event):
 
     name: ClassVar[str] = "finished"
     status: str
-    """``done``: every partition of the plan is committed. ``partial``: those that were asked for
-    are. ``failed``, ``interrupted``."""
+    """``done``: every partition of the plan is committed. ``partial``: the requested ones are.
+    ``failed``, ``interrupted``."""
     partitions: int
     committed: int
-    """All that are committed by now, by whichever execution."""
+    """Partitions committed by now, by whichever execution."""
     attempts: int
     """Attempts of this execution."""
     rows: int
@@ -269,20 +269,20 @@ class Finished(Event):
     """Seconds of all attempts of this execution, summed over all streams."""
     degree: int
     snapshots: int
-    """Snapshots that the rows of this run were read with, 0 where none was asked for."""
+    """Snapshots that the rows of this run were read with; 0 with ``--snapshot none``."""
     inserted: int | None = None
     """In mode upsert, by this execution: rows that were not there before."""
     updated: int | None = None
     """In mode upsert, by this execution: rows that were there and differed."""
     error: Mapping[str, Any] | None = None
-    """What ended the run, where it was no partition."""
+    """What ended the run, other than a failed partition."""
     failures: tuple[PartitionFailure, ...] = ()
     timings: tuple[PartitionTiming, ...] = ()
-    """The slowest of what this execution committed."""
+    """The slowest partitions of this execution."""
     later: tuple[ReadLater, ...] = ()
-    """Of all that is committed: what was read as of a later moment than the run's first."""
+    """Committed partitions that were read as of a later moment than the first."""
     not_copied: tuple[NotCopied, ...] = ()
-    """What the run leaves out besides rows; told by the execution that ends the run."""
+    """What the run leaves out besides rows; reported by the execution that ends the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,15 +294,15 @@ class BatchTable:
     table: str
     target_table: str
     run_id: str
-    """Of its own run."""
+    """The id of its own run."""
     status: str
-    """``found``, then as in `Finished`; ``failed`` too where it could not be planned."""
+    """``found``, then as in `Finished`; ``failed`` also if it could not be planned."""
     error: Mapping[str, Any] | None = None
-    """Why it failed, where it was no partition."""
+    """Why it failed, other than by a failed partition."""
     failures: tuple[PartitionFailure, ...] = ()
     """Why partitions are not committed."""
     warnings: tuple[str, ...] = ()
-    """Of its plan."""
+    """Warnings of its plan."""
     not_copied: tuple[NotCopied, ...] = ()
     """What its run leaves out besides rows."""
 
@@ -323,14 +323,14 @@ class BatchFinished(Event):
 
     name: ClassVar[str] = "batch_finished"
     status: str
-    """``done``: every table is. ``failed``, ``interrupted``."""
+    """``done``: every table is done. ``failed``, ``interrupted``."""
     tables: tuple[BatchTable, ...]
     rows: int
     """Committed by this execution."""
     bytes: int
     seconds: float
     not_copied: tuple[NotCopied, ...] = ()
-    """What the batch leaves out and belongs to none of its tables: views, for instance."""
+    """What the batch leaves out besides its tables: views, for instance."""
 
 
 _EVENTS: tuple[type[Event], ...] = (
@@ -357,7 +357,7 @@ def from_line(line: str | bytes) -> Event:
     """Read one event.
 
     Raises:
-        ValueError: the line is no event of this version: it says what was expected and found.
+        ValueError: the line is not an event of this version; says what was expected and found.
     """
     try:
         raw = json.loads(line)

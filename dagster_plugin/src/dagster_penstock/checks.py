@@ -11,12 +11,12 @@ import dagster as dg
 
 from penstock import PartitionDifference, Verified
 
-# Dagster has checks of partitions from 1.13 on; before, a check is of the whole asset.
+# Dagster has partitioned checks since 1.13; before, a check covers the whole asset.
 OF_PARTITIONS = "partitions_def" in inspect.signature(dg.AssetCheckSpec.__new__).parameters
 _MOST = 100
 NAMES = {"counts": "same_row_count", "checksums": "same_rows"}
 _DESCRIPTIONS = {
-    "counts": "The target has as many rows as the source, and as were committed.",
+    "counts": "The target has as many rows as the source, and as many as were committed.",
     "checksums": "The target has the same rows as the source, by a checksum of their values.",
 }
 
@@ -32,7 +32,7 @@ def check_spec(
     if partitions_def is not None and OF_PARTITIONS:
         options["partitions_def"] = partitions_def
     with warnings.catch_warnings():
-        # It is a preview feature, and says so every time.
+        # A preview feature, which warns on every use.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return dg.AssetCheckSpec(
             NAMES[verify],
@@ -44,11 +44,7 @@ def check_spec(
 
 
 def whole_result(asset: dg.AssetKey, verified: Verified) -> dg.AssetCheckResult:
-    """What the comparison of a whole table came to.
-
-    Parameters:
-        verified: None where there was nothing to compare.
-    """
+    """The result of comparing a whole table."""
     return dg.AssetCheckResult(
         asset_key=asset, check_name=NAMES[verified.method], **_whole(verified)
     )
@@ -62,10 +58,10 @@ def partition_results(
     *,
     blocking: bool,
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """What the comparison of partitions came to: for each of them, where Dagster has that.
+    """The result of comparing partitions: one for each, if Dagster supports that.
 
     Parameters:
-        verified: None where the partitions hold nothing.
+        verified: None if the partitions are empty.
     """
     common: dict[str, Any] = {
         "asset_key": asset,
@@ -79,7 +75,7 @@ def partition_results(
         return
     wrong = {item.partition_id: item for item in verified.differences} if verified else {}
     for key in keys:
-        # One of the run as a whole, which belongs to no partition, is each one's.
+        # A difference of the run as a whole belongs to every partition.
         found = wrong.get(key) or wrong.get(None)
         yield dg.AssetCheckEvaluation(
             passed=found is None,
@@ -110,7 +106,7 @@ def _rows(found: PartitionDifference) -> dict[str, Any]:
 
 def _differences(verified: Verified) -> dg.MetadataValue:
     lines = [
-        f"- {item.partition_id or 'the whole'} ({item.label}): {item.note}"
+        f"- {item.partition_id or 'whole run'} ({item.label}): {item.note}"
         for item in verified.differences[:_MOST]
     ]
     return dg.MetadataValue.md("\n".join(lines))

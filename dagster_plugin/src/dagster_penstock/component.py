@@ -1,6 +1,6 @@
-"""`CopyTablesComponent`: tables that are copied, written in `defs.yaml`."""
+"""`CopyTablesComponent`: copies of tables, defined in `defs.yaml`."""
 
-# Without annotations from __future__: of a step's function, Dagster looks at the types themselves.
+# No `from __future__ import annotations`: Dagster inspects the types of a step's parameters.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -21,17 +21,17 @@ from dagster_penstock.component_options import (
     resolve_tables,
 )
 from dagster_penstock.component_partitions import Partitions, resolve_partitions
-from dagster_penstock.copied import Copied
 from dagster_penstock.decorator import penstock_assets
 from dagster_penstock.definition import reference
 from dagster_penstock.naming import source_ref, target_ref
 from dagster_penstock.resource import PenstockResource
 from dagster_penstock.scaffolding import CopyTablesScaffolder
+from dagster_penstock.table_copy import Copied
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
 
 
 def _variables(table: CopiedTable) -> Mapping[str, Any]:
-    """What templates of `translation` may name."""
+    """What templates of `translation` may use."""
     return {"table": table, "source": source_ref(table.spec), "target": target_ref(table.spec)}
 
 
@@ -42,13 +42,13 @@ _Connection = Annotated[str, pydantic.BeforeValidator(reference)]
 class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
     """Copies big tables between databases in parallel, each partition exactly once.
 
-    Every table is an asset, with a check where `verify` asks for one. The tables of a component
-    are copied by one step, one after the other, each in as many streams as `degree` says.
+    Every table is an asset, with a check if `verify` asks for one. One step copies the tables of a
+    component, one after the other, each in `degree` streams.
 
     To get started: `dg scaffold defs dagster_penstock.CopyTablesComponent copies`
     """
 
-    # What is wrong is said without the rest of what was given: a URL may hold a password.
+    # Errors leave out the rest of the input: a URL may hold a password.
     model_config = pydantic.ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
 
     source: Annotated[
@@ -58,7 +58,7 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
             model_field_type=str,
             inject_before_resolve=False,
             description="Where rows come from: a URL, or the environment variable that holds it,"
-            " which is read when a copy begins.",
+            " read when a copy begins.",
             examples=["{{ env.PG_SRC }}", "env:PG_SRC"],
         ),
     ] = pydantic.Field(repr=False)
@@ -68,8 +68,8 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
             resolve_connection,
             model_field_type=str,
             inject_before_resolve=False,
-            description="Where rows go to: a URL, or the environment variable that holds it,"
-            " which is read when a copy begins.",
+            description="Where rows go: a URL, or the environment variable that holds it,"
+            " read when a copy begins.",
             examples=["{{ env.PG_DST }}", "env:PG_DST"],
         ),
     ] = pydantic.Field(repr=False)
@@ -78,8 +78,8 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
         dg.Resolver(
             resolve_tables,
             model_field_type=list[TableCopy],
-            description="What is copied: each with a table or a query where the source has many,"
-            " and with options for it alone, a source and a target of its own too.",
+            description="The copies: each with a table or a query, unless its source is files, and"
+            " with options of its own, source and target included.",
             examples=[
                 [{"table": "public.orders", "target_table": "dw.orders", "key": "o_orderdate"}]
             ],
@@ -99,15 +99,15 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
         dg.Resolver(
             resolve_partitions,
             model_field_type=Partitions,
-            description="Partitions of every asset, which are those of its copy: windows of time,"
-            " values or ranges of `key`. None: whole tables.",
+            description="Partitions of every asset, and so of its copy: time windows, or values or"
+            " ranges of `key`. None: whole tables.",
             examples=[{"type": "daily", "start_date": "1992-01-01", "timezone": "Europe/Berlin"}],
         ),
     ] = None
     blocking: Annotated[
         bool,
         dg.Resolver.default(
-            description="A check that fails keeps assets downstream from running.",
+            description="A failed check keeps downstream assets from running.",
         ),
     ] = False
     op: Annotated[
@@ -123,8 +123,7 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
         dg.Resolver.default(
             description="Attributes of the assets: keys, groups, owners and so on. Templates may"
             " use `target` and `source`, such as `{{ target.schema }}` and `{{ source.name }}`,"
-            " `table`, which is what get_asset_spec takes, and `spec`, the asset as it is by"
-            " default.",
+            " `table`, the argument of get_asset_spec, and `spec`, the default asset.",
             examples=[{"key": "warehouse/{{ target.name }}", "group_name": "warehouse"}],
         ),
     ] = None
@@ -132,29 +131,28 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
     @classmethod
     def model(cls) -> type[pydantic.BaseModel]:
         """The schema of `attributes`, with errors that name the option and its line."""
-        return _told_apart(super().model())
+        return _with_templates(super().model())
 
     def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
-        """The asset of a table, before `translation`. Override it for what templates cannot say."""
+        """The asset of a table, before `translation`. Override it for what templates cannot do."""
         return PenstockTranslator().get_asset_spec(table)
 
     def execute(
         self, context: dg.AssetExecutionContext, penstock: PenstockResource
     ) -> Iterator[Copied]:
-        """The step. Override it to do more before the copies, or after."""
+        """The step. Override it to do more before or after the copies."""
         yield from penstock.copy(context)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """
         Raises:
-            DagsterInvalidDefinitionError: a table cannot be copied as it is asked for.
+            DagsterInvalidDefinitionError: a table cannot be copied as requested.
         """
         place = context.component_path.get_relative_key(context.defs_module_path)
         specs = copy_specs(self.source, self.target, self.options, self.tables, place)
         if self.blocking and all(spec.verify == "none" for spec in specs):
             raise dg.DagsterInvalidDefinitionError(
-                f"{place}: blocking: expected a check, which verify gives: counts or checksums; "
-                "found none"
+                f"{place}: blocking needs a check: set verify to counts or checksums"
             )
         op = self.op or OpSpec()
 
@@ -176,12 +174,12 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
 
 
 def _step_name(place: str) -> str:
-    """A name that stays when another component is added to the same file."""
+    """A name that stays the same when another component is added to the file."""
     return re.sub(r"\W+", "_", place.removesuffix("[0]")).strip("_")
 
 
 @cache
-def _told_apart(model: type[pydantic.BaseModel]) -> type[pydantic.BaseModel]:
+def _with_templates(model: type[pydantic.BaseModel]) -> type[pydantic.BaseModel]:
     types: dict[str, Any] = {
         "tables": list[TableCopy],  # type: ignore[valid-type]
         "options": CopyOptions,

@@ -1,4 +1,4 @@
-"""Options of a copy in `defs.yaml`: their schema, made from CopySpec's fields, and reading them."""
+"""Options of a copy in `defs.yaml`: their schema, from the fields of CopySpec, and reading them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pydantic
 from pydantic_core import core_schema
 
 from dagster_penstock.definition import check_ends, reference
-from penstock import CopySpec, UsageError, as_arguments
+from penstock import CopySpec, PlanningError, UsageError, as_arguments
 
-# How the ends are reached, and what a run is called, is the component's affair.
+# The component sets the connections and the run's id.
 _OURS = ("source", "target", "run_id")
 _OF_ONE_TABLE = ("table", "query", "target_table")
 _ENDS = ("source", "target")
@@ -23,10 +23,10 @@ _WITH_UNITS = ("SIZE", "DURATION")
 
 
 class OrTemplate:
-    """Of a type: a template that stands for its value is as good.
+    """Lets a template stand for a value of a type.
 
-    A union with `str` would say so too. But of a value that is neither, it tells no more than that
-    it is none of these; this tells what is wrong with it, and where.
+    A union with `str` would do so too, but its errors only say that a value is neither; these say
+    what is wrong with it, and where.
     """
 
     def __get_pydantic_core_schema__(
@@ -41,7 +41,7 @@ class OrTemplate:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: pydantic.GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        # A pattern asks nothing of null.
+        # A pattern does not constrain null.
         return {
             "if": {"type": ["string", "null"], "pattern": r"\{[{%]"},
             "else": handler(schema),
@@ -57,7 +57,7 @@ def is_template(value: Any) -> bool:
 
 
 def _type_of(option: Field[Any]) -> Any:
-    """What may be written for it."""
+    """The type of what may be written for an option."""
     kind = str(option.type)
     if option.metadata["choices"]:
         return Literal[option.metadata["choices"]]
@@ -96,13 +96,13 @@ CopyOptions = _model(
 )
 TableCopy = _model(
     "TableCopy",
-    "A table, and what is other for it than for the rest.",
+    "A table, and its own options.",
     (option for option in fields(CopySpec) if option.name in _ENDS or option in _OPTIONS),
 )
 
 
 def resolve_options(context: dg.ResolutionContext, model: pydantic.BaseModel) -> dict[str, Any]:
-    """The options that are written, with their templates resolved."""
+    """The options that are set, with their templates resolved."""
     return {
         name: (resolve_connection if name in _ENDS else resolve)(context.at_path(name), value)
         for name, value in model.model_dump(exclude_unset=True).items()
@@ -116,7 +116,7 @@ def resolve_tables(
 
 
 def resolve_connection(context: dg.ResolutionContext, written: str | None) -> str | None:
-    """A variable of the environment is not read here: its URL is read where a copy begins."""
+    """An environment variable becomes a reference: its URL is read when a copy begins."""
     if written is None:
         return None
     if found := _VARIABLE.fullmatch(written):
@@ -127,7 +127,7 @@ def resolve_connection(context: dg.ResolutionContext, written: str | None) -> st
 def resolve(context: dg.ResolutionContext, value: Any) -> Any:
     """A value with its templates resolved.
 
-    A text without any is taken as it is written: Dagster would read '1' as a number, for instance.
+    A string without templates stays as it is: Dagster would read '1' as a number, for instance.
     """
     if isinstance(value, list):
         return [resolve(context.at_path(number), item) for number, item in enumerate(value)]
@@ -141,13 +141,13 @@ def copy_specs(
     tables: Sequence[Mapping[str, Any]],
     place: str,
 ) -> list[CopySpec]:
-    """A copy of each table, by the options of all and those of its own.
+    """A copy of each table, from the common options and its own.
 
     Parameters:
         place: where they are written, for errors.
 
     Raises:
-        DagsterInvalidDefinitionError: there are no tables, or some cannot be copied so; it says
+        DagsterInvalidDefinitionError: there are no tables, or some cannot be copied like this; says
             what is wrong with each.
     """
     specs, troubles = [], [] if tables else ["tables: expected one or more, found none"]
@@ -160,11 +160,11 @@ def copy_specs(
         written = {**options, **table, **ends}
         given = {name: value for name, value in written.items() if value is not None}
         try:
-            # The table is said already: what is left is the option.
+            # The message names the table already.
             spec = CopySpec.from_mapping(given, "options")
             check_ends(spec)
             specs.append(spec)
-        except UsageError as error:
+        except (PlanningError, UsageError) as error:
             troubles.append(
                 f"table {named}: {as_arguments(error.message).removeprefix('options: ')}"
             )

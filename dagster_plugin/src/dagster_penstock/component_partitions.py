@@ -1,4 +1,4 @@
-"""Partitions in `defs.yaml`: those that Dagster reads, and months, dynamic ones and ranges."""
+"""Partitions in `defs.yaml`: those of Dagster, and monthly, dynamic and range partitions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RangePartitions(dg.Model):
 
 
 class _ByType:
-    """Of a union by `type`: a schema that says what is wrong with the one that is meant."""
+    """For a union by `type`: a schema whose errors concern only the type that is meant."""
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: pydantic.GetJsonSchemaHandler
@@ -87,7 +87,7 @@ def resolve_partitions(
 ) -> dg.PartitionsDefinition | None:
     """
     Raises:
-        DagsterInvalidDefinitionError: there can be no such partitions.
+        DagsterInvalidDefinitionError: the partitions are invalid.
     """
     if model is None:
         return None

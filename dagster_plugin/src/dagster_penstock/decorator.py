@@ -1,4 +1,4 @@
-"""`penstock_assets`: tables that are copied, as assets."""
+"""`penstock_assets`: copied tables as assets."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def penstock_assets(
     op_tags: Mapping[str, Any] | None = None,
     description: str | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Make an asset of each copy. The function below it is a step that copies what is selected:
+    """Make an asset of each copy. The decorated function is a step that copies what is selected:
 
     @penstock_assets(specs=[CopySpec(source=dg.EnvVar("PG_SRC"), ...)])
     def orders(context: dg.AssetExecutionContext, penstock: PenstockResource):
         yield from penstock.copy(context)
 
-    A `CopySpec` with `verify="counts"` or `"checksums"` gives its asset a check: source and target
-    are compared when all partitions of a step are copied, as of the same moment.
+    A `CopySpec` with `verify="counts"` or `"checksums"` gives its asset a check: once a step has
+    copied all its partitions, it compares source and target, as of the same moment.
 
     Parameters:
-        specs: what is copied; connections as `dg.EnvVar`, or as URLs without a password.
-        partitions_def: time windows, `ranges`, or values of the key; none: whole tables.
-        backfill_policy: by default one run for all partitions of a backfill, side by side;
-            `dg.BackfillPolicy.multi_run()` for a run of its own for each.
-        translator: what the assets are called, and all else that Dagster has of them.
-        blocking: a check that fails keeps assets downstream from running.
-        pool: limits how many such steps run at once, in all runs.
+        specs: the copies; connections as `dg.EnvVar`, or as URLs without a password.
+        partitions_def: time windows, `ranges`, or values of the key; None: whole tables.
+        backfill_policy: by default a backfill is one run that copies its partitions side by side;
+            `dg.BackfillPolicy.multi_run()` makes one run for each.
+        translator: names the assets and sets their other attributes.
+        blocking: a failed check keeps downstream assets from running.
+        pool: limits how many such steps run at once, over all runs.
 
     Raises:
-        DagsterInvalidDefinitionError: a copy cannot be had with these partitions.
+        DagsterInvalidDefinitionError: a copy does not work with these partitions.
     """
     if not specs:
         raise dg.DagsterInvalidDefinitionError("penstock_assets: expected specs, found none")
@@ -67,13 +67,13 @@ def penstock_assets(
     if backfill_policy is None and partitions_def is not None:
         backfill_policy = dg.BackfillPolicy.single_run()
     with warnings.catch_warnings():
-        # Of backfill policies, which are there since 1.3: the user did not choose the parameter.
+        # About backfill policies, new in Dagster 1.3; the user may not have passed any.
         warnings.simplefilter("ignore", dg.BetaWarning)
         make = dg.multi_asset(
             name=name,
             specs=assets,
             check_specs=checks or None,
-            # Also where there is one asset: it may be copied without its check.
+            # Even for one asset: it may be copied without its check.
             can_subset=len(assets) + len(checks) > 1,
             partitions_def=partitions_def,
             backfill_policy=backfill_policy,
@@ -82,11 +82,11 @@ def penstock_assets(
             op_tags=op_tags,
             description=description,
         )
-    return lambda function: make(_that_copies(function))
+    return lambda function: make(_as_step(function))
 
 
-def _that_copies(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The step, which fails where it throws away what it was to yield, and so copies nothing."""
+def _as_step(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The step. It fails if the function discards what it should yield, and so copies nothing."""
 
     @wraps(function)
     def step(*args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -94,7 +94,7 @@ def _that_copies(function: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(yielded, Iterable):
             raise dg.DagsterInvariantViolationError(
                 f"{function.__name__}: expected a function that yields what is copied (yield from "
-                f"penstock.copy(context)), found one that returns {type(yielded).__name__}: "
+                f"penstock.copy(context)), found one that returns {type(yielded).__name__}; "
                 "nothing was copied"
             )
         yield from yielded

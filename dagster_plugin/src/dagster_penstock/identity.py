@@ -1,4 +1,4 @@
-"""What a copy is called in the target: the same for every retry, another for a new request."""
+"""A run's id in the target: the same for every retry, a new one for every new request."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _PARENT = "dagster/parent_run_id"
 def request_of(context: dg.AssetExecutionContext) -> str:
     """The id of the Dagster run that this one repeats, or its own.
 
-    A retry of a run, and a re-execution from failure, go on with what the first one has begun. To
-    execute all of a run again is a new request.
+    A retry of a run, and a re-execution from failure, continue what the first one began. Executing
+    all of a run again is a new request.
     """
     *_, first = _repeated(context)
-    # Somebody may have deleted the one before it.
-    return first.tags[_PARENT] if _goes_on(first) else first.run_id
+    # The run before it may have been deleted.
+    return first.tags[_PARENT] if _continues(first) else first.run_id
 
 
-def asked_for(context: dg.AssetExecutionContext) -> bool:
-    """Whether a person has re-executed the request from failure, and not an automatic retry alone.
+def reexecuted_by_hand(context: dg.AssetExecutionContext) -> bool:
+    """Whether a person has re-executed the request from failure, not just an automatic retry.
 
-    Who does that has found out what was wrong, and may have put it right in the source.
+    That person has found out what was wrong, and may have fixed it in the source.
     """
-    return any(_goes_on(run) and _RETRIED not in run.tags for run in _repeated(context))
+    return any(_continues(run) and _RETRIED not in run.tags for run in _repeated(context))
 
 
 def _repeated(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
-    """This run, the one that it goes on with, and so on."""
+    """This run, the one it continues, and so on."""
     run: dg.DagsterRun | None = context.run
     while run is not None:
         yield run
-        run = context.instance.get_run_by_id(run.tags[_PARENT]) if _goes_on(run) else None
+        run = context.instance.get_run_by_id(run.tags[_PARENT]) if _continues(run) else None
 
 
-def _goes_on(run: dg.DagsterRun) -> bool:
+def _continues(run: dg.DagsterRun) -> bool:
     repeats = _RETRIED in run.tags or any(run.tags.get(tag) == "true" for tag in _RESUMED)
     return repeats and bool(run.tags.get(_PARENT))
 
@@ -49,12 +49,12 @@ def run_id_of(asset: dg.AssetKey, request: str, keys: Iterable[str]) -> str:
 
 
 def plan_id_of(series: str) -> str:
-    """The run whose plan the bounds of ranges are taken from."""
+    """The id of the run whose plan has the bounds of the ranges."""
     return _name("ranges", series)
 
 
 def series_of(asset: dg.AssetKey, target_table: str, version: str = "") -> str:
-    """All copies of an asset into a table."""
+    """The series of all copies of an asset into a table."""
     name = f"dagster: {asset.to_user_string()} in {target_table}"
     return f"{name}, version {version}" if version else name
 

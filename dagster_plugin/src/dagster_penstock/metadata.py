@@ -1,4 +1,4 @@
-"""What a materialization tells: rows, bytes, time, bounds, where from and where to, columns."""
+"""The metadata of a materialization: rows, bytes, time, bounds, source, target, columns."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def partition_metadata(
     partition_id: str,
     loaded: Loaded,
 ) -> dict[str, Any]:
-    """Of one partition.
+    """The metadata of one partition.
 
     Parameters:
-        request: the Dagster run that a retry goes back to.
+        request: the Dagster run that a retry repeats.
     """
     return {
         "dagster/partition_row_count": loaded.rows,
@@ -55,10 +55,10 @@ def partition_metadata(
 
 
 def empty_metadata(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
-    """Of a partition that the stored plan has no rows for."""
+    """The metadata of a partition for which the stored plan has no rows."""
     return {
         "dagster/partition_row_count": 0,
-        "penstock/bounds": "nothing: the source knows too few values for so many ranges",
+        "penstock/bounds": "empty: the source has too few distinct values for so many ranges",
         **_common(spec, run_id, request),
     }
 
@@ -70,7 +70,7 @@ def table_metadata(
     plan: PartitionPlan,
     records: tuple[CommitRecord, ...],
 ) -> dict[str, Any]:
-    """Of a whole table, by the commit records of its run."""
+    """The metadata of a whole table, from the commit records of its run."""
     seconds = 0.0
     if records:
         begun = min(datetime.fromisoformat(record.started_at) for record in records)
@@ -105,14 +105,14 @@ def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
 def _common(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
     place = place_of(spec.target)
     uri = place.uri(spec.target_ref)
-    told = {
+    common = {
         RUN_ID: run_id,
         REQUEST: request,
         "penstock/source_table": source_name(spec),
         "penstock/target_table": uri if place.located else str(spec.target_ref),
         "dagster/uri": uri,
     }
-    return told if place.located else {**told, "dagster/table_name": str(spec.target_ref)}
+    return common if place.located else {**common, "dagster/table_name": str(spec.target_ref)}
 
 
 def _schema(plan: PartitionPlan) -> dg.TableSchema:
@@ -130,9 +130,9 @@ def _schema(plan: PartitionPlan) -> dg.TableSchema:
 
 
 def version_tags(version: str) -> dict[str, str]:
-    """Tags by which Dagster knows that what is downstream is older than this copy.
+    """Tags by which Dagster sees that assets downstream are older than this copy.
 
     Parameters:
-        version: another one whenever something was copied.
+        version: a new one whenever something was copied.
     """
     return {DATA_VERSION: version}

@@ -1,4 +1,4 @@
-"""What the ends of a copy are called before anything runs: as far as their URLs are written."""
+"""Names of source and target before anything runs, as far as their URLs are known."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock import CopySpec, Place, TableRef, place_of
 _NOT_FOR_KEYS = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-def place(connection: str) -> Place | None:
-    """Where a URL leads; None of a variable of the environment, which is read by a step.
+def known_place(connection: str) -> Place | None:
+    """Where a URL leads; None for an environment variable, which only a step reads.
 
     Raises:
-        UsageError: nowhere.
+        UsageError: the URL leads nowhere.
     """
     if isinstance(connection, dg.EnvVar) or connection.startswith("env:"):
         return None
@@ -24,14 +24,13 @@ def place(connection: str) -> Place | None:
 
 
 def located(connection: str) -> bool | None:
-    """Whether a URL leads to rows, without a table to be named; None: not known yet."""
-    found = place(connection)
+    """Whether a URL leads to the rows themselves, so no table is named; None: not known yet."""
+    found = known_place(connection)
     return None if found is None else found.located
 
 
 def key_of(spec: CopySpec) -> list[str]:
-    """Of the target the schema, where it is named, and the table; of files the path of their
-    folder."""
+    """The asset key: the target's schema, if named, and table; for files their folder's path."""
     target = spec.target_ref
     if located(spec.target) or (spec.table is None and spec.target_table is None):
         return _path(spec.target)
@@ -39,25 +38,25 @@ def key_of(spec: CopySpec) -> list[str]:
 
 
 def target_ref(spec: CopySpec) -> TableRef:
-    """The table that is written; of files their folder, in those above it."""
+    """The table that is written; for files their folder, within its parents."""
     return _folder(key_of(spec))
 
 
 def source_ref(spec: CopySpec) -> Any:
-    """The table that is read, or the query; of files their folder."""
+    """The table or the query that is read; for files their folder."""
     return _folder(_path(spec.source)) if _reads_files(spec) else spec.relation
 
 
 def target_name(spec: CopySpec) -> str:
     """What is written, for people."""
-    found = place(spec.target)
+    found = known_place(spec.target)
     if found is not None and found.located:
         return found.uri(spec.target_ref)
     return str(target_ref(spec))
 
 
 def source_name(spec: CopySpec) -> str:
-    """What is read, for people: of a URL without its parameters."""
+    """What is read, for people; a URL without its parameters."""
     return spec.source_name.partition("?")[0] if _reads_files(spec) else spec.source_name
 
 
@@ -66,14 +65,14 @@ def _reads_files(spec: CopySpec) -> bool:
 
 
 def _path(connection: str) -> list[str]:
-    """The folders of a URL's path, as parts of an asset's key; of a variable its name."""
-    found = place(connection)
+    """The folders of a URL's path, as parts of an asset key; for a variable its name."""
+    found = known_place(connection)
     if found is None:
         return [str(connection).removeprefix("env:").lower()]
     # A relative path stays one, wherever it is used.
     path = found.database if "://" in connection else connection
     parts = [part for part in path.split("/") if part.strip(".")] or [found.host or "files"]
-    # Dagster makes names of Python of them.
+    # Dagster turns them into Python names.
     return [_NOT_FOR_KEYS.sub("_", part) for part in parts]
 
 

@@ -1,4 +1,4 @@
-"""A resource of Dagster's with the keys of S3, as parameters of the URLs that lead there."""
+"""The keys of an S3 resource of Dagster's, as parameters of `s3://` URLs."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ FIELDS = {
 
 
 def with_keys(spec: CopySpec, s3: Any) -> CopySpec:
-    """The copy with the keys in those of its ends that are on S3. Holds secrets.
+    """The copy with the keys added to the ends that are on S3. Holds secrets.
 
     Parameters:
         s3: has the fields of `dagster_aws.s3.S3Resource`; None: the keys are found where the step
             runs.
 
     Raises:
-        UsageError: the resource would sign nothing.
+        UsageError: the resource does not sign its requests.
     """
     if s3 is None:
         return spec
     if getattr(s3, "use_unsigned_session", False):
         raise UsageError(
             "s3: expected a resource with keys, or with a profile; found "
-            "use_unsigned_session, which Penstock has not"
+            "use_unsigned_session, which Penstock does not support"
         )
     parameters = {name: getattr(s3, field, None) for name, field in FIELDS.items()}
 
-    def keyed(url: str) -> str:
+    def add_keys(url: str) -> str:
         return with_parameters(url, parameters) if place_of(url).scheme == _S3 else url
 
-    return replace(spec, source=keyed(spec.source), target=keyed(spec.target))
+    return replace(spec, source=add_keys(spec.source), target=add_keys(spec.target))

@@ -22,7 +22,7 @@ from penstock import (
     UsageError,
 )
 
-# Of the core: what fits into the name of a session.
+# The core's limit: ids are part of session names.
 _ID_LENGTH = 10
 _MINUTE = timedelta(minutes=1)
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{_ID_LENGTH}}}")
@@ -35,8 +35,8 @@ _CUTS = ("partitions", "rows_per_partition", "bytes_per_partition", "interval", 
 class Ranges(dg.StaticPartitionsDefinition):
     """Ranges of about equally many rows, ``000`` and on, whose bounds are those of a stored plan.
 
-    The plan is made when the first of them is copied and kept in the target: a range holds the same
-    keys as long as `version` is the same.
+    The plan is made when the first range is copied, and kept in the target: a range holds the same
+    keys as long as `version` stays the same.
     """
 
     def __init__(self, count: int, version: str = FIRST) -> None:
@@ -48,30 +48,30 @@ class Ranges(dg.StaticPartitionsDefinition):
 def ranges(count: int, version: str = FIRST) -> Ranges:
     """Asset partitions that are ranges of `CopySpec.key`.
 
-    Where the key may be NULL, the last one holds those rows. Where the source knows too few values
-    to tell so many ranges apart, the last ones are empty.
+    If the key can be NULL, the last one holds those rows. If the source has too few distinct
+    values for so many ranges, the last ones are empty.
 
     Parameters:
         count: how many, 2 to 1,000.
-        version: names the stored plan. Another one makes a new plan, after which every partition
-            has to be copied again; not with mode append, which would double the rows.
+        version: names the stored plan. A new version makes a new plan, after which every partition
+            must be copied again; not with mode append, which would double the rows.
 
     Raises:
-        DagsterInvalidDefinitionError: a count or a version that cannot be.
+        DagsterInvalidDefinitionError: the count or the version is invalid.
     """
     if not 2 <= count <= MOST_RANGES:
         raise dg.DagsterInvalidDefinitionError(
             f"ranges: expected a count from 2 to {MOST_RANGES:,}, found {count:,}"
         )
     if not version.strip():
-        raise dg.DagsterInvalidDefinitionError("ranges: expected a version, found an empty text")
+        raise dg.DagsterInvalidDefinitionError("ranges: expected a version, found an empty string")
     return Ranges(count, version)
 
 
 def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) -> None:
     """
     Raises:
-        UsageError: the asset partitions cannot be those of this copy.
+        UsageError: the copy cannot have these asset partitions.
     """
     if isinstance(partitions_def, Ranges):
         strategies = [name for name, how in STRATEGIES.items() if how.chooses or how.cuts_evenly]
@@ -81,22 +81,22 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
         strategies = [name for name, how in STRATEGIES.items() if how.takes_values_query]
     else:
         raise UsageError(
-            "partitions_def: expected time windows, ranges(), or static or dynamic partitions that "
-            f"are values of the key; found {type(partitions_def).__name__}"
+            "partitions_def: expected time windows, ranges(), or static or dynamic partitions, one "
+            f"for each value of the key; found {type(partitions_def).__name__}"
         )
     if spec.key is None:
-        raise UsageError("key: expected the column that the asset's partitions are of; found none")
+        raise UsageError("key: expected the column that the asset is partitioned by; found none")
     if spec.load_mode.starts_empty:
         modes = ", ".join(name for name, mode in MODES.items() if not mode.starts_empty)
         raise UsageError(
-            f"mode: expected {modes}, which leave other partitions of the asset alone; found "
+            f"mode: expected {modes}, which leave the asset's other partitions alone; found "
             f"{spec.mode}"
         )
     replanned = isinstance(partitions_def, Ranges) and partitions_def.version != FIRST
     if replanned and spec.load_mode.only_adds:
         raise UsageError(
-            "ranges: version: mode append cannot take back what an older plan has loaded, so a new "
-            f"one would double the rows; expected {FIRST!r}, found another"
+            "ranges: version: mode append cannot remove what an older plan has loaded, so a new "
+            f"plan would double the rows; expected {FIRST!r}, found another"
         )
     if spec.strategy not in strategies:
         raise UsageError(
@@ -106,27 +106,27 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
     for name in _CUTS:
         if getattr(spec, name) is not None:
             raise UsageError(
-                f"{name}: expected none, since the copy is cut by the asset's partitions; found "
+                f"{name}: leave it out, since the asset's partitions cut the copy; found "
                 f"{getattr(spec, name)!r}"
             )
     if spec.on_snapshot_lost == "restart":
         raise UsageError(
-            "on_snapshot_lost: restart copies every partition of a run again, also those that are "
+            "on_snapshot_lost: restart copies every partition of a run again, even those already "
             "materialized; expected fail or accept"
         )
 
 
-def named(
+def copy_partitions(
     spec: CopySpec, partitions_def: dg.PartitionsDefinition, keys: Sequence[str]
 ) -> dict[str, Partition]:
-    """Windows or values as partitions of the copy, by partition key; not for `Ranges`."""
+    """Time windows or values as partitions of the copy, by partition key; not for `Ranges`."""
     assert spec.key is not None
     key = Key(spec.key)
     if isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
         found = {}
         for name in keys:
             window = partitions_def.time_window_for_partition_key(name)
-            lower, upper = Bound("", written(window.start)), Bound("", written(window.end))
+            lower, upper = Bound("", bound_text(window.start)), Bound("", bound_text(window.end))
             found[name] = Partition(partition_id(name), KeyRange(key, lower, upper))
         return found
     return {
@@ -134,13 +134,13 @@ def named(
     }
 
 
-def written(moment: datetime) -> str:
-    """The start or the end of a window, as the source reads it: a column with a zone takes the
-    moment, one without takes the time of day.
+def bound_text(moment: datetime) -> str:
+    """The start or the end of a window as text: a column with a time zone reads the moment, one
+    without reads the time of day.
 
-    When clocks are put back, times of day come twice. Rows of a column without a zone cannot be
-    told apart there: they belong to the later windows, which begin when all of them are written,
-    and the earlier ones are empty. So windows stay apart, and leave nothing out.
+    When clocks are put back, an hour of local times repeats. Rows of a column without a time zone
+    are ambiguous there: they belong to the later windows, which begin when all of them are
+    written, and the earlier ones are empty. So windows never overlap, and leave nothing out.
     """
     utc = moment.astimezone(UTC)
     local = moment.replace(tzinfo=None)
@@ -157,7 +157,7 @@ def _comes_twice(local: datetime, zone: tzinfo | None) -> bool:
 
 
 def partition_id(name: str) -> str:
-    """The id of a partition: its key, or a hash where that is too long or has other characters."""
+    """The id of a partition: its key, or a hash of it if it is too long or has other characters."""
     if _ID.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode()).digest()

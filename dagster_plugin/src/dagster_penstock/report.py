@@ -1,4 +1,4 @@
-"""The end of a copy as a table in Markdown, for the run's page."""
+"""A copy's report in Markdown, for the run's page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from penstock import Finished, not_copied_lines
 
 
 def markdown(finished: Finished) -> str:
-    """What an execution did, and its slowest partitions."""
+    """What an execution did, with its slowest partitions."""
     seconds = max(finished.seconds, 0.001)
     lines = [
         f"**{finished.status}**: {finished.committed:,} of {finished.partitions:,} partitions "
@@ -37,5 +37,5 @@ def markdown(finished: Finished) -> str:
 
 
 def cell(text: str) -> str:
-    """A text that cannot end its cell."""
+    """A text escaped for a table cell."""
     return " ".join(text.replace("|", "\\|").split())

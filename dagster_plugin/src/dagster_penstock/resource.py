@@ -1,4 +1,4 @@
-"""What a user's function calls to copy the tables of its assets."""
+"""The resource with which an asset function copies its tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_penstock.copied import Copied
-from dagster_penstock.copying import copy_assets
+from dagster_penstock.copy_step import copy_assets
+from dagster_penstock.table_copy import Copied
 
 
 class PenstockResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -18,24 +18,24 @@ class PenstockResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     degree: int | None = Field(
         default=None,
         description=(
-            "The most streams at once, in each step; by default as many as `degree` of a CopySpec"
-            " says. 0: as many as the CPUs, -n: CPUs divided by n."
+            "The most streams at once, in each step; by default the `degree` of each CopySpec."
+            " 0: one per CPU, -n: CPUs divided by n."
         ),
     )
 
     def copy(  # type: ignore[override]
         self, context: dg.AssetExecutionContext, *, s3: Any = None
     ) -> Iterator[Copied]:
-        """Copy the selected tables of an asset of `penstock_assets`, and yield what is done.
+        """Copy the selected assets of `penstock_assets`, and yield their events.
 
-        Of a partitioned asset, a materialization for each partition as it is committed.
+        A partitioned asset yields a materialization for each partition as it is committed.
 
         Parameters:
-            s3: a `dagster_aws.s3.S3Resource`, or what has its fields, with the keys, the endpoint
-                and the region for URLs of S3; by default they are found where the step runs.
+            s3: a `dagster_aws.s3.S3Resource`, or an object with its fields: keys, endpoint and
+                region for `s3://` URLs; by default they are found where the step runs.
 
         Raises:
-            Failure: some partitions could not be copied; its metadata says which, and why. The
+            Failure: some partitions could not be copied; its metadata says which and why. The
                 others are copied.
         """
         yield from copy_assets(context, self.degree, s3)

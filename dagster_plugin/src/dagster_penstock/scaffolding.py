@@ -15,32 +15,32 @@ _TEXT = """\
 type: {type}
 
 attributes:
-  # Each a variable of the environment that holds a URL, which is read when a copy begins.
+  # Environment variables that hold URLs, read when a copy begins.
   source: {source}
   target: {target}
 
-  # For all tables: any option of a copy. The schema knows them all: dg utils inspect-component \
+  # Options of a copy, for all tables. The schema lists them: dg utils inspect-component \
 {type}
   options:
     # replace: delete what a partition selects and load it, in one transaction, so that it can be
-    # materialized again. It needs a key. Others: append, truncate, upsert, recreate, swap.
+    # materialized again; needs a key. Others: append, truncate, upsert, recreate, swap.
     mode: {mode}
-    # Compare source and target when all is copied, as an asset check: counts, checksums or none.
+    # Compare source and target after the copy, as an asset check: counts, checksums or none.
     verify: counts
 
-  # Each is an asset, named by the schema and name of its target. Options may be given again here.
+  # Each is an asset, named by its target's schema and table. Options here override those above.
   tables:
     - table: {table}
       target_table: {target_table}
 {key}
-  # Partitions of the assets; without them, a materialization copies whole tables. Others: hourly,
+  # Partitions of the assets; without them, a materialization copies whole tables. Also: hourly,
   # weekly, monthly, time_window, static, dynamic, and ranges {{count, version}}.
   # partitions:
   #   type: daily
   #   start_date: "2026-01-01"
   #   timezone: UTC
 
-  # A check that fails keeps assets downstream from running.
+  # A failed check keeps downstream assets from running.
   # blocking: true
 
   # The step that copies the tables, one after the other.
@@ -48,7 +48,7 @@ attributes:
   #   pool: warehouse
   #   backfill_policy: {{type: multi_run}}
 
-  # Attributes of the assets, with templates over `source`, `target` and `table`.
+  # Attributes of the assets; templates may use `source`, `target` and `table`.
   # translation:
   #   key: "warehouse/{{{{ target.name }}}}"
   #   group_name: warehouse
@@ -64,27 +64,28 @@ requirements:
 
 class CopyTablesParams(pydantic.BaseModel):
     source: str = pydantic.Field(
-        default="env:PG_SRC", description="where rows come from: env:NAME of the variable"
+        default="env:PG_SRC", description="where rows come from: env:NAME, an environment variable"
     )
     target: str = pydantic.Field(
-        default="env:PG_DST", description="where rows go to: env:NAME of the variable"
+        default="env:PG_DST", description="where rows go: env:NAME, an environment variable"
     )
     table: str = pydantic.Field(default="public.orders", description="SCHEMA.NAME in the source")
     target_table: str | None = pydantic.Field(
-        default=None, description="SCHEMA.NAME in the target; that of the source by default"
+        default=None, description="SCHEMA.NAME in the target; by default as in the source"
     )
     mode: str | None = pydantic.Field(
-        default=None, description="how it is loaded; replace with a key, and truncate without one"
+        default=None,
+        description="how to load it; by default replace with a key, truncate without one",
     )
     key: str | None = pydantic.Field(default=None, description="the column to cut the table by")
 
     @pydantic.field_validator("source", "target")
     @classmethod
     def _is_variable(cls, value: str) -> str:
-        # A URL may hold a password, and the file is there to be committed.
+        # A URL may hold a password, and the file is meant to be committed.
         found = _VARIABLE.fullmatch(value)
         if found is None:
-            raise ValueError("expected env:NAME, the variable of the environment that holds a URL")
+            raise ValueError("expected env:NAME, an environment variable that holds a URL")
         return found[1]
 
 

@@ -1,4 +1,4 @@
-"""The bounds of `ranges`: of a plan that is made once, and kept in the target."""
+"""The bounds of `ranges`: from a plan that is made once and kept in the target."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from penstock import (
 
 
 def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Extent]:
-    """What each of the asset's partitions selects; one that holds nothing is not there.
+    """What each of the asset's partitions selects, without the empty ones.
 
     Raises:
-        UsageError: the plan that is stored under this version is another one.
-        PenstockError: it cannot be made.
+        UsageError: another plan is stored under this version.
+        PenstockError: the plan cannot be made.
     """
     stored = _stored(spec, ranges, series)
     plan = stored.run.plan
     key, strategy, count = stored.run.spec["key"], stored.run.spec["strategy"], _count(stored)
     if (key, count) != (spec.key, ranges.count) or not _is_asked_for(strategy, spec):
         raise UsageError(
-            f"ranges: the plan that is stored as version {ranges.version!r} has {count} ranges of "
-            f"{key} by strategy {strategy}; found {ranges.count} of {spec.key} by "
-            f"{spec.strategy}: expected "
+            f"ranges: the plan stored as version {ranges.version!r} has {count} ranges of "
+            f"{key} by strategy {strategy}, not {ranges.count} of {spec.key} by "
+            f"{spec.strategy}: "
             + (
-                "those, since mode append cannot load rows anew"
+                "keep those, since mode append cannot reload rows"
                 if spec.load_mode.only_adds
-                else "another version, and then every partition copied again"
+                else "pass another version, and then copy every partition again"
             )
         )
     names = ranges.get_partition_keys()
@@ -52,7 +52,7 @@ def stored_ranges(spec: CopySpec, ranges: Ranges, series: str) -> dict[str, Exte
 
 def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
     run_id = plan_id_of(series)
-    # It is not there yet, or else what is wrong is found below, too.
+    # Either there is none yet, or what is wrong shows below as well.
     with suppress(UsageError):
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
     wanted = replace(spec, partitions=ranges.count, run_id=run_id, verify="none")
@@ -61,13 +61,13 @@ def _stored(spec: CopySpec, ranges: Ranges, series: str) -> RunStatus:
         if _with_null(guess):
             wanted = replace(wanted, partitions=ranges.count - 1)
         if spec.cut_strategy.chooses:
-            # Statistics have bounds for about a hundred ranges. For more, each key is looked at.
+            # Statistics have bounds for about a hundred ranges. More take a look at every key.
             enough = len(guess.partitions) >= ranges.count
             wanted = replace(wanted, strategy="range" if enough else "ntile")
     try:
         return penstock.create(wanted)
     except SpecMismatch:
-        # Another run has made it at this moment, of a source that was another one yet.
+        # Another run has just made it, from an earlier state of the source.
         return penstock.status(run_id, target=spec.target, control_schema=spec.control_schema)
 
 

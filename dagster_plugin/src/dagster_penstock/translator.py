@@ -1,4 +1,4 @@
-"""How a copied table becomes an asset: its key, group, owners, kinds, and all else of it."""
+"""How a copied table becomes an asset: its key, group, owners, kinds and other attributes."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from dagster_penstock.naming import key_of, place, source_name, target_name
+from dagster_penstock.naming import key_of, known_place, source_name, target_name
 from penstock import CopySpec
 
-# Of targets, by the scheme of their places: what Dagster shows a picture for.
+# Kinds that Dagster has an icon for, by the scheme of the target's URL.
 _KINDS = {"duckdb": "duckdb", "file": "parquet", "s3": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """What there is to know of a table that is copied, before anything runs."""
+    """What is known of a copied table before anything runs."""
 
     spec: CopySpec
     partitions_def: dg.PartitionsDefinition | None = None
 
 
 class PenstockTranslator:
-    """Override `get_asset_spec` to name assets, group them, or say whose they are:
+    """Override `get_asset_spec` to name assets, group them, or set their owners:
 
     class Mine(PenstockTranslator):
         def get_asset_spec(self, table):
@@ -30,13 +30,13 @@ class PenstockTranslator:
     """
 
     def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
-        """The asset of a table. How it is partitioned, and that it may be skipped, is added to it.
+        """The asset of a table. Its partitions, and that it may be skipped, are added later.
 
-        By default its key is the target's schema and table; of files the path of their folder.
+        By default its key is the target's schema and table; for files the path of their folder.
         """
         spec = table.spec
         by = f" by {spec.key}" if spec.key else ""
-        where = place(spec.target)
+        where = known_place(spec.target)
         kind = _KINDS.get(where.scheme) if where else None
         named = spec.target_ref.schema and not (where and where.located)
         return dg.AssetSpec(

@@ -53,7 +53,7 @@ class HttpFaults:
         self.lock = threading.Lock()
         self.faults: list[Fault] = []
         self.requests: list[str] = []
-        """All that came, as ``METHOD /path?query``."""
+        """All requests so far, as ``METHOD /path?query``."""
         outer = self
 
         class Handler(_Handler):
@@ -76,7 +76,7 @@ class HttpFaults:
         body: bytes = SLOW_DOWN,
         kind: str = "application/xml",
     ) -> Fault:
-        """Answer the next requests that match with an error, and do not hand them on.
+        """Answer the next matching requests with an error instead of forwarding them.
 
         Parameters:
             pattern: a regular expression, looked for in ``METHOD /path?query``.

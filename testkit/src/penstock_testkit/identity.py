@@ -1,4 +1,4 @@
-"""As whom PostgreSQL runs: it refuses to run as root."""
+"""The user that PostgreSQL runs as: it refuses to run as root."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Identity:
     prefix: tuple[str, ...] = ()
     """What to put in front of the command."""
     owner: tuple[int, int] | None = None
-    """User and group that must own the data, where that is not who we are."""
+    """User and group that must own the data, if not our own."""
 
     def give(self, path: Path) -> None:
         """Hand `path` and everything below over to the one the command runs as."""

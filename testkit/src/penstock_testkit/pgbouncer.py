@@ -63,7 +63,7 @@ class PgBouncer:
             f"auth_type = trust\nauth_file = {self._home / 'users'}\n"
             f"pool_mode = {self._mode}\ndefault_pool_size = {self._pool_size}\n"
             "max_client_conn = 200\n"
-            # The worst case for who relies on a session: each transaction gets another one.
+            # The worst case for code that relies on a session: each transaction gets another one.
             "server_round_robin = 1\n"
             + "".join(f"{name} = {value}\n" for name, value in self._settings.items())
         )
@@ -95,7 +95,7 @@ class PgBouncer:
         self.close()
 
     def url_for(self, url: str) -> str:
-        """A URL of the server, by way of the pooler."""
+        """A URL of the server through the pooler."""
         return url.replace(f"{HOST}:{self._server.port}", f"{HOST}:{self.port}")
 
     def close(self) -> None:

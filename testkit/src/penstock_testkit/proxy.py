@@ -24,7 +24,7 @@ NO_LINGER = struct.pack("ii", 1, 0)
 
 @dataclass(eq=False)
 class Watch:
-    """A needle to look for, and what to do when it comes by."""
+    """A needle to look for, and what to do when it passes."""
 
     needle: bytes
     direction: Direction
@@ -101,7 +101,7 @@ class TcpProxy:
 
     @property
     def connections(self) -> int:
-        """How many connections stand now."""
+        """How many connections are open now."""
         return len(self._links)
 
     def cut(self) -> int:
@@ -160,17 +160,17 @@ class TcpProxy:
             self.watches.append(Watch(needle, direction, callback, once))
 
     def freeze(self) -> None:
-        """Forward nothing any more and close nothing: a network that has gone silent."""
+        """Forward nothing more and close nothing: a network that has gone silent."""
         self.frozen = True
         self._wake()
 
     def thaw(self) -> None:
-        """Go on after `freeze`; nothing was lost."""
+        """Continue after `freeze`; nothing was lost."""
         self.frozen = False
         self._wake()
 
     def refuse(self, refusing: bool = True) -> None:
-        """Refuse new connections (ECONNREFUSED), or accept them again. Standing ones go on."""
+        """Refuse new connections (ECONNREFUSED), or accept them again. Open ones continue."""
         with self.lock:
             if refusing == self._refusing:
                 return
@@ -243,7 +243,7 @@ class TcpProxy:
             return [watch for watch in self.watches if watch.direction == direction]
 
     def found(self, watch: Watch) -> None:
-        """Call a watch's callback, unless another connection was first with it.
+        """Call a watch's callback, unless another connection did so first.
 
         Raises:
             CallbackFailed: the callback raised an error.
@@ -276,7 +276,7 @@ class TcpProxy:
         """Cut everything if a budget is spent, once for each."""
         with self.lock:
             before = len(self.budgets)
-            # Until now the spent one has kept the other connections from going on.
+            # Until now the spent budget has blocked the other connections.
             self.budgets = [budget for budget in self.budgets if budget.left > 0]
             spent = len(self.budgets) < before
         if spent:
@@ -331,7 +331,7 @@ class Link(threading.Thread):
                 Flow("to_server", self._client, server), Flow("to_client", server, self._client)
             )
         except OSError:
-            # A side was lost, or the server is not there: the other one learns it by a reset.
+            # A side was lost, or there is no server: the other side gets a reset.
             self._cut = True
         except CallbackFailed as failure:
             self._cut = True

@@ -70,7 +70,7 @@ class S3Server:
         }
 
     def url(self, path: str, endpoint: str | None = None) -> str:
-        """A URL of Penstock's that holds all that is needed.
+        """A Penstock URL with all that is needed.
 
         Parameters:
             path: ``bucket/key``.

@@ -52,7 +52,7 @@ DEFAULTS: Mapping[str, Setting] = {
 
 
 class Server(Protocol):
-    """What a test needs of a server, whoever started it."""
+    """What a test needs from a server, whoever started it."""
 
     @property
     def url(self) -> str:
@@ -187,7 +187,7 @@ class PostgresServer:
 
     @property
     def socket_url(self) -> str:
-        """The URL of the maintenance database by way of the unix socket."""
+        """The URL of the maintenance database through the unix socket."""
         query = urlencode({"host": str(self.home), "port": self.port, "user": SUPERUSER})
         return f"postgresql:///postgres?{query}"
 

@@ -155,15 +155,17 @@ def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
         "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, postgres, "
-        f"postgresql, s3; found {kind or 'none'!r}; if it leads to a PostgreSQL, set its field "
+        f"postgresql, s3; found {kind or 'none'!r}; if it leads to PostgreSQL, set its field "
         "Connection Type to postgres, and Host, Port, Login, Password and Schema (the database's "
-        "name) to what psql would take"
+        "name) as for psql"
     )
     assert "pa55" not in repr(raised.value)
 
 
 def test_what_takes_no_streams_is_refused_with_another_way() -> None:
-    with pytest.raises(UsageError, match="'redshift', which takes no COPY streams: copy to or"):
+    with pytest.raises(
+        UsageError, match="'redshift', which does not support COPY streams: copy to or"
+    ):
         url_of(conn_type="redshift", host="h", login="me", password=SECRET)
 
 

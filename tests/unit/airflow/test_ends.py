@@ -135,7 +135,7 @@ def test_keys_are_those_of_an_aws_connection(kind: str) -> None:
 
 def test_an_aws_connection_is_no_database() -> None:
     connections = import_module("penstock_airflow.connections")
-    with pytest.raises(UsageError, match="leads to no database: expected source or target") as told:
+    with pytest.raises(UsageError, match="does not lead to a database: pass a URL such as") as told:
         connections.url_of(aws(password=SECRET), "lake")
     assert SECRET not in told.value.message
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import CopySpec
-from penstock.spec.copy_spec import check_run_id
+from penstock.spec.ids import check_run_id
 from penstock_airflow.identity import begins_again, clearings, recopies_partition, run_id_of
 
 IDS = st.text(min_size=1, max_size=250)

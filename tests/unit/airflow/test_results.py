@@ -12,7 +12,7 @@ import pytest
 from penstock import Finished, combined_report
 from penstock.events import PartitionTiming
 from penstock.model.records import CommitRecord
-from penstock_airflow.results import ending_of, executions, result_of
+from penstock_airflow.results import executions, result_of, summary_of
 
 
 def finished(partition: str, rows: int = 100, seconds: float = 2.0, **fields: Any) -> Finished:
@@ -90,7 +90,7 @@ def status_of(*records: CommitRecord) -> Any:
 
 def test_an_ending_is_what_the_commit_records_say() -> None:
     day = "2026-01-01T00:00"
-    assert ending_of(
+    assert summary_of(
         status_of(
             record(10, f"{day}:05+00:00", f"{day}:09+00:00"),
             record(30, f"{day}:01+00:00", f"{day}:06+00:00"),
@@ -107,6 +107,6 @@ def test_an_ending_is_what_the_commit_records_say() -> None:
     }
 
 
-def test_an_ending_of_nothing() -> None:
-    ending = ending_of(status_of())
-    assert (ending["rows"], ending["seconds"], ending["rows_per_second"]) == (0, 0.0, 0.0)
+def test_the_summary_of_nothing() -> None:
+    summary = summary_of(status_of())
+    assert (summary["rows"], summary["seconds"], summary["rows_per_second"]) == (0, 0.0, 0.0)

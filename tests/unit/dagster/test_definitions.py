@@ -17,7 +17,7 @@ from dagster_penstock import (
     penstock_assets,
     ranges,
 )
-from dagster_penstock.partitions import written
+from dagster_penstock.partitions import bound_text
 
 DAYS = dg.DailyPartitionsDefinition("2024-01-01")
 SECRET = "hunter2"
@@ -58,16 +58,16 @@ def made(
             dg.StaticPartitionsDefinition(["a"]),
             "strategy: expected auto, values with",
         ),
-        ({"partitions": 8}, DAYS, "partitions: expected none, since the copy is cut"),
+        ({"partitions": 8}, DAYS, "partitions: leave it out, since the asset"),
         (
             {"rows_per_partition": 8},
             ranges(4),
-            "rows_per_partition: expected none, since the copy is cut",
+            "rows_per_partition: leave it out, since the asset",
         ),
-        ({"interval": "1 day"}, DAYS, "interval: expected none, since the copy is cut"),
-        ({"run_id": "mine"}, None, "run_id: each Dagster run has one of its own"),
+        ({"interval": "1 day"}, DAYS, "interval: leave it out, since the asset"),
+        ({"run_id": "mine"}, None, "run_id: Penstock derives it from the Dagster run"),
         ({"on_snapshot_lost": "restart"}, DAYS, "on_snapshot_lost: restart copies every"),
-        ({"mode": "append"}, ranges(4, "2"), "ranges: version: mode append cannot take back"),
+        ({"mode": "append"}, ranges(4, "2"), "ranges: version: mode append cannot remove"),
         (
             {},
             dg.MultiPartitionsDefinition({"a": DAYS, "b": dg.StaticPartitionsDefinition(["x"])}),
@@ -184,7 +184,7 @@ def test_a_window_as_the_source_reads_it() -> None:
 
     def at(month: int, day: int, hour: int, minute: int = 0, fold: int = 0) -> str:
         moment = datetime(2024, month, day, hour, minute, fold=fold, tzinfo=york)
-        text = written(moment)
+        text = bound_text(moment)
         assert datetime.fromisoformat(text).astimezone(UTC) == moment.astimezone(UTC)
         return text
 
@@ -196,7 +196,7 @@ def test_a_window_as_the_source_reads_it() -> None:
     assert at(11, 3, 1, 30) == "2024-11-03T01:00:00-04:30"
     assert at(11, 3, 1, 30, fold=1) == "2024-11-03T01:30:00-05:00"
     assert at(11, 3, 2) == "2024-11-03T02:00:00-05:00"
-    assert written(datetime(2024, 1, 5, tzinfo=UTC)) == "2024-01-05T00:00:00+00:00"
+    assert bound_text(datetime(2024, 1, 5, tzinfo=UTC)) == "2024-01-05T00:00:00+00:00"
 
 
 def test_a_function_that_throws_the_copy_away_fails() -> None:

@@ -101,7 +101,11 @@ def test_templates_of_a_component_name_folders_as_tables() -> None:
         ),
         ({"target": "s3:///orders"}, "expected s3://bucket/path, found no bucket"),
         ({"target": "gs://lake/orders"}, "expected a URL with one of the schemes"),
-        ({"target": "s3://lake/o/", "mode": "upsert", "partitions_def": DAYS}, "key: expected"),
+        (
+            {"target": "s3://lake/o/", "mode": "upsert"},
+            'does not support mode="upsert"',
+        ),
+        ({"target": "s3://lake/o/", "mode": "replace", "partitions_def": DAYS}, "key: expected"),
     ],
 )
 def test_what_cannot_be(options: dict[str, Any], expected: str) -> None:

@@ -1,26 +1,26 @@
-"""The texts of `penstock --help`, and of its commands'."""
+"""The texts of `penstock --help` and of its commands' help."""
 
 DESCRIPTION = """\
 Copies big database tables in parallel partitions, each through a COPY stream
-of its own, each committed exactly once. A run that was cut off goes on where
-it was.
+of its own, each committed exactly once. An interrupted run continues where it
+stopped.
 """
 
-# The backends' own examples of URLs stand here, once somebody asks for help.
+# Replaced with the backends' own examples of URLs when help is shown.
 URLS = "    URL\n"
 
 CONNECTIONS = f"""\
 connections:
   A URL, for instance
 {URLS}\
-  env:NAME reads the URL from the environment variable NAME. It keeps a
+  env:NAME reads the URL from the environment variable NAME. That keeps a
   password out of the command line, which every user of the machine can read
   in the process list.
 """
 
 FILE = """\
 file:
-  Options may stand in a TOML file, under the same names, with - or _:
+  Options can come from a TOML file, under the same names, with - or _:
     source = "env:SHOP"
     target = "env:DW"
     table = "public.orders"
@@ -35,10 +35,10 @@ EXIT_CODES = """\
 exit codes:
     0  done
    64  usage: an option is wrong
-   65  a permanent error: trying again cannot help; what is committed stays
+   65  a permanent error: trying again will not help; what is committed stays
    70  a bug in Penstock
    75  a transient error: penstock resume may help
-  130  interrupted; penstock resume goes on
+  130  interrupted; penstock resume continues
 """
 
 EXAMPLES = """\
@@ -86,7 +86,7 @@ examples:
 """
 
 BATCH_FILE = """\
-FILE holds the same options, for every table, and sections for single ones:
+FILE has the same options for all tables, and sections for single ones:
   source = "env:SHOP"
   target = "env:DW"
   tables = ["public.*"]
@@ -101,7 +101,7 @@ FILE holds the same options, for every table, and sections for single ones:
 MANY_PROCESSES = """\
 one run in many processes, on many machines:
   penstock create --source env:SHOP --target env:DW --table public.orders --run-id n7
-  penstock hold n7 --source env:SHOP --target env:DW      (beside those that follow)
+  penstock hold n7 --source env:SHOP --target env:DW      (while the following run)
   penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s --only p0001 p0002
   penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s --only p0003
   penstock resume n7 --source env:SHOP --target env:DW --await-snapshot 60s

@@ -1,4 +1,4 @@
-"""The command line. Thin: commands read options, call the engine and show what comes back."""
+"""The command line. Thin: commands read options, call the engine and show the results."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from penstock.cli.around import add_control_ddl, add_hold, add_release
-from penstock.cli.copies import add_copy, add_copy_all, add_create, add_plan
+from penstock.cli.copy_commands import add_copy, add_copy_all, add_create, add_plan
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
-from penstock.cli.output import discard, flush_output, tell_end
+from penstock.cli.output import discard, flush_output, report_end
 from penstock.cli.parser import Commands, Parser
-from penstock.cli.runs import add_resume, add_status, add_verify
+from penstock.cli.run_commands import add_resume, add_status, add_verify
+from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError
 
 
 class _Version(argparse.Action):
-    """Looks the version up when asked for it: that is slow."""
+    """Looks the version up on demand: that is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version  # noqa: PLC0415
@@ -71,12 +71,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.environ["AWS_ENDPOINT_URL_S3"] = arguments.s3_endpoint
         return int(arguments.call(arguments))
     except (PenstockError, KeyboardInterrupt) as error:
-        return tell_end(error)
+        return report_end(error)
     except BrokenPipeError:
         discard(sys.stdout)
-        return tell_end(Interrupted("interrupted: whoever read the output has gone"))
+        return report_end(Interrupted("interrupted: the reader of the output is gone"))
     except Exception as error:
-        return tell_end(error)
+        return report_end(error)
     finally:
         flush_output()
 

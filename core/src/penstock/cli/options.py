@@ -16,7 +16,7 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import redact
 
 _OF_BATCH = ("target_schema", "on_table_error")
-# The run's name is another one, or comes last.
+# A batch's run id comes last, and a run's is another one.
 _COPY_OPTIONS = frozenset(item.name for item in fields(CopySpec)) - {"run_id"}
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -70,8 +70,8 @@ _CONNECTION = ("source", "target")
 _NOT_ON_RESUME = (*_CONNECTION, "run_id")
 
 UNQUOTED = (
-    "is it one of the files of a pattern? Write patterns in quotes, as in --source './orders/*': "
-    "else the shell puts the names of the files in their place"
+    "did the shell expand a pattern? Put patterns in quotes, as in --source './orders/*', or the "
+    "shell replaces them with the names of files"
 )
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
@@ -79,7 +79,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def add_copy_options(parser: argparse.ArgumentParser) -> None:
-    """Add every option of `CopySpec`, in groups. Only those that are given end up in the result."""
+    """Add every option of `CopySpec`, in groups. Only the given ones end up in the result."""
     left = {item.name: item for item in fields(CopySpec)}
     for title, names in _GROUPS.items():
         group = parser.add_argument_group(title)
@@ -92,7 +92,7 @@ def add_copy_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_batch_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says which tables, and the options that all of them may share."""
+    """Add the options that select tables, and those that all tables may share."""
     group = parser.add_argument_group("which tables")
     known = {item.name: item for item in fields(CopySpec)}
     for name in _CONNECTION:
@@ -105,20 +105,20 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
     }
     group.add_argument(
         "--tables",
-        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot is for names "
+        help="tables such as 'public.*' or 'sales.order_?'; a pattern without a dot matches names "
         "in the source's search path",
         **patterns,
     )
     group.add_argument(
         "--exclude",
-        help="tables to leave out of these; a pattern without a dot is for names in any schema",
+        help="tables to leave out; a pattern without a dot matches names in any schema",
         **patterns,
     )
     group.add_argument(
         "--target-schema",
         metavar="NAME",
         default=argparse.SUPPRESS,
-        help="where the tables go; the schema they come from by default",
+        help="the schema that the tables go to; by default the one they come from",
     )
     group.add_argument(
         "--on-table-error",
@@ -136,16 +136,20 @@ def add_batch_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_resume_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that a run may change when it is resumed."""
-    group = parser.add_argument_group("how to run it", "what is left out stays as the run has it")
+    """Add the options that may change when a run is resumed."""
+    group = parser.add_argument_group(
+        "how to run it", "options left out stay as they are in the run"
+    )
     for item in fields(CopySpec):
         if item.metadata["execution"] and item.name not in _NOT_ON_RESUME:
             _add(group, item, show_default=False)
 
 
 def add_hold_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that matter to whoever holds a run's snapshot."""
-    group = parser.add_argument_group("how to hold it", "what is left out stays as the run has it")
+    """Add the options that matter for holding a run's snapshot."""
+    group = parser.add_argument_group(
+        "how to hold it", "options left out stay as they are in the run"
+    )
     for item in fields(CopySpec):
         if item.name in ("on_snapshot_lost", "snapshot_warn_after"):
             _add(group, item, show_default=False)
@@ -173,7 +177,7 @@ def _add(
     text = str(item.metadata["help"])
     default = item.default
     kind = str(item.type)
-    # "accept_moving_rows" defaults to False, which its help makes plain.
+    # That a flag is off by default goes without saying.
     if show_default and default is not MISSING and default is not None and default is not False:
         shown = f"{default:g}s" if kind == "float" else str(default)
         text += f" (default: {shown})"
@@ -194,28 +198,28 @@ def _add(
 
 
 def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> CopySpec:
-    """The spec that a TOML file, if one is given, and the command line ask for.
+    """The spec from a TOML file, if one is given, and the command line.
 
-    The command line goes first, option by option.
+    The command line overrides the file, option by option.
 
     Raises:
         UsageError: the file cannot be read, or an option is unknown, missing or wrong.
     """
     options, origin = _from_file(arguments, environ)
     if "tables" in options or isinstance(options.get("table"), list):
-        raise UsageError(f"{origin}: holds many tables: use penstock copy-all")
-    options.update(_given(arguments))
+        raise UsageError(f"{origin}: describes many tables: use penstock copy-all")
+    options.update(_explicit_options(arguments))
     return CopySpec.from_mapping(options, origin)
 
 
 def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> BatchSpec:
-    """The batch that a TOML file, if one is given, and the command line ask for.
+    """The batch from a TOML file, if one is given, and the command line.
 
     Raises:
         UsageError: the file cannot be read, or an option is unknown, missing or wrong.
     """
     options, origin = _from_file(arguments, environ)
-    options.update(_given(arguments))
+    options.update(_explicit_options(arguments))
     for name in ("tables", "exclude", *_OF_BATCH):
         if hasattr(arguments, name):
             options[name] = getattr(arguments, name)
@@ -225,7 +229,7 @@ def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.en
 def _from_file(
     arguments: argparse.Namespace, environ: Mapping[str, str]
 ) -> tuple[dict[str, Any], str]:
-    """The options of the file, if one is given, and where options come from, for errors."""
+    """The options of the file, if one is given, and their origin, for errors."""
     if arguments.file is None:
         return {}, f"penstock {arguments.command}"
     return read_toml(arguments.file, environ), arguments.file
@@ -237,8 +241,8 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: a value is of the wrong type or out of range.
     """
-    given = _given(arguments)
-    # The rest stands for what the run has stored, and allows every execution option.
+    given = _explicit_options(arguments)
+    # The rest stands in for what the run has stored, and allows every execution option.
     spec = CopySpec.from_mapping({**given, "table": "a.b", "mode": "truncate"}, "penstock resume")
     changeable = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
     return {
@@ -248,8 +252,8 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def given_flags(arguments: argparse.Namespace) -> list[str]:
-    """The execution options of a ``resume`` as they were written, for the next one."""
+def execution_words(arguments: argparse.Namespace) -> list[str]:
+    """The execution options of a ``resume`` as written, for the next one."""
     return [
         word
         for item in fields(CopySpec)
@@ -260,8 +264,8 @@ def given_flags(arguments: argparse.Namespace) -> list[str]:
     ]
 
 
-def given_batch_words(arguments: argparse.Namespace) -> list[str]:
-    """What a ``copy-all`` was given, but for the run's name and secrets, for the next one."""
+def batch_words(arguments: argparse.Namespace) -> list[str]:
+    """The arguments of a ``copy-all``, without the run's name and secrets, for the next one."""
     words = [arguments.file] if arguments.file else []
     for name, value in vars(arguments).items():
         flag = "--" + name.replace("_", "-")
@@ -276,7 +280,7 @@ def given_batch_words(arguments: argparse.Namespace) -> list[str]:
     return words
 
 
-def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+def _explicit_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         item.name: getattr(arguments, item.name)
         for item in fields(CopySpec)
@@ -305,7 +309,7 @@ def read_toml(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
         name = written.replace("-", "_")
         if name in options:
             raise UsageError(
-                f"{path}: {name!r} is given twice, with '-' and with '_': keep one of them"
+                f"{path}: {name!r} appears twice, with '-' and with '_': keep one of them"
             )
         options[name] = _interpolate(value, environ, f"{path}: {written}")
     return options

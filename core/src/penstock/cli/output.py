@@ -1,4 +1,4 @@
-"""What commands write: results to standard output, and what ended them to standard error."""
+"""Output of commands: results to standard output, errors to standard error."""
 
 # ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
 
@@ -41,7 +41,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
     before: dict[signal.Signals, Any] = {}
     try:
         for caught in (signal.SIGINT, signal.SIGTERM):
-            # Started to ignore SIGINT, as a shell's background processes are: it stays so.
+            # Shells start background processes with SIGINT ignored: keep it that way.
             if signal.getsignal(caught) != signal.SIG_IGN:
                 before[caught] = signal.signal(caught, handle)
         yield
@@ -52,7 +52,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
 
 @contextmanager
 def results() -> Iterator[None]:
-    """Write results to stdout; a reader that goes away early (`| head`) is no error."""
+    """Write results to stdout; a reader that leaves early (`| head`) is not an error."""
     try:
         yield
         sys.stdout.flush()
@@ -66,7 +66,7 @@ def stdout_console() -> Iterator[Console]:
 
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
-        # A terminal that cannot show a letter is no reason to fail.
+        # A terminal that lacks a character is no reason to fail.
         reconfigure(errors="replace")
     with results():
         yield make_console(sys.stdout)
@@ -82,8 +82,8 @@ def say(text: str) -> None:
         print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
 
 
-def tell_end(error: BaseException) -> int:
-    """Say on stderr what ended the command. Returns the exit code."""
+def report_end(error: BaseException) -> int:
+    """Report on stderr what ended the command. Returns the exit code."""
     if isinstance(error, KeyboardInterrupt):
         say("interrupted")
         return EXIT_INTERRUPTED
@@ -96,14 +96,14 @@ def tell_end(error: BaseException) -> int:
     with suppress(OSError):
         traceback.print_exception(error)
     say(
-        f"error: this is a bug in Penstock ({type(error).__name__}): please report it, with the "
+        f"error: this is a bug in Penstock ({type(error).__name__}): please report it with the "
         "lines above"
     )
     return EXIT_BUG
 
 
 def discard(stream: Any) -> None:
-    """Let what is still buffered for a reader that is gone go nowhere."""
+    """Discard what is still buffered for a reader that is gone."""
     with suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())

@@ -1,4 +1,4 @@
-"""The parser of a command, in the form that all of them have."""
+"""The parsers of commands, all in the same form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.errors import EXIT_USAGE
 
 
 class Parser(argparse.ArgumentParser):
-    """Usage errors end with the exit code that says so, not with argparse's 2."""
+    """Usage errors end with our own exit code, not with argparse's 2."""
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -48,10 +48,10 @@ class Commands:
     ) -> argparse.ArgumentParser:
         """
         Parameters:
-            call: runs the command, and returns the exit code; `call` of the arguments.
+            call: runs the command and returns the exit code; stored as `arguments.call`.
             text: what it does.
             usage: what follows its name.
-            epilog: examples, and what else is said before connections and exit codes.
+            epilog: examples, and other text before connections and exit codes.
         """
         parser: argparse.ArgumentParser = self._parsers.add_parser(
             name,
@@ -64,18 +64,18 @@ class Commands:
         return parser
 
     def add_common_options(self) -> None:
-        """Add what every command takes."""
+        """Add the options that every command takes."""
         for parser in self._parsers.choices.values():
             parser.add_argument(
                 "--s3-endpoint",
                 metavar="URL",
-                help="the server of s3:// URLs that name none, as AWS_ENDPOINT_URL_S3 "
+                help="the server for s3:// URLs that name none, like AWS_ENDPOINT_URL_S3 "
                 "(default: AWS)",
             )
 
 
 def add_run_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_id", metavar="RUN_ID", help="the run's name, as copy shows it")
+    parser.add_argument("run_id", metavar="RUN_ID", help="the run's name, as shown by copy")
 
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:

@@ -1,4 +1,4 @@
-"""An execution on the command line: shown while it goes on, reported at its end."""
+"""An execution on the command line: shown while it runs, reported at its end."""
 
 # ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from penstock.cli.output import discard, say, signals, stdout_console, tell_end
+from penstock.cli.output import discard, report_end, say, signals, stdout_console
 from penstock.errors import (
     EXIT_DONE,
     Interrupted,
@@ -38,8 +38,8 @@ def watch(
     """Show a run's events to their end, and its report.
 
     Parameters:
-        go_on: the words of the command that goes on with the run, the run's id still missing.
-        only: how many partitions were asked for, where not all of the plan's were.
+        go_on: the words of the command that continues the run, without the run's id.
+        only: how many partitions were asked for, if not all of the plan.
     """
     display = _open_display(json=arguments.json, title=title, only=only)
     failure: BaseException | None = None
@@ -49,17 +49,17 @@ def watch(
                 display.show(event)
     except BrokenPipeError:
         discard(sys.stdout)
-        failure = Interrupted("interrupted: whoever read the output has gone")
+        failure = Interrupted("interrupted: the reader of the output is gone")
     except (Exception, KeyboardInterrupt) as error:
         failure = error
 
     tally = display.tally
     finished = tally.finished
     if finished is not None and finished.status == "partial" and "--only" in go_on:
-        # Those are done: what is left is the others.
+        # The requested ones are done: only the others are left.
         go_on = go_on[: go_on.index("--only")]
-    # What was done to a table that was changed cannot be had back: only a new run helps.
-    command = "" if isinstance(failure, TargetChanged) else _shown(go_on, tally.run_id)
+    # If somebody changed the target's table, only a new run helps.
+    command = "" if isinstance(failure, TargetChanged) else _with_run_id(go_on, tally.run_id)
     if tally.is_batch:
         return _end_batch(tally, failure, shlex.join([*go_on, tally.run_id]), json=arguments.json)
     if finished is not None and not arguments.json:
@@ -75,16 +75,16 @@ def watch(
     if failure is None:
         return EXIT_DONE
     if finished is not None and isinstance(failure, RunFailed | RunFailedTransiently):
-        # The report has said it all.
+        # The report has shown the rest.
         say(f"error: {failure.message}".partition("\n")[0])
         code = failure.exit_code
     else:
-        code = tell_end(failure)
+        code = report_end(failure)
     if finished is not None and not arguments.json:
         return code
     if tally.run_id and command:
-        # The engine says nothing before the run is in the target.
-        say(f"go on with: {command}")
+        # There are no events before the run is in the target.
+        say(f"continue with: {command}")
     return code
 
 
@@ -98,13 +98,13 @@ def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json:
             print_batch(console, finished)
     if failure is None:
         return EXIT_DONE
-    code = tell_end(failure)
-    say(f"go on with: {go_on}")
+    code = report_end(failure)
+    say(f"continue with: {go_on}")
     return code
 
 
 def _open_display(*, json: bool, title: str, only: int) -> Display:
-    """JSON to stdout where asked for; else to stderr, live where that is a terminal."""
+    """JSON to stdout if requested; otherwise to stderr, live if that is a terminal."""
     tally = Tally(only)
     if json:
         return JsonDisplay(tally, sys.stdout)
@@ -119,18 +119,18 @@ def _open_display(*, json: bool, title: str, only: int) -> Display:
 
 
 def command_words(name: str, source: str, target: str, control_schema: str) -> list[str]:
-    """The words of a command on a run, its id still missing, without secrets."""
+    """The words of a command on a run, without its id and without secrets."""
     words = ["penstock", name, "--source", redact(source), "--target", redact(target)]
     return words if control_schema == "penstock" else [*words, "--control-schema", control_schema]
 
 
-def _shown(words: Sequence[str], run_id: str) -> str:
+def _with_run_id(words: Sequence[str], run_id: str) -> str:
     return shlex.join([*words[:2], run_id, *words[2:]])
 
 
 @contextmanager
 def closing_events(events: Iterator[Event]) -> Iterator[None]:
-    """Close the generator: an exception of the display's has not passed through it."""
+    """Close the generator: an exception raised by the display has not passed through it."""
     try:
         yield
     finally:

@@ -1,8 +1,8 @@
 """Dataclasses as JSON values and back, by their type hints.
 
-`to_json` writes what `json.dumps` takes, `from_json` reads what `json.loads` gives. A dataclass is
-an object with its fields; its `json_form`, where it has one, and the metadata of its fields say
-what differs. Hints are resolved once per class, when the first of its values is read.
+`to_json` returns what `json.dumps` takes, `from_json` takes what `json.loads` returns. A dataclass
+is an object with its fields; its `json_form`, if it has one, and the metadata of its fields say
+what differs. Hints are resolved once per class, when its first value is read.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ T = TypeVar("T")
 Reader = Callable[[Any], Any]
 
 NOT_STORED = {"json": "never"}
-"""Metadata of a field that is not written, and has its default when it is read."""
+"""Metadata of a field that is not written, and has its default when read."""
 OMITTED = {"json": "omitted"}
-"""Metadata of a field that is left out where it has its default."""
+"""Metadata of a field that is left out if it has its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonForm:
-    """How a dataclass differs from an object with exactly its fields; its `json_form`."""
+    """How a dataclass's JSON differs from an object with exactly its fields; its `json_form`."""
 
     kind: str = ""
-    """Written as `kind`: tells it from the other classes of a union."""
+    """Written as `kind`: distinguishes the classes of a union."""
     array: bool = False
     """A list of the fields' values; `OMITTED` fields come last."""
     computed: tuple[str, ...] = ()
-    """Properties that are written for other readers, and ignored here."""
+    """Properties written for other readers, and ignored here."""
     proof: str = ""
-    """A property that is written, and has to come out the same when the value is read."""
+    """A property that is written, and must be the same after reading."""
     exact: bool = False
-    """Unknown fields are refused: whoever writes the value back would lose them."""
+    """Refuse unknown fields, which would be lost when the value is written back."""
     defaults: bool = False
-    """Fields that have a default may be missing."""
+    """Fields with a default may be missing."""
 
 
 _USUAL = JsonForm()
@@ -55,7 +55,7 @@ _NAMES: Mapping[type, str] = {**_SCALARS, list: "a list", dict: "an object"}
 
 
 class _Mismatch(Exception):
-    """Gathers where it was found on its way up."""
+    """Collects its path on the way up."""
 
     def __init__(self, reason: str, error: type[PenstockError] = Unreadable) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class _Mismatch(Exception):
 def to_json(value: Any) -> Any:
     """
     Raises:
-        TypeError: it holds something that has no form as JSON.
+        TypeError: it contains a type without a JSON form.
     """
     kind: Any = type(value)
     return _writer(kind)(value)
@@ -79,12 +79,12 @@ def from_json(kind: UnionType, raw: Any) -> Any: ...
 def from_json(kind: Any, raw: Any) -> Any:
     """
     Parameters:
-        kind: a dataclass, a union of some, or `tuple[X, ...]` of either.
+        kind: a dataclass, a union of dataclasses, or `tuple[X, ...]` of either.
 
     Raises:
-        Unreadable: it is not what `to_json` writes: says where, what was expected and what was
-            found, but no value, which might be a secret.
-        UsageError: a union's `kind` that is not known; a newer Penstock may have written it.
+        Unreadable: it is not what `to_json` writes; says where, what was expected and what was
+            found, without values, which might be secret.
+        UsageError: a union's `kind` is unknown; a newer Penstock may have written it.
     """
     try:
         return _reader(kind)(raw)
@@ -102,7 +102,7 @@ def _writer(kind: type[Any]) -> Callable[[Any], Any]:
     if issubclass(kind, Mapping):
         return lambda value: {name: to_json(item) for name, item in value.items()}
     if not is_dataclass(kind):
-        raise TypeError(f"{kind.__qualname__} has no form as JSON")
+        raise TypeError(f"{kind.__qualname__} has no JSON form")
     form, stored = _form(kind), _stored(kind)
     omitted = {item.name: item.default for item in stored if item.metadata.get("json")}
 
@@ -141,7 +141,7 @@ def _reader(hint: Any) -> Reader:
 
 
 def _scalar(kind: type[Any]) -> Reader:
-    # JSON does not tell 1.0 from 1, and bool is an int to Python alone.
+    # JSON does not distinguish 1.0 from 1, and only in Python a bool is an int.
     allowed = (float, int) if kind is float else (kind,)
 
     def read(raw: Any) -> Any:
@@ -180,7 +180,7 @@ def _mapping(read_item: Reader) -> Reader:
 
 
 def _union(options: tuple[Any, ...]) -> Reader:
-    """Told apart by the type of the JSON value, and objects by their `kind`."""
+    """Chooses by the type of the JSON value, and for objects by `kind`."""
     kinds = {_form(option).kind: option for option in options if _form(option).kind}
     readers: dict[type, Reader] = {dict: _tagged(kinds)} if kinds else {}
     for option in options:

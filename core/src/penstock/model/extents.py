@@ -1,6 +1,6 @@
-"""Extents: the rows that a partition stands for.
+"""Extents: the rows that a partition selects.
 
-A bound travels as a type-tagged string, never as a JSON number: JSON numbers lose numeric(38).
+A bound travels as a type-tagged string, never as a JSON number, which would lose numeric(38).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class Bound:
     """A key value: its text in the source's own notation, tagged with its type."""
 
     type: str
-    """Empty in a partition that a caller names: the key's own."""
+    """Empty in a partition that a caller names: the key's own type."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What partitions are told apart by: a column, or an expression over the table's columns."""
+    """What a table is cut by: a column, or an expression over its columns."""
 
     text: str
     expression: bool = False
@@ -42,7 +42,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """Rows stored in the blocks `[lower, upper)`; without `upper`, in all that follow too."""
+    """Rows stored in the blocks `[lower, upper)`; without `upper`, in all from `lower` on."""
 
     json_form = JsonForm(kind="blocks")
 
@@ -164,7 +164,7 @@ class FilePart:
     size: int
     """In bytes."""
     version: str
-    """Equal: the file was not written anew."""
+    """Equal: the file was not rewritten."""
     lower: int = 0
     upper: int | None = None
     """Row groups `[lower, upper)`; without `upper`, all from `lower` on."""

@@ -13,11 +13,11 @@ from penstock.model.extents import Extent
 from penstock.model.tables import Column, ColumnPair, NotCopied, SequencePosition, TableRef
 
 GIVEN = "given"
-"""The strategy of a plan whose partitions the caller has named: they need not cover the table."""
+"""The strategy of a plan whose partitions the caller names: they need not cover the table."""
 
 
 MOST_NAMED = 5
-"""Partitions that a message names."""
+"""Partitions that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +29,24 @@ class Step:
     name: str
     """What it does, for people."""
     statement: str
-    """For the target's backend. Before: may be done again when a run starts over."""
+    """For the target's backend. Before the load, it may be repeated when a run starts over."""
     after: bool = False
-    """Done when every partition is committed."""
+    """Done after every partition is committed."""
     rank: int = 0
-    """Steps after the last partition are done in the order of their ranks; those of one rank may
+    """Steps after the last partition run in the order of their ranks; those of the same rank may
     run side by side."""
     urgent: bool = False
-    """It locks others out: done with a short lock timeout, and tried again for a while."""
+    """It locks others out: done with a short lock timeout, and retried for a while."""
     sequence_of: str = ""
-    """A column of the source: the statement's parameters, `last` and `called`, are how far its
-    sequence has come when the step is done."""
+    """A column of the source: the statement's parameters, `last` and `called`, are the position of
+    its sequence when the step is done."""
     instead: NotCopied | None = None
-    """What is told where it cannot be done: the run is done all the same."""
+    """What to report if it cannot be done: the run does without it."""
     done: str = ""
-    """For the target's backend, where the statement cannot be repeated: how to see that it is
+    """For the target's backend, if the statement cannot be repeated: how to see that it is
     done."""
     position: SequencePosition | None = field(default=None, compare=False, metadata=NOT_STORED)
-    """Where that is; None: the source knows none."""
+    """The sequence's position; None: the source has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,19 @@ class LoadPlan:
     """Where the partitions are loaded, and the steps around it."""
 
     table: TableRef
-    """The target's table, or the one that is built beside it."""
+    """The target's table, or the one built beside it."""
     steps: tuple[Step, ...] = ()
     conflict_columns: tuple[str, ...] = ()
     """The unique key of mode upsert."""
     volatile: bool = False
-    """A crash of the target empties the table while it is loaded: then the run starts over."""
+    """A crash of the target empties the table during the load: then the run starts over."""
     warnings: tuple[str, ...] = ()
     schema: str = ""
-    """Of what is written, as base64 of an Arrow IPC schema, where the target has no table that
-    says so itself."""
+    """The schema of what is written, as base64 of an Arrow IPC schema, if the target has no table
+    that defines it."""
     not_copied: tuple[NotCopied, ...] = ()
     links: tuple[Step, ...] = ()
-    """Steps that link the table to others of its batch: done when all of them have done theirs."""
+    """Steps that link the table to others of its batch: done after all steps of all tables."""
 
     @property
     def before(self) -> tuple[Step, ...]:
@@ -85,9 +85,9 @@ class Partition:
     """Unique in its plan, at most 10 characters: it is part of an application_name."""
     extent: Extent
     rows: int | None = None
-    """Estimated; None where nothing is known."""
+    """Estimated; None if unknown."""
     bytes: int | None = None
-    """Estimated size in the source; None where nothing is known."""
+    """Estimated size in the source; None if unknown."""
 
     @property
     def label(self) -> str:
@@ -105,25 +105,25 @@ class PartitionPlan:
     json_form = JsonForm(proof="fingerprint")
 
     strategy: str
-    """Its name, as the source's system calls it; `GIVEN` where the caller has named them."""
+    """Its name in the source's system; `GIVEN` if the caller names the partitions."""
     reasons: tuple[str, ...]
     partitions: tuple[Partition, ...]
     columns: tuple[Column, ...]
     """The columns that are copied, as the source has them."""
     pairs: tuple[ColumnPair, ...]
-    """Of each of those, where it goes."""
+    """Where each of these columns goes."""
     format: str
-    """Of the streams."""
+    """The format of the streams."""
     load: LoadPlan
     rows: int | None = None
     bytes: int | None = None
     warnings: tuple[str, ...] = ()
     series: str = ""
-    """A partition of an id is committed once by all runs of a series; empty: of this run alone."""
+    """All runs of a series commit a partition id once; empty: this run is not in a series."""
 
     @property
     def given(self) -> bool:
-        """Whether the caller has named the partitions, which need not cover the table."""
+        """Whether the caller names the partitions, which need not cover the table."""
         return self.strategy == GIVEN
 
     @property
@@ -153,7 +153,7 @@ class PartitionPlan:
         )
 
 
-def named(ids: Sequence[str]) -> str:
-    """Some ids of partitions, for people."""
+def id_list(ids: Sequence[str]) -> str:
+    """The first few partition ids, for people."""
     more = len(ids) - MOST_NAMED
     return ", ".join(ids[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -20,19 +20,19 @@ class CommitRecord:
     started_at: str
     committed_at: str
     inserted: int | None = None
-    """Rows of mode upsert that were not there before; None in other modes."""
+    """In mode upsert, rows that were not there before; None in other modes."""
     updated: int | None = None
-    """Rows of mode upsert that were there and differed."""
+    """In mode upsert, rows that were there and differed."""
     transaction: str = field(default="", metadata=NOT_STORED)
-    """The target's own name for the transaction that loaded the rows; empty where it has none."""
+    """The target's name for the transaction that loaded the rows; empty if it has none."""
     files: tuple[str, ...] = ()
-    """Where the target consists of files: those that hold the rows, relative to the target."""
+    """If the target consists of files: those with the rows, relative to the target."""
     read_at: str = ""
-    """When the snapshot was taken that the rows were read with; empty where there was none."""
+    """When the snapshot was taken with which the rows were read; empty if there was none."""
 
 
 def read_later(records: Iterable[CommitRecord]) -> dict[str, tuple[str, ...]]:
-    """Partitions that were read as of a later moment than the first ones, by that moment."""
+    """Partitions that were read as of a later moment than the first ones, by moment."""
     moments: dict[str, list[str]] = {}
     for record in records:
         if record.read_at:

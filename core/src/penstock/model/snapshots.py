@@ -1,4 +1,4 @@
-"""One moment of a source, and facts by which its tables are recognised later."""
+"""One moment of a source, and facts that identify its tables later."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ class Snapshot:
 
     token: str
     taken_at: str
-    """ISO 8601, the source's clock."""
+    """ISO 8601, by the source's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """Facts by which a source's table can be recognised later."""
+    """Facts that identify a source's table later."""
 
     identity: str
-    """Equal: the very same table, while its server runs."""
+    """Equal: the very same table, as long as its server runs."""
     layout: str
     """Equal: the rows' storage was not rewritten."""
     moment: str
-    """Equal: no transaction at all has written to the source in between."""
+    """Equal: no transaction has written to the source in between."""
     writes: str
-    """Equal: as far as the source's statistics tell, nobody wrote to the table in between. They
-    may lag behind. Empty: the source cannot tell."""
+    """Equal: by the source's statistics, which may lag, nobody wrote to the table in between.
+    Empty: the source does not know."""
     parts: str = ""
-    """Equal: it consists of the same tables."""
+    """Equal: the table consists of the same tables."""

@@ -1,4 +1,4 @@
-"""Tables, queries, columns, and where they are."""
+"""Tables, queries and columns, and where they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import quote
 from penstock.errors import UsageError
 from penstock.model.codec import NOT_STORED, OMITTED, JsonForm
 
-# What `TableRef.parse` reads back without quotes.
+# Parts that `TableRef.parse` reads without quotes.
 _PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')
 
 
@@ -22,15 +22,15 @@ class TableRef:
     schema: str
     name: str
     only: bool = field(default=False, compare=False, metadata=OMITTED)
-    """Its own rows, without those of tables that inherit from it."""
+    """Only its own rows, without those of tables that inherit from it."""
 
     @classmethod
     def parse(cls, text: str, option: str) -> TableRef:
-        """Read ``SCHEMA.NAME``, or ``NAME`` with an empty schema; a part that holds a dot is
-        written in double quotes.
+        """Read ``SCHEMA.NAME``, or ``NAME`` with an empty schema; a part with a dot is in double
+        quotes.
 
         Raises:
-            UsageError: the text is not of that form; `option` names where it came from.
+            UsageError: the text has another form; `option` says where it came from.
         """
         parts: list[str] = []
         rest = text.strip()
@@ -49,7 +49,7 @@ class TableRef:
             rest = rest[1:]
         if len(parts) not in (1, 2) or not all(parts):
             raise UsageError(
-                f"{option}: expected NAME or SCHEMA.NAME (double quotes around a part that holds a "
+                f"{option}: expected NAME or SCHEMA.NAME (double quotes around a part with a "
                 f"dot), found {text!r}"
             )
         return cls(parts[0] if len(parts) == 2 else "", parts[-1])
@@ -90,7 +90,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The rows that a source's URL leads to, where it leads to rows and not to many tables."""
+    """The rows that a source's URL leads to, if it leads to rows and not to tables."""
 
     json_form = JsonForm(kind="located")
 
@@ -114,70 +114,70 @@ class Column:
     traits: Mapping[str, Any] = field(
         default_factory=dict, compare=False, repr=False, metadata=NOT_STORED
     )
-    """What its backend knows of the type beyond its name, for backends alone. Under
-    `arrow`: the `pyarrow.DataType` in which its values travel in record batches."""
+    """What its backend knows of the type beyond its name, only for backends. Under `arrow`: the
+    `pyarrow.DataType` in which its values travel in record batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """A column of the source, and the one of the target that it is loaded into."""
+    """A column of the source, and the target's column that it is loaded into."""
 
     source: str
     target: str
     cast: str = ""
     """The type that the source casts to, in the source's own notation; empty: as it is."""
     canonical: str = field(default="", metadata=OMITTED)
-    """Between unlike systems: how both sides write a value when values are compared, one of those
-    that the types page lists. Empty: it cannot be compared, or both are of one system."""
+    """Between unlike systems: how both sides write a value to compare it, one of the forms on the
+    types page. Empty: it cannot be compared, or both sides are the same system."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotCopied:
-    """Something of the source, or of a target's table that was dropped, that a copy leaves out."""
+    """Something of the source, or of a dropped target's table, that a copy leaves out."""
 
     kind: str
     """What it is, in the plural: ``foreign keys``."""
     name: str
     remedy: str = ""
-    """The statement or the option that makes it in the target; empty where there is none."""
+    """The statement or option that would create it in the target; empty if there is none."""
     table: str = ""
-    """The target's table that it belongs to; empty: none."""
+    """The target's table it belongs to; empty: none."""
     dropped: bool = False
-    """The target's old table had it, which the copy drops."""
+    """It belonged to the target's old table, which the copy drops."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """How a table is made, in the words of its own database."""
+    """How to create a table, in the terms of its own database."""
 
     dialect: str
     content: Mapping[str, Any]
     """JSON, for backends that know the dialect."""
     besides: tuple[NotCopied, ...] = ()
-    """What the table has besides columns, which a target of another dialect leaves out."""
+    """What the table has besides columns; a target of another dialect leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
 class SequencePosition:
-    """How far a sequence has come."""
+    """The position of a sequence."""
 
     last: int
     called: bool
-    """It has given out `last`; else that is the next value."""
+    """Whether `last` was handed out; otherwise it is the next value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a URL leads, told without its secrets: how assets and lineage name what is there."""
+    """Where a URL leads, without secrets: how assets and lineage name it."""
 
     scheme: str
     host: str
-    """A server or a bucket; empty for what is on this machine."""
+    """A server or a bucket; empty for this machine."""
     port: int | None
     database: str
-    """Its name, or the path of its file; where the URL leads to rows, their path."""
+    """Its name, or the path of its file; if the URL leads to rows, their path."""
     located: bool = False
-    """It leads to rows, without a table to be named."""
+    """It leads to the rows themselves, so no table is named."""
 
     @property
     def authority(self) -> str:
@@ -187,22 +187,22 @@ class Place:
 
     @property
     def namespace(self) -> str:
-        """What lineage calls the server, the bucket, or the kind of file."""
+        """Lineage's name for the server, the bucket, or the kind of file."""
         return f"{self.scheme}://{self.authority}" if self.host else self.scheme
 
     def dataset(self, table: TableRef) -> str:
-        """What lineage calls a table, within the namespace.
+        """Lineage's name for a table, within the namespace.
 
-        Names are those of OpenLineage: https://openlineage.io/docs/spec/naming.
+        Follows OpenLineage: https://openlineage.io/docs/spec/naming.
         """
         if self.located:
             return self.database.rstrip("/") or "/"
         return ".".join(part for part in (self.database, table.schema, table.name) if part)
 
     def uri(self, table: TableRef) -> str:
-        """What assets call a table: `scheme://host:port/database/schema/table`, `s3://bucket/key`,
+        """The URI of a table's asset: `scheme://host:port/database/schema/table`, `s3://bucket/key`,
         `file:///path`."""
-        # A name is one part of the path, whatever its characters; a path has parts of its own.
+        # A name is one part of the path, whatever its characters; a path consists of parts.
         parts = [quote(self.database, safe="" if self.host and not self.located else "/=")]
         if not self.located:
             parts += [quote(part, safe="") for part in (table.schema, table.name) if part]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from penstock.backends.api.capabilities import Capabilities, TargetCapabilities
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -14,9 +15,11 @@ from penstock.model.extents import Bound, Key, Whole
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning import cuts as planning
+from penstock.planning.choice import Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
-from penstock.planning.cuts import Choice, Cut
-from penstock.planning.named_partitions import place
+from penstock.planning.cuts import Cut
+from penstock.planning.named_partitions import resolve_partitions
+from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.strategies import NAMED, NTILE, TIME, VALUES
 
@@ -27,7 +30,7 @@ def build_plan(
     run_id: str,
     source: SourceCatalog,
     target: TargetCatalog,
-    formats: Sequence[str],
+    capabilities: Capabilities,
     given: Sequence[Partition] = (),
     series: str = "",
     siblings: Siblings | None = None,
@@ -35,7 +38,7 @@ def build_plan(
     """Plan a copy and check that the target can take it. Changes nothing.
 
     Parameters:
-        formats: the stream formats that both ends speak, best first for the source.
+        capabilities: of both ends.
         given: partitions that the caller names; by default the strategy makes them.
         series: see `PartitionPlan`.
         siblings: the tables of the batch that it is copied in.
@@ -43,9 +46,10 @@ def build_plan(
     Raises:
         PlanningError: the plan cannot be made, or the target cannot take it; says everything
             that is in the way of the columns at once.
+        UsageError: mode replace has no key to delete by.
     """
-    if target.replaces_by_condition:
-        spec.check_replaceable()
+    check_supported(spec, capabilities.source, capabilities.target)
+    formats = capabilities.formats
     relation = spec.relation
     columns = source.columns(relation)
     if tuple(formats) == (ARROW,):
@@ -77,8 +81,10 @@ def build_plan(
     )
     statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
-    choice, cut, partitions = _partitions(spec, degree, given, statistics, source, target, names)
-    if spec.load_mode.deletes_by_partition and target.replaces_by_condition:
+    choice, cut, partitions = _partitions(
+        spec, degree, given, statistics, source, capabilities, names
+    )
+    if _deletes_by_condition(spec, capabilities.target):
         _check_conditions(spec, choice, partitions, mapping, table, target)
     return PartitionPlan(
         strategy=choice.strategy,
@@ -109,7 +115,7 @@ def build_plan(
 
 @dataclass(frozen=True, slots=True)
 class _TargetTable:
-    """The table that rows go into: one that is there, or one that is to be made."""
+    """The table that rows go into: one that exists, or one that the run makes."""
 
     columns: Sequence[Column]
     definition: TableDefinition | None = None
@@ -128,7 +134,7 @@ def _target_table(
         if spec.types:
             raise PlanningError(
                 f"--types: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
-                "expected --mode recreate, or a target that is to be made"
+                "expected --mode recreate, or a target that does not exist"
             )
         return _TargetTable(target.columns(spec.target_ref))
     definition = source.definition(spec.relation, partitioning=spec.partitioning)
@@ -155,7 +161,7 @@ def _check_both_sides(
         target.check_writable(spec.target_ref, spec.load_mode, written)
     _check_apart(spec, source, target)
     if spec.verify == "checksums":
-        # Of no row: whether that can be done is to be known before any is copied.
+        # Over no rows: checksums that cannot be computed are found before anything is copied.
         source.checksum(spec.relation, "false", Whole(), mapping.pairs)
         if is_there:
             target.checksum(spec.target_ref, "false", Whole(), mapping.pairs)
@@ -167,18 +173,22 @@ def _partitions(
     given: Sequence[Partition],
     statistics: TableStatistics,
     source: SourceCatalog,
-    target: TargetCatalog,
+    capabilities: Capabilities,
     columns: set[str],
 ) -> tuple[Choice, Cut, tuple[Partition, ...]]:
     """Those that are given, or those that the strategy makes."""
     if given:
-        placed = place(spec, given, source, columns)
-        cut = Cut((), placed.reasons, placed.warnings)
-        return Choice(NAMED, (), spec.key), cut, placed.partitions
-    choice = planning.choose(spec, statistics, degree)
-    by_condition = target.replaces_by_condition
-    cut = _cut(spec, choice, statistics, source, columns, replaces_by_condition=by_condition)
+        resolved = resolve_partitions(spec, given, source, columns)
+        cut = Cut((), resolved.reasons, resolved.warnings)
+        return Choice(NAMED, (), spec.key), cut, resolved.partitions
+    choice = choose(spec, statistics, degree, capabilities.source.block_strategy)
+    by_condition = _deletes_by_condition(spec, capabilities.target)
+    cut = _cut(spec, choice, statistics, source, columns, deletes_by_condition=by_condition)
     return choice, cut, planning.number(cut.extents, statistics)
+
+
+def _deletes_by_condition(spec: CopySpec, target: TargetCapabilities) -> bool:
+    return spec.load_mode.deletes_by_partition and target.replaces_by_condition
 
 
 def _check_conditions(
@@ -316,7 +326,7 @@ def _cut(
     source: SourceCatalog,
     columns: set[str],
     *,
-    replaces_by_condition: bool,
+    deletes_by_condition: bool,
 ) -> Cut:
     relation = spec.relation
     how = choice.how
@@ -335,7 +345,7 @@ def _cut(
     if choice.how.hashes:
         source.key_type(relation, key)  # an error in the expression is found now
         return planning.cut_hash(key, choice.count)
-    if spec.load_mode.deletes_by_partition and replaces_by_condition:
+    if deletes_by_condition:
         # The target decides by the same condition what to delete: both must compare alike.
         key = replace(key, collation=source.shared_order(relation, key))
     if how is VALUES:

@@ -1,4 +1,4 @@
-"""Which column of the source goes into which of the target, and in what form."""
+"""Which column of the source goes into which column of the target, and in what form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ColumnMapping:
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     changed: tuple[str, ...]
-    """The source's columns whose values may arrive as others."""
+    """The source's columns whose values may change on the way."""
 
 
 def map_columns(
@@ -40,10 +40,10 @@ def map_columns(
 
     Parameters:
         fit, castable: see `TargetCatalog.fit` and `SourceCatalog.castable`.
-        formats: what both speak, best first for the source.
+        formats: the ones that both speak, best first for the source.
 
     Raises:
-        PlanningError: columns without a counterpart, or of types that do not fit: all of them.
+        PlanningError: columns have no counterpart, or types do not fit; lists all of them.
     """
     columns = chosen_columns(spec, mine)
     if spec.map == "position":
@@ -93,10 +93,10 @@ def map_columns(
 
 
 def chosen_columns(spec: CopySpec, mine: Sequence[Column]) -> list[Column]:
-    """Those of the source's columns that are copied, in the order asked for.
+    """The source's columns to copy, in the requested order.
 
     Raises:
-        PlanningError: one of them is not there.
+        PlanningError: a requested column does not exist.
     """
     if spec.columns is None:
         return list(mine)
@@ -126,7 +126,7 @@ def _by_name(
         if target is None:
             lines.append((column.name, column.type, "-", "the target has no such column"))
         elif spec.columns is None and column.generated and target.generated:
-            continue  # what both compute is computed again, not copied
+            continue  # both sides compute it; it is not copied
         else:
             pairs.append((column, target))
     if spec.columns is None:
@@ -169,13 +169,13 @@ def _advice(
     common = {column.name for column in theirs if not column.generated}
     shared = [column.name for column in columns if column.name in common]
     if not shared:
-        return "\nno name is on both sides: use --map position where the order is the same"
+        return "\nno column name is on both sides: use --map position if the order is the same"
     fitting = [name for name in shared if name not in unfit]
     if not fitting:
         return ""
     return (
-        f"\nto copy what {'fits' if unfit else 'both have'}: --columns {','.join(fitting)}; where "
-        "the columns have other names but the same order: --map position"
+        f"\nto copy only the columns that {'fit' if unfit else 'both have'}: --columns "
+        f"{','.join(fitting)}; if names differ but the order is the same: --map position"
     )
 
 
@@ -184,14 +184,14 @@ def _form(pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]) -> tuple[st
     carried = [name for name in formats if all(name in found.formats for found in fits)]
     if not carried:
         raise PlanningError(
-            "source and target have no stream format in common that carries every column: both "
-            f"speak {', '.join(formats) or 'none'}"
+            "source and target share no stream format that carries every column; they share "
+            f"{', '.join(formats) or 'none'}"
         )
     found_for = [(source.name, found) for (source, _), found in zip(pairs, fits, strict=True)]
     reasons = []
     if carried[0] != formats[0]:
         slow = [name for name, found in found_for if formats[0] not in found.formats]
-        reasons.append(f"{carried[0]} streams, for {_listed(slow)}")
+        reasons.append(f"{carried[0]} streams, because of {_listed(slow)}")
     casts = [f"{name}::{found.cast}" for name, found in found_for if found.cast]
     if casts:
         reasons.append(f"cast by the source: {_listed(casts)}")

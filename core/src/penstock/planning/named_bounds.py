@@ -1,4 +1,4 @@
-"""Bounds of a key as somebody wrote them, which the source reads and puts in order."""
+"""Bounds of a key as a caller wrote them: the source parses them and puts them in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.model.extents import Bound, Key
 from penstock.model.tables import Relation
 
 Range = tuple[str | None, str | None]
-"""Its lower and its upper bound, which is not in it; None for an open side."""
+"""Lower bound, and upper bound, which is excluded; None for an open side."""
 
 
 def read_ranges(
@@ -20,8 +20,8 @@ def read_ranges(
 ) -> tuple[tuple[Bound | None, Bound | None], ...]:
     """
     Raises:
-        PlanningError: a bound is no value of the key's type, a range ends before it begins, or two
-            of them overlap.
+        PlanningError: a bound is not a value of the key's type, a range ends before it begins, or
+            two ranges overlap.
     """
     texts = [text for written in ranges for text in written if text is not None]
     read = iter(source.ranked(relation, key, texts, ordered=True))
@@ -30,10 +30,10 @@ def read_ranges(
         for lower, upper in ranges
     ]
     for written, (lower, upper) in zip(ranges, found, strict=True):
-        _check_exact(key, [bound for bound in (lower, upper) if bound], _shown(written))
+        _check_exact(key, [bound for bound in (lower, upper) if bound], _range_text(written))
         if lower and upper and lower.rank > upper.rank:
             raise PlanningError(
-                f"--key {key.text}: expected bounds that ascend, found {_shown(written)}"
+                f"--key {key.text}: expected ascending bounds, found {_range_text(written)}"
             )
     _check_apart(key, ranges, found)
     return tuple((_bound(lower), _bound(upper)) for lower, upper in found)
@@ -44,7 +44,7 @@ def _check_apart(
     ranges: Sequence[Range],
     found: Sequence[tuple[RankedBound | None, RankedBound | None]],
 ) -> None:
-    # An open side is before all bounds, or after them.
+    # An open side comes before or after all bounds.
     last = max((bound.rank for pair in found for bound in pair if bound), default=0) + 1
     placed = sorted(
         (lower.rank if lower else 0, upper.rank if upper else last, position)
@@ -53,8 +53,8 @@ def _check_apart(
     for (_, end, before), (begin, _, position) in pairwise(placed):
         if begin < end:
             raise PlanningError(
-                f"--key {key.text}: expected ranges that are apart, found "
-                f"{_shown(ranges[position])} and {_shown(ranges[before])}"
+                f"--key {key.text}: expected ranges that do not overlap, found "
+                f"{_range_text(ranges[position])} and {_range_text(ranges[before])}"
             )
 
 
@@ -63,7 +63,7 @@ def read_values(
 ) -> tuple[Bound, ...]:
     """
     Raises:
-        PlanningError: one is no value of the key's type, or there twice.
+        PlanningError: a value is not of the key's type, or appears twice.
     """
     found = source.ranked(relation, key, values, ordered=False)
     seen: dict[int, str] = {}
@@ -72,7 +72,7 @@ def read_values(
         if value.rank in seen:
             raise PlanningError(
                 f"--key {key.text}: expected each value once, found {seen[value.rank]!r} and "
-                f"{text!r}, which are {value.bound.text!r} both"
+                f"{text!r}, which are both {value.bound.text!r}"
             )
         seen[value.rank] = text
     return tuple(value.bound for value in found)
@@ -91,6 +91,6 @@ def _bound(found: RankedBound | None) -> Bound | None:
     return found.bound if found else None
 
 
-def _shown(written: Range) -> str:
+def _range_text(written: Range) -> str:
     lower, upper = written
     return f"[{lower or ''}, {upper or ''})"

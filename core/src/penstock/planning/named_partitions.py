@@ -1,4 +1,4 @@
-"""Partitions that the caller names: found to be of the key's type, and apart from each other.
+"""Partitions that the caller names: checked for the key's type, and for overlaps.
 
 They need not cover the table. An orchestrator whose own partitions are ranges of a key copies some
 of them today, and others tomorrow.
@@ -25,7 +25,8 @@ from penstock.model.extents import (
 )
 from penstock.model.plans import Partition
 from penstock.planning.named_bounds import read_ranges, read_values
-from penstock.spec.copy_spec import MAX_PARTITION_ID, CopySpec
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.ids import MAX_PARTITION_ID
 from penstock.spec.modes import mode_names
 
 _ID = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_PARTITION_ID}}}")
@@ -33,17 +34,17 @@ _BY_KEY = KeyRange | KeyValues | KeyIsNull | KeyOther | HashBucket
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ResolvedPartitions:
     partitions: tuple[Partition, ...]
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
-def check_given(spec: CopySpec, given: Sequence[Partition]) -> None:
+def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
     """
     Raises:
-        UsageError: an id that cannot be one, or is there twice; an extent that selects by no key,
-            or by another one than the others; a mode that empties the table.
+        UsageError: an id is malformed, or appears twice; an extent does not select by the key; the
+            mode empties the table.
     """
     if spec.load_mode.starts_empty:
         those = ", ".join(mode_names(lambda mode: not mode.starts_empty))
@@ -75,30 +76,30 @@ def check_given(spec: CopySpec, given: Sequence[Partition]) -> None:
 def check_series(series: str) -> None:
     """
     Raises:
-        UsageError: it is no name.
+        UsageError: the name is empty.
     """
     if not series.strip():
         raise UsageError(f"series: expected a name, found {series!r}")
 
 
-def place(
+def resolve_partitions(
     spec: CopySpec,
     given: Sequence[Partition],
     source: SourceCatalog,
     columns: Collection[str],
-) -> Placed:
+) -> ResolvedPartitions:
     """The partitions with bounds of the key's type, as the source writes them.
 
     Raises:
-        PlanningError: a bound is no value of the key's type, or partitions overlap.
+        PlanningError: a bound is not a value of the key's type, or partitions overlap.
     """
     assert spec.key is not None
     relation = spec.relation
     key = Key(spec.key, expression=spec.key not in columns)
     if spec.load_mode.deletes_by_partition:
-        # The target decides by the same condition what to delete: both must compare alike.
+        # The target deletes by the same condition: both must compare alike.
         key = replace(key, collation=source.shared_order(relation, key))
-    # Also where nothing is to be read of it: an error in the expression is found now.
+    # Even if its type is not needed: an error in the expression shows now.
     source.key_type(relation, key)
     extents: dict[str, Extent] = {}
     for partition in given:
@@ -122,7 +123,7 @@ def place(
     if not indexed and not hashed:
         which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
         warnings.append(f"{key.text} has no index: {which} scans the whole table")
-    return Placed(
+    return ResolvedPartitions(
         tuple(replace(partition, extent=extents[partition.id]) for partition in given),
         (
             f"given: {len(given):,} partition{'s' if len(given) > 1 else ''} by {key.text}, "

@@ -1,4 +1,4 @@
-"""Tables and patterns that are written without a schema, and the schemas that they are found in."""
+"""Finds the schemas of tables and patterns that are written without one."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ def lacks_schema(spec: CopySpec) -> bool:
 def with_schemas(
     spec: CopySpec, source: Schemas, target: Schemas | None
 ) -> tuple[CopySpec, tuple[str, ...]]:
-    """The spec with the schema of each table, and a line on each that was looked for.
+    """The spec with a schema for each table, and a line on each schema that was looked up.
 
     Parameters:
-        target: None where its URL leads to where the rows go.
+        target: None if its URL leads to the rows themselves.
 
     Raises:
-        PlanningError: the source has no such table in its search path, or the target has no search
-            path.
+        PlanningError: the source's search path has no such table, or the target's has no schema.
     """
     lines = []
     if spec.table is not None and not spec.table_ref.schema:
@@ -45,7 +44,7 @@ def with_schemas(
         spec = replace(spec, table=str(found), target_table=spec.target_table or spec.table)
     written = spec.target_table
     if target is None or written is None or spec.target_ref.schema:
-        # Where the rows go has no name of its own.
+        # The target's URL is the name.
         return (replace(spec, target_table=None) if target is None else spec), tuple(lines)
     name = spec.target_ref.name
     there = target.find(name)
@@ -73,7 +72,7 @@ def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
     """The spec with the schemas that its run was planned with.
 
     Parameters:
-        stored: the options of the run.
+        stored: the run's options.
     """
     changes = {}
     for option in ("table", "target_table"):
@@ -88,7 +87,7 @@ def with_stored_schemas(spec: CopySpec, stored: Mapping[str, Any]) -> CopySpec:
 
 
 def with_searched(patterns: Sequence[str], source: Schemas) -> tuple[str, ...]:
-    """Patterns of tables, those without a schema for each schema of the search path."""
+    """Patterns of tables; one without a schema is repeated for each schema of the search path."""
     found: list[str] = []
     for pattern in patterns:
         if "." in pattern:
@@ -99,7 +98,7 @@ def with_searched(patterns: Sequence[str], source: Schemas) -> tuple[str, ...]:
 
 
 def with_any_schema(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Patterns of tables to leave out: those without a schema leave tables of any out."""
+    """Patterns of tables to leave out; one without a schema matches in any schema."""
     return tuple(pattern if "." in pattern else f"*.{pattern}" for pattern in patterns)
 
 

@@ -1,4 +1,4 @@
-"""`plan`, `create`, `copy`, `resume`, `verify`, `status`: what everything else calls."""
+"""The engine's functions: `plan`, `create`, `copy`, `resume`, `verify`, `status`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
+from penstock.backends.api.backend import WithControlDdl
 from penstock.backends.api.control import RunningAttempt, RunRow, reading_run
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.target import TargetCatalog
@@ -18,30 +19,31 @@ from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.planning.build import build_plan
-from penstock.planning.named_partitions import check_given, check_series
+from penstock.planning.named_partitions import check_given_partitions, check_series
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
-from penstock.run.awaited_snapshot import AwaitHolder
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
-from penstock.run.loss_policy import AsAsked
-from penstock.run.requested_snapshot import ReadAsOfNow
 from penstock.run.resume_checks import (
-    check_same_given,
+    check_same_partitions,
     check_same_spec,
     load_run,
     stored_spec,
 )
-from penstock.run.source_view import LossPolicy, SourceView
+from penstock.run.snapshot.as_of_now import ReadAsOfNow
+from penstock.run.snapshot.awaited import AwaitHolder
+from penstock.run.snapshot.loss_policy import OptionPolicy
+from penstock.run.snapshot.source_view import LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
-from penstock.spec.copy_spec import CopySpec, check_run_id
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
 from penstock.verification.checks import verify_run
 from penstock.verification.result import Verification
+from penstock.workers.degree import stream_count
 from penstock.workers.process import Nursery
-from penstock.workers.supervisor import stream_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +89,23 @@ def plan(spec: CopySpec) -> PartitionPlan:
         TransientError: a server cannot be reached.
     """
     ends = connect(spec.source, spec.target)
-    ends.check_named(spec)
+    ends.check_table_names(spec)
     with (
         closing(ends.open_source()) as source,
         closing(ends.open_target(spec.control_schema)) as target,
     ):
         spec, found = ends.with_schemas(spec, source, target)
         run_id = spec.run_id or new_run_id()
-        made = build_plan(spec, stream_count(spec.degree), run_id, source, target, ends.formats)
-        return replace(made, reasons=(*found, *made.reasons))
+        degree = stream_count(spec.degree)
+        result = build_plan(spec, degree, run_id, source, target, ends.capabilities)
+        return replace(result, reasons=(*found, *result.reasons))
 
 
 def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """Copy a table; yields events, the last of which is `Finished`.
 
-    With a `run_id` that exists and was made from the same options, goes on with that run.
-    Closing the iterator cancels the copy.
+    With the `run_id` of an existing run and the same options, continues that run. Closing the
+    iterator cancels the copy.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
@@ -110,37 +113,38 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         RunFailed, RunFailedTransiently: after `Finished`.
     """
     ends = connect(spec.source, spec.target)
-    ends.check_named(spec)
+    ends.check_table_names(spec)
     with closing(ends.open_target(spec.control_schema)) as target:
         target.control.patience = spec.patience
         run = target.control.load_run(spec.run_id) if spec.run_id else None
         if run is None:
             begun = time.monotonic()
-            spec, found = _find_tables(spec, ends, target)
+            ends.check_supported(spec)
+            spec, found = _resolve_tables(spec, ends, target)
             run_id = spec.run_id or new_run_id()
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
+            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
             with closing(ends.nursery()) as nursery, closing(view):
                 with closing(ends.open_source()) as source:
-                    view.look(source)
+                    view.note_state(source)
                     taken = view.take(source)
                     degree = stream_count(spec.degree)
-                    made = build_plan(spec, degree, run_id, source, target, ends.formats)
-                    made = replace(made, reasons=(*found, *made.reasons))
+                    run_plan = build_plan(spec, degree, run_id, source, target, ends.capabilities)
+                    run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 control = target.control
                 control.create()
-                if control.create_run(run_id, spec.stored(), made, view.state, view.snapshot):
+                if control.create_run(run_id, spec.stored(), run_plan, view.state, view.snapshot):
                     yield from taken
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
-                        state.begin(made)
+                        state.begin(run_plan)
                         yield from _execute(state, link, nursery, begun)
                     return
-            # Somebody else was faster: then this is the second execution.
+            # Somebody else has just created the run: this is its second execution.
             run = load_run(target, run_id, spec.control_schema)
         else:
             spec = with_stored_schemas(spec, run.spec)
         check_same_spec(spec, run)
-        yield from _go_on(spec, run, run.plan.partitions, ends, target)
+        yield from _continue_run(spec, run, run.plan.partitions, ends, target)
 
 
 def create(
@@ -148,13 +152,13 @@ def create(
 ) -> RunStatus:
     """Plan a copy and store it as a run; copies nothing, and holds no snapshot.
 
-    A run of that id which was made from the same options is returned as it is.
+    An existing run with this id and the same options is returned as it is.
 
     Parameters:
         given: partitions by `spec.key` that the caller names, which need not cover the table. A
-            `Bound` whose type is empty has the key's own; its text is read by the source.
-        series: names runs that belong together: all of them commit a partition of one id once,
-            and an attempt to load it again fails. `committed_in_series` tells what they have.
+            `Bound` with an empty type has the key's own; the source parses its text.
+        series: names runs that belong together: a partition id is committed once by all of them,
+            and an attempt to load it again fails. `committed_in_series` returns what they have.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
@@ -162,38 +166,38 @@ def create(
         TransientError: a server cannot be reached.
     """
     if given:
-        check_given(spec, given)
+        check_given_partitions(spec, given)
     if series is not None:
         check_series(series)
     ends = connect(spec.source, spec.target)
-    ends.check_named(spec)
+    ends.check_table_names(spec)
     with closing(ends.open_target(spec.control_schema)) as target:
         target.control.patience = spec.patience
         run_id = spec.run_id or new_run_id()
         run = target.control.load_run(run_id)
         if run is None:
-            spec, found = _find_tables(spec, ends, target)
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
+            spec, found = _resolve_tables(spec, ends, target)
+            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
             with closing(view.open()) as source:
-                view.look(source)
-                # Of the source as it is now: a plan covers every row of a later snapshot as well.
-                made = build_plan(
+                view.note_state(source)
+                # From the source as it is now: a plan also covers every row of a later snapshot.
+                run_plan = build_plan(
                     spec,
                     stream_count(spec.degree),
                     run_id,
                     source,
                     target,
-                    ends.formats,
+                    ends.capabilities,
                     given,
                     series or "",
                 )
-                made = replace(made, reasons=(*found, *made.reasons))
+                run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
             target.control.create()
-            target.control.create_run(run_id, spec.stored(), made, view.state, None)
+            target.control.create_run(run_id, spec.stored(), run_plan, view.state, None)
             run = load_run(target, run_id, spec.control_schema)
-        # Also where somebody else has just created it.
+        # Checked even then: somebody else may have just created it.
         check_same_spec(with_stored_schemas(spec, run.spec), run)
-        check_same_given(given, series or "", run)
+        check_same_partitions(given, series or "", run)
         return _status(target, run)
 
 
@@ -213,17 +217,17 @@ def resume(
     """Copy what a run has not committed yet; yields events, the last of which is `Finished`.
 
     Parameters:
-        source, target: the connections; the control tables keep none.
-        only: ids of partitions; all that are not committed by default.
+        source, target: the connections, which are not stored with the run.
+        only: ids of partitions; by default all that are not committed.
         await_snapshot: read with the snapshot that `hold` holds, and wait for it for so many
-            seconds, also where it is lost in mid-run; by default one is taken where there is none.
-        as_of_now: what is copied was asked for by a person, who wants the rows as they are now:
-            they are read with a snapshot of this execution's own, whatever became of the run's,
-            and `on_snapshot_lost` is not asked. A warning and the report say what was read later.
-        recopy: names a request to copy the partitions of `only` again where they are committed.
+            seconds, even if it is lost in mid-run; by default take one if there is none.
+        as_of_now: a person has asked for the rows as they are now: read them with a snapshot of
+            this execution's own, whatever happened to the run's, and ignore `on_snapshot_lost`.
+            A warning and the report say what was read later.
+        recopy: names a request to copy the partitions of `only` again even if they are committed.
             Each is copied again once, however often the request is repeated.
-        finish: compare both sides and do the steps after the last partition once all are
-            committed; False leaves that to another `resume`.
+        finish: once all partitions are committed, compare both sides and do the steps after the
+            last partition; False leaves that to another `resume`.
         overrides: options that say how to run (`degree`, `attempts`, `on_error`,
             `stall_timeout`, `grace`, `on_snapshot_lost`, `snapshot_warn_after`).
 
@@ -231,9 +235,9 @@ def resume(
         UsageError: no such run, partition or option; or the run's partitions cannot be copied
             again.
         PlanningError: the source's or target's shape has changed since; says the difference.
-        SnapshotLost: the run's snapshot is gone and `on_snapshot_lost` does not allow to go on.
-        TransientError: nobody has come to hold the snapshot that was to be awaited.
-        PermanentError: rows of a partition that is to be copied again were changed since.
+        SnapshotLost: the run's snapshot is gone and `on_snapshot_lost` does not allow another.
+        TransientError: no holder came in time for the awaited snapshot.
+        PermanentError: rows of a partition to be copied again were changed since.
         RunFailed, RunFailedTransiently: after `Finished`.
     """
     check_run_id(run_id)
@@ -250,7 +254,7 @@ def resume(
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         asked = [run.plan.partition(partition_id) for partition_id in only]
         partitions = asked or run.plan.partitions
-        yield from _go_on(
+        yield from _continue_run(
             spec,
             run,
             partitions,
@@ -284,7 +288,7 @@ def verify(
     """
     check_run_id(run_id)
     if show_rows and not checksum:
-        raise UsageError("--show-rows: expected --checksum, which finds rows; found none")
+        raise UsageError("--show-rows: expected --checksum as well; found none")
     ends = connect(source, target)
     with (
         closing(ends.open_source()) as source_catalog,
@@ -299,7 +303,7 @@ def verify(
 
 
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
-    """What a run has committed, what it is doing, what is left.
+    """What a run has committed, what it is doing, and what is left.
 
     Raises:
         UsageError: no such run.
@@ -313,32 +317,40 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
 def committed_in_series(
     series: str, *, target: str, control_schema: str = "penstock"
 ) -> Mapping[str, tuple[str, CommitRecord]]:
-    """What the runs of a series have committed: by partition, the run and the commit record."""
+    """What the runs of a series have committed: by partition id, the run and its commit record."""
     check_series(series)
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        return catalog.control.loaded(series)
+        return catalog.control.committed_in_series(series)
 
 
 def control_ddl(target: str | None = None, control_schema: str = "penstock") -> str:
     """Statements that create the control tables, for an administrator. Does not connect.
 
     Parameters:
-        target: the URL's scheme is enough; not needed where one system alone has such statements.
+        target: the URL's scheme is enough; not needed if only one installed backend has such
+            statements.
 
     Raises:
-        UsageError: the target makes by itself what it keeps runs and commit records in.
+        UsageError: the target creates its control tables or documents by itself.
     """
     if target is None:
         target = f"{ddl_scheme()}://"
     url = resolve_reference(target, os.environ, "--target")
-    return find_backend(url, "--target")[0].control_ddl(control_schema)
+    backend, _ = find_backend(url, "--target")
+    capabilities = backend.target_capabilities
+    if not capabilities.control_ddl:
+        raise UsageError(
+            f"control-ddl: {capabilities.system} as a target does not support it: Penstock "
+            "itself creates what it keeps runs and commit records in"
+        )
+    return cast(WithControlDdl, backend).control_ddl(control_schema)
 
 
-def _find_tables(
+def _resolve_tables(
     spec: CopySpec, ends: Connections, target: TargetCatalog
 ) -> tuple[CopySpec, tuple[str, ...]]:
-    """See `Connections.with_schemas`; a source is asked only where that is needed."""
+    """See `Connections.with_schemas`; asks the source only if needed."""
     if not lacks_schema(spec):
         return spec, ()
     with closing(ends.open_source()) as source:
@@ -352,7 +364,7 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     )
 
 
-def _go_on(
+def _continue_run(
     spec: CopySpec,
     run: RunRow,
     partitions: Sequence[Partition],
@@ -364,26 +376,26 @@ def _go_on(
     request: str | None = None,
     finish: bool = True,
 ) -> Generator[Event, None, None]:
-    """Copy those of the partitions that are not committed yet, or that are asked for again."""
+    """Copy the partitions that are not committed yet, or are to be copied again."""
     begun = time.monotonic()
     target.control.patience = spec.patience
-    going_on = Continuation(spec, run, partitions, target.control, request)
-    pending = going_on.pending
-    # What is only compared is compared as of the run's own snapshot.
+    continuation = Continuation(spec, run, partitions, target.control, request)
+    pending = continuation.pending
+    # With nothing to copy, both sides are compared as of the run's own snapshot.
     only = asked and [partition.id for partition in pending] if pending else None
     policy = _policy(spec, only, await_snapshot)
     view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, policy, run)
-    # It costs a third of a second of CPU: a task that finds its partition done needs none.
+    # It costs 0.3 s of CPU, which a task that finds its partition done can save.
     nursery = ends.nursery() if pending else None
     try:
         if pending:
-            yield from going_on.find_view(view, ends, target)
-        elif going_on.complete and finish and spec.verify != "none" and run.status != "done":
+            yield from continuation.find_view(view, ends, target)
+        elif continuation.complete and finish and spec.verify != "none" and run.status != "done":
             with closing(view.open()) as source:
-                yield from view.compare_with(source, target.control)
+                yield from view.view_for_comparison(source, target.control)
         with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
             state = RunState(spec, run.run_id, ends=ends, link=link, view=view, finish=finish)
-            state.complete = going_on.complete
+            state.complete = continuation.complete
             state.begin(run.plan, partitions)
             yield from _execute(state, link, nursery, begun)
     finally:
@@ -397,14 +409,14 @@ def _policy(
 ) -> LossPolicy:
     """
     Parameters:
-        asked: ids of the partitions that a person wants to be read as of now, empty for all that
-            are left; None where nobody does.
-        await_snapshot: seconds to wait for the snapshot's holder; None to be its holder.
+        asked: ids of the partitions that a person wants read as of now, empty for all that are
+            left; None if nobody does.
+        await_snapshot: seconds to wait for the snapshot's holder; None: hold it here.
     """
     if asked is not None and spec.snapshot != "none":
         return ReadAsOfNow(asked)
     if await_snapshot is None or spec.snapshot == "none":
-        return AsAsked()
+        return OptionPolicy()
     return AwaitHolder(await_snapshot)
 
 

@@ -25,27 +25,27 @@ from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model.tables import NotCopied, Relation, TableRef
 from penstock.planning.build import build_plan
 from penstock.planning.search_path import lacks_schema
-from penstock.run.batch_tables import BatchTables, torn_apart
+from penstock.run.batch_tables import BatchTables, partial_inheritance
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
-from penstock.run.loss_policy import AsAsked
 from penstock.run.resume_checks import check_same_spec, committed_partitions
-from penstock.run.shared_snapshot import SharedSnapshot
-from penstock.run.source_view import SourceView
+from penstock.run.snapshot.loss_policy import OptionPolicy
+from penstock.run.snapshot.shared import SharedSnapshot
+from penstock.run.snapshot.source_view import SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
+from penstock.workers.degree import stream_count
 from penstock.workers.process import Nursery
-from penstock.workers.supervisor import stream_count
 
 
 def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
-    """Copy many tables; yields the events of every table's run, the last is `BatchFinished`.
+    """Copy many tables; yields the events of every table's run, and last `BatchFinished`.
 
-    Each table is a run of its own, named by the batch's run id and eight letters of its name. A
-    batch with a `run_id` that exists goes on with it. Closing the iterator cancels the copy.
+    Each table is a run of its own, named by the batch's run id and eight letters for the table.
+    The `run_id` of an existing batch continues that batch. Closing the iterator cancels the copy.
 
     Raises:
         UsageError: before anything is changed.
@@ -56,7 +56,7 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
         if backend.located:
             raise UsageError(
                 f"{flag}: copying many tables needs a database; this URL leads to files, which are "
-                "one table: copy each table by itself, with a URL of its own"
+                "one table: copy each table by itself, with its own URL"
             )
     nursery = ends.nursery()
     try:
@@ -88,9 +88,9 @@ class _Batch:
         self._begun = time.monotonic()
         self._id = batch.run_id or new_run_id()
         self._degree = stream_count(batch.degree)
-        self._found = BatchTables(batch, ends, source, target)
+        self._batch_tables = BatchTables(batch, ends, source, target)
         self._runs: list[RunState] = []
-        self._others: tuple[NotCopied, ...] = ()
+        self._not_copied: tuple[NotCopied, ...] = ()
         self._snapshot = SharedSnapshot(ends, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
@@ -108,7 +108,8 @@ class _Batch:
 
     def run(self) -> Iterator[Event]:
         self._find_tables()
-        self._target.control.create()
+        if self._execution.working():
+            self._target.control.create()
         yield BatchStarted(
             run_id=self._id,
             tables=tuple(map(_batch_table, self._runs)),
@@ -125,14 +126,14 @@ class _Batch:
     # Planning
 
     def _find_tables(self) -> None:
-        specs = self._found.specs()
-        self._others = self._found.others(specs)
+        specs = self._batch_tables.specs()
+        self._not_copied = self._batch_tables.not_copied(specs)
         if specs:
-            self._link.be(specs[0].patience)
+            self._link.set_patience(specs[0].patience)
         tables = {spec.relation for spec in specs}
         for asked in specs:
             missing: list[TableRef] = []
-            spec = self._found.apart(asked, tables, missing)
+            spec = self._batch_tables.without_copied_heirs(asked, tables, missing)
             run_id = f"{self._id}-{_short(spec)}"
             stored = self._target.control.load_run(run_id)
             run = RunState(
@@ -145,28 +146,30 @@ class _Batch:
             self._runs.append(run)
             try:
                 if missing:
-                    raise torn_apart(spec, missing)
-                self._look(run, stored)
+                    raise partial_inheritance(spec, missing)
+                self._check_table(run, stored)
             except Interrupted:
                 raise
             except PenstockError as error:
-                run.failed(error)
+                run.fail(error)
 
-    def _look(self, run: RunState, stored: RunRow | None) -> None:
+    def _check_table(self, run: RunState, stored: RunRow | None) -> None:
         """
         Raises:
-            PlanningError: there is no such table.
+            PlanningError: there is no such table, or an end cannot do what is asked for.
         """
+        if stored is None:
+            self._ends.check_supported(run.spec)
         if lacks_schema(run.spec):
-            self._found.find(run.spec)
+            self._batch_tables.find(run.spec)
         elif stored is None:
-            run.view.look(self._source)
+            run.view.note_state(self._source)
         else:
             run.was_done = stored.status == "done"
             committed = committed_partitions(stored, self._target.control)
             run.complete = len(committed) == len(stored.plan.partitions)
             if not run.complete:
-                # One that is gone would be missed by the snapshot of them all.
+                # A dropped table must not fail the snapshot that all tables share.
                 self._source.columns(run.spec.relation)
 
     def _view(self, spec: CopySpec, run_id: str, stored: RunRow | None) -> SourceView:
@@ -176,7 +179,7 @@ class _Batch:
             run_id,
             ends.source_url,
             ends.source_backend,
-            AsAsked(),
+            OptionPolicy(),
             stored,
             hold=self._snapshot.share,
         )
@@ -186,7 +189,7 @@ class _Batch:
 
     def _plan_all(self) -> Iterator[Event]:
         self._execution.stop_if_asked()
-        # Before the first table is planned: all are planned with it.
+        # Before the first table is planned: all are planned with this snapshot.
         share = self._snapshot.share()[0] if self._read_with_snapshot() else None
         if share is not None:
             self._source.adopt(share.snapshot)
@@ -195,7 +198,7 @@ class _Batch:
             if run.error is not None:
                 run.view.close()
             self._execution.stop_if_asked()
-        # Its session is of no more use, and a server may have few.
+        # Its session is no longer needed, and a server may have few.
         self._source.close()
         if share is not None:
             share.close()
@@ -207,11 +210,11 @@ class _Batch:
         if stored is None:
             stored = yield from self._plan_anew(run)
         if stored is not None:
-            yield from self._go_on(run, stored)
+            yield from self._continue_run(run, stored)
         yield run.planned(self._degree, time.monotonic() - begun)
 
     def _plan_anew(self, run: RunState) -> Generator[Event, None, RunRow | None]:
-        """Returns the run where somebody else has made it meanwhile."""
+        """Returns the stored run if somebody else has created it meanwhile."""
         control = self._target.control
         try:
             taken = run.view.take(self._source)
@@ -221,11 +224,11 @@ class _Batch:
                 run.run_id,
                 self._source,
                 self._target,
-                self._ends.formats,
+                self._ends.capabilities,
                 siblings=self._siblings(),
             )
         except (PlanningError, TransientError):
-            # Another execution that has made the run may be changing what was looked at.
+            # Another execution may have created the run, and be changing these tables.
             stored = control.load_run(run.run_id)
             if stored is None:
                 raise
@@ -237,21 +240,21 @@ class _Batch:
             return None
         return control.load_run(run.run_id)
 
-    def _go_on(self, run: RunState, stored: RunRow) -> Iterator[Event]:
+    def _continue_run(self, run: RunState, stored: RunRow) -> Iterator[Event]:
         check_same_spec(run.spec, stored)
-        going_on = Continuation(run.spec, stored, stored.plan.partitions, self._target.control)
-        # Another execution may have made the run, or done it, since its table was found: its
-        # plan and its snapshot are the run's, and not what was looked at here.
+        continuation = Continuation(run.spec, stored, stored.plan.partitions, self._target.control)
+        # Another execution may have created the run, or finished it, since its table was found:
+        # the run's plan and snapshot count, and not what was found here.
         run.was_done = stored.status == "done"
-        run.complete = going_on.complete
+        run.complete = continuation.complete
         run.view.close()
         run.view = self._view(run.spec, run.run_id, stored)
         if not run.complete:
-            yield from going_on.find_view(run.view, self._ends, self._target)
+            yield from continuation.find_view(run.view, self._ends, self._target)
         run.begin(stored.plan)
 
     def _siblings(self) -> Siblings:
-        # Those that cannot be made too: what is undone for their sake is restored at the end.
+        # Even those that cannot be copied: what is dropped for their sake is restored at the end.
         specs = [run.spec for run in self._runs]
         return Siblings(
             {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
@@ -270,7 +273,7 @@ class _Batch:
             rows=sum(end.rows for end in ends),
             bytes=sum(end.bytes for end in ends),
             seconds=round(time.monotonic() - self._begun, 3),
-            not_copied=self._others,
+            not_copied=self._not_copied,
         )
 
     def _raise_failure(self) -> None:
@@ -299,7 +302,7 @@ def _batch_table(run: RunState) -> BatchTable:
 
 
 def _short(spec: CopySpec) -> str:
-    """Eight letters that stand for a table, in every run of the batch."""
+    """Eight letters for a table, the same in every execution of the batch."""
     named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
     return hashlib.sha256(named.encode()).hexdigest()[:8]
 

@@ -1,4 +1,4 @@
-"""The tables of a batch: found by patterns and sections, each with what it asks for."""
+"""The tables of a batch: found by patterns and sections, each with its own options."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from penstock.spec.copy_spec import CopySpec
 
 
 class BatchTables:
-    """Asks the source which tables a batch is of.
+    """Finds the tables of a batch.
 
     Parameters:
-        source, target: where the tables are looked for.
+        source, target: where to look for them.
     """
 
     def __init__(
@@ -32,34 +32,34 @@ class BatchTables:
         self._target = target
 
     def specs(self) -> list[CopySpec]:
-        """A spec for every table, also where there is no such table.
+        """A spec for every table, even for one that does not exist.
 
         Raises:
             UsageError: a pattern matches nothing, or two tables go into one.
         """
         return self._batch.specs(self._match_patterns(), self._with_schemas)
 
-    def others(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
-        """What the patterns match that belongs to no table, where tables are made anew."""
+    def not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
+        """What the patterns match besides tables, if the target's tables are recreated."""
         if not any(spec.load_mode.recreates for spec in specs):
             return ()
         named = {spec.source_name for spec in specs}
         others = self._source.others(*self._patterns())
         return tuple(item for item in others if item.name not in named)
 
-    def apart(
+    def without_copied_heirs(
         self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]
     ) -> CopySpec:
-        """Without the rows of tables that inherit from it, where those are copied by themselves.
+        """The spec without the rows of inheriting tables, if the batch copies those by themselves.
 
         Parameters:
             tables: all of the batch.
-            missing: gets those that inherit from it and are not copied, where others are.
+            missing: receives the inheriting tables that are not copied, if others are.
         """
         if spec.table is None or spec.descendants is not None or lacks_schema(spec):
             return spec
         heirs: tuple[TableRef, ...] = ()
-        with suppress(PlanningError):  # said where it is planned
+        with suppress(PlanningError):  # planning will report it
             heirs = self._source.heirs(spec.relation)
         if not any(heir in tables for heir in heirs):
             return spec
@@ -69,7 +69,7 @@ class BatchTables:
     def _match_patterns(self) -> Sequence[TableRef]:
         """
         Raises:
-            UsageError: a pattern matches nothing, or nothing is left of what they match.
+            UsageError: a pattern matches nothing, or every match is excluded.
         """
         asked, exclude = self._batch.tables, self._batch.exclude
         if not asked:
@@ -91,12 +91,12 @@ class BatchTables:
         return found
 
     def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What to copy, and what to leave out, each with a schema."""
+        """What to copy and what to leave out, each with a schema."""
         batch = self._batch
         return with_searched(batch.tables, self._source), with_any_schema(batch.exclude)
 
     def _with_schemas(self, spec: CopySpec) -> CopySpec:
-        """As it is where there is no such table: that is why it cannot be copied."""
+        """Unchanged if there is no such table; planning will report that."""
         if lacks_schema(spec):
             with suppress(PlanningError):
                 return self.find(spec)
@@ -111,9 +111,9 @@ class BatchTables:
         return found
 
 
-def torn_apart(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:
+def partial_inheritance(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:
     return PlanningError(
-        f"some of the tables that inherit from {spec.source_name} are copied by themselves, and "
-        f"others are not: {', '.join(map(str, missing))}; expected all of them or none, or "
-        "--descendants to say whether their rows come with it"
+        f"the batch copies some of the tables that inherit from {spec.source_name}, but not "
+        f"{', '.join(map(str, missing))}: copy all of them or none, or use --descendants to "
+        "include or exclude their rows"
     )

@@ -1,4 +1,4 @@
-"""Whether two runs that are executed at the same time would change each other's rows."""
+"""Whether two runs executed at the same time would change each other's rows."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from penstock.spec.modes import MODES
 
 
 def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStore) -> None:
-    """Say that this process executes the run.
+    """Register this process as executing the run.
 
     Raises:
-        TargetBusy: another run is changing the same rows at this moment.
+        TargetBusy: another run is changing the same rows right now.
     """
-    control.enter(run_id, spec.target_ref, collisions(spec, plan, control))
+    control.enter(run_id, spec.target_ref, collision_check(spec, plan, control))
 
 
-def collisions(
+def collision_check(
     spec: CopySpec, plan: PartitionPlan, control: ControlStore
 ) -> Callable[[Sequence[str]], None]:
-    """What `ControlStore.enter` is to call: raises `TargetBusy` where a run of those that are
-    executed on the table would change the same rows.
+    """The check for `ControlStore.enter`: raises `TargetBusy` if another run under way on the table
+    would change the same rows.
 
     Parameters:
-        spec, plan: of the run that is about to be executed.
+        spec, plan: of the run about to be executed.
     """
 
     def check(others: Sequence[str]) -> None:
         for other in others:
             run = control.load_run(other)
             if run is None:
-                # Its control tables are elsewhere: nothing is known of it but that it is there.
+                # Its control tables are elsewhere: nothing is known of it but its presence.
                 if spec.load_mode.starts_empty:
                     raise _busy(spec, other, "")
                 continue
@@ -47,16 +47,16 @@ def collisions(
 def _busy(spec: CopySpec, other: str, mode: str) -> TargetBusy:
     how = f" (--mode {mode})" if mode else ""
     return TargetBusy(
-        f"--mode {spec.mode}: run {other}{how} is changing the same rows of {spec.target_name} at "
-        "this moment, so nothing was changed; try again once it has ended, or end it first"
+        f"--mode {spec.mode}: run {other}{how} is changing the same rows of {spec.target_name} "
+        "right now, so nothing was changed; try again once it has ended, or stop it first"
     )
 
 
 def _collide(spec: CopySpec, plan: PartitionPlan, other: RunRow) -> bool:
     """Whether the runs are known to touch the same rows.
 
-    Conditions that somebody wrote cannot be compared unless their texts are equal. Runs with
-    different ones may go on side by side, and their attempts look out for each other.
+    Conditions cannot be compared unless their texts are equal. Runs with different conditions may
+    run side by side, and their attempts check for each other's rows.
     """
     mine, theirs, where = spec.load_mode, MODES[other.spec["mode"]], other.spec["where"]
     if mine.starts_empty or theirs.starts_empty:
@@ -65,5 +65,5 @@ def _collide(spec: CopySpec, plan: PartitionPlan, other: RunRow) -> bool:
         return False
     if spec.where is not None and where is not None and spec.where != where:
         return False
-    # Partitions that a caller names stand each for itself, and are loaded one after the other.
+    # Partitions that callers name are independent; attempts at the same one take turns.
     return not (plan.given and other.plan.given)

@@ -1,4 +1,4 @@
-"""Both ends of a copy: found by their URLs, resolved, with the secrets known."""
+"""Source and target of a copy: URLs resolved, backends found, secrets known."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, urlencode
 
 from penstock.backends.api.backend import Backend
+from penstock.backends.api.capabilities import Capabilities
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.model.tables import Place
 from penstock.planning.search_path import with_schemas
+from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
+from penstock.workers.environment import worker_environment
 from penstock.workers.process import Nursery
-from penstock.workers.supervisor import worker_environment
 
 _NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
@@ -35,24 +37,31 @@ class Connections:
     source_reference: str
     target_reference: str
     secrets: tuple[str, ...]
-    """What no child's environment may hold."""
+    """Values that no child process's environment may contain."""
 
     def __repr__(self) -> str:
         return f"Connections({self.source_reference}, {self.target_reference})"
 
     @property
-    def formats(self) -> tuple[str, ...]:
-        """The stream formats that both ends speak, best first for the source."""
-        return tuple(
-            name for name in self.source_backend.formats if name in self.target_backend.formats
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            self.source_backend.source_capabilities, self.target_backend.target_capabilities
         )
 
-    def check_named(self, spec: CopySpec) -> None:
+    def check_table_names(self, spec: CopySpec) -> None:
         """
         Raises:
-            UsageError: a table is to be named, and is not; or is not to be, and is.
+            UsageError: a table name is missing, or given where none is allowed.
         """
-        spec.check_named(source=self.source_backend.located, target=self.target_backend.located)
+        spec.check_table_names(
+            source=self.source_backend.located, target=self.target_backend.located
+        )
+
+    def check_supported(self, spec: CopySpec) -> None:
+        """See `support.check_supported`. Planning does so too; before that a snapshot is taken."""
+        check_supported(
+            spec, self.source_backend.source_capabilities, self.target_backend.target_capabilities
+        )
 
     def with_schemas(
         self, spec: CopySpec, source: SourceCatalog, target: TargetCatalog
@@ -78,7 +87,7 @@ class Connections:
     def link(
         self, target: TargetCatalog, control_schema: str, patience: Patience | None = None
     ) -> ControlLink:
-        """Keeps a connection to the target's control store."""
+        """A connection to the target's control store, which reconnects."""
         return ControlLink(
             target,
             lambda: self.open_target(control_schema),
@@ -87,7 +96,7 @@ class Connections:
 
 
 def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ...]]:
-    """The resolved URL, its backend, that one's ``module:attribute``, and the secrets in it.
+    """The resolved URL, its backend, the backend's ``module:attribute``, and the secrets in it.
 
     Raises:
         UsageError: the reference leads nowhere, or no backend has the URL's scheme.
@@ -110,7 +119,7 @@ def place_of(reference: str) -> Place:
 
 
 def holds_secret(reference: str) -> bool:
-    """Whether a connection as it is written has a secret in it, that is not in the environment.
+    """Whether a connection contains a secret as written, apart from references to the environment.
 
     Raises:
         UsageError: a malformed URL, or no backend has its scheme.
@@ -123,10 +132,10 @@ def holds_secret(reference: str) -> bool:
 
 
 def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:
-    """The URL of a connection with parameters added; those that it has stay as they are.
+    """The URL of a connection with parameters added; existing ones stay as they are.
 
     Parameters:
-        parameters: by name; None for what is not known.
+        parameters: by name; None: not known.
 
     Raises:
         UsageError: the reference leads nowhere.
@@ -136,9 +145,32 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
     added = {name: value for name, value in parameters.items() if value and name not in there}
     if not added:
         return url
-    # Where a URL is a list of several, those of one hold for all.
+    # In a list of URLs, the parameters of one apply to all.
     begun = "?" in _NEXT_URL.split(url)[-1]
     return f"{url}{'&' if begun else '?'}{urlencode(added, quote_via=quote)}"
+
+
+def check_request(spec: CopySpec) -> None:
+    """Refuse what an end does not support, without connecting. Connections in environment variables
+    are not looked up.
+
+    Raises:
+        PlanningError: names the option, the system, and what that supports.
+        UsageError: mode replace has no key to delete by; or no backend has the URL's scheme.
+    """
+    source, target = (_written_backend(reference) for reference in (spec.source, spec.target))
+    check_supported(
+        spec,
+        None if source is None else source.source_capabilities,
+        None if target is None else target.target_capabilities,
+    )
+
+
+def _written_backend(reference: str) -> Backend | None:
+    if reference.startswith("env:"):
+        return None
+    backend, _ = find_backend(resolve_reference(reference, {}, "connection"), "connection")
+    return backend
 
 
 def connect(source: str, target: str) -> Connections:

@@ -1,4 +1,4 @@
-"""A run that exists goes on: what is left of it, and a view of the source to read that with."""
+"""Continuing an existing run: what is left of it, and a view of the source to read that with."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from penstock.run.claims import enter
 from penstock.run.connections import Connections
 from penstock.run.recopy import Recopying
 from penstock.run.resume_checks import check_same_shape, committed_partitions, unless_complete
-from penstock.run.source_view import SourceView
+from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 
 
 class Continuation:
     """
     Parameters:
-        partitions: those that are asked for.
-        request: names a request to copy them again; None where nothing is to be copied again.
+        partitions: the requested ones.
+        request: names a request to copy them again; None: copy nothing again.
     """
 
     def __init__(
@@ -38,26 +38,26 @@ class Continuation:
         self._recopying = Recopying(spec, run, partitions, committed, control, request)
         wanted = self._recopying.wanted
         self.pending = [p for p in partitions if p.id not in committed or p.id in wanted]
-        """Those that are to be copied."""
+        """The partitions to copy."""
         self.complete = len(committed) == len(run.plan.partitions) and not wanted
         """Nothing is left of the whole run."""
 
     def find_view(
         self, view: SourceView, ends: Connections, target: TargetCatalog
     ) -> Iterator[Event]:
-        """Make sure that the run may go on, and find a view of the source for what is left.
+        """Check that the run may continue, and find a view of the source for the rest.
 
         Raises:
-            TargetBusy: another run is changing the same rows at this moment.
+            TargetBusy: another run is changing the same rows right now.
             PlanningError: the source's or the target's shape has changed.
-            SnapshotLost: there is no view that the run allows.
+            SnapshotLost: the run allows no other view.
         """
         spec, run, control, recopying = self._spec, self._run, target.control, self._recopying
         enter(spec, run.run_id, run.plan, control)
-        # What is to be copied again is committed, and needs a view all the same.
+        # Partitions to copy again are committed, but need a view all the same.
         guard = nullcontext() if recopying.wanted else unless_complete(run, control)
         with guard, closing(ends.open_source()) as source:
-            check_same_shape(spec, run, source, target, ends.formats)
+            check_same_shape(spec, run, source, target, ends.capabilities.formats)
             recopying.forget_all()
             yield from view.recover(source, control, anything_committed=bool(recopying.kept))
         recopying.forget()

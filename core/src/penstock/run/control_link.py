@@ -1,4 +1,4 @@
-"""The connection to the target's control store, which may be lost when the target restarts."""
+"""The connection to the target's control store: reconnects when the target restarts."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from penstock.errors import (
 )
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
-from penstock.workers.supervisor import BACKOFF
+from penstock.workers.backoff import BACKOFF
 
 T = TypeVar("T")
 
-# A server that restarts is back by then; after it, the run's state can still be had by `status`.
+# A restarting server is back by then; later, `status` still shows the run's state.
 RECONNECT_SECONDS = 60.0
 
 
 class ControlLink:
-    """Speaks to the control store, and connects again for a while where that is lost.
+    """Calls the control store, and reconnects for a while when the connection is lost.
 
     Parameters:
-        target: a catalog that is open; its opener closes it.
+        target: an open catalog; its opener closes it.
         connect: opens another one.
-        patience: with others that are in the way.
+        patience: how long to wait for sessions that are in the way.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class ControlLink:
         self._connect = connect
         self._reconnected: TargetCatalog | None = None
         self._entered: dict[str, TableRef] = {}
-        self.be(patience)
+        self.set_patience(patience)
 
-    def be(self, patience: Patience) -> None:
-        """Have so much patience from now on."""
+    def set_patience(self, patience: Patience) -> None:
+        """Change the patience."""
         self._patience = patience
         self.catalog.control.patience = patience
 
@@ -64,7 +64,7 @@ class ControlLink:
     def call(self, call: Callable[[ControlStore], T]) -> T:
         """
         Raises:
-            TransientError: the server stays away.
+            TransientError: the server stays unreachable.
             NoHolder, StallError, Superseded, TargetBusy: at once.
         """
         for attempt in Retrying(
@@ -80,7 +80,7 @@ class ControlLink:
         raise AssertionError("unreachable")
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        """Say that this process executes the run, also after the connection was made again.
+        """Register this process as executing the run, and again after each reconnect.
 
         Raises:
             TargetBusy: what `check` raises.
@@ -89,7 +89,7 @@ class ControlLink:
         self._entered[run_id] = table
 
     def is_committed(self, run_id: str, partition_id: str) -> bool:
-        """Ask once; a server that cannot say is asked again by the next attempt itself."""
+        """Ask once; if the server does not answer, the next attempt itself asks again."""
         try:
             records = self.catalog.control.committed(run_id)
         except TransientError:
@@ -98,7 +98,7 @@ class ControlLink:
         return any(record.partition_id == partition_id for record in records)
 
     def cancel(self) -> None:
-        """Cancel what still runs on the connection, and go on with another one."""
+        """Cancel what still runs on the connection, and continue with a new one."""
         self.catalog.close()
         self.drop()
 
@@ -116,7 +116,7 @@ class ControlLink:
 
 
 def _allow(others: Sequence[str]) -> None:
-    """Who was there before may go on; attempts notice what others have done meanwhile."""
+    """A run that was registered before may continue; attempts notice what others did meanwhile."""
 
 
 def _is_of_the_connection(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""One execution, of a run or of a batch of them: prepare, copy, replace what is lost, finish."""
+"""One execution, of a run or of a batch of runs: prepare, copy, replace what is lost, finish."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from penstock.errors import (
 from penstock.events import Event, Warned
 from penstock.model.plans import Step
 from penstock.run.control_link import ControlLink
-from penstock.run.final_steps import Finishing
+from penstock.run.final_steps import FinalSteps
 from penstock.run.state import RunState
 from penstock.workers.process import Nursery
 from penstock.workers.supervisor import Supervisor, Work
 
-# Seconds. Who cancels does not want to wait for a server that does not answer.
+# Seconds. A cancellation does not wait for a server that does not answer.
 BRIEFLY = 2.0
 
 
 class Execution:
     """Copies the partitions of its runs that are not committed.
 
-    A run by itself ends with its error. In a batch, what is wrong with one run is no reason to
-    leave the others: the error becomes the run's, and they go on.
+    A single run ends with its error. In a batch, an error is kept with its run, and the others
+    continue.
 
     Parameters:
-        runs: read when `run` begins.
-        nursery: starts the workers; None where every partition is committed.
-        batch: whether the runs are those of a batch, of which there may be one.
-        stop_all: stop once one of the runs has failed.
+        runs: may be filled until `run` begins.
+        nursery: starts the workers; None if every partition is committed.
+        batch: whether the runs are those of a batch, even of a single one.
+        stop_all: stop as soon as one of the runs has failed.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Execution:
         self._runs = runs
         self._degree = degree
         self._streams = degree
-        """As many as there were: no more than partitions."""
+        """How many streams there really were: no more than partitions."""
         self._nursery = nursery
         self._link = link
         self._batch = batch
@@ -65,10 +65,10 @@ class Execution:
         """Execute the runs; the last event of each is `Finished`.
 
         Parameters:
-            plan: gives the runs their plans.
+            plan: plans the runs.
 
         Raises:
-            PenstockError: what ended the execution, rather than one of a batch's runs.
+            PenstockError: what ended the whole execution, rather than one of a batch's runs.
         """
         prepared = False
         try:
@@ -81,12 +81,12 @@ class Execution:
             yield from self._finish()
             if self._batch:
                 yield from self._link_tables()
-            for run in self._begun():
+            for run in self._begun_runs():
                 yield run.conclude(self._reported_degree)
         except BaseException as error:
-            # Whatever ended this: the target should say so, if it can be told.
+            # Whatever ended this, the target should know, if it can be reached.
             if isinstance(error, PenstockError) and (prepared or self._batch):
-                yield from self._cut_short(error)
+                yield from self._end_early(error)
             cancelled = is_cancellation(error)
             briefly(lambda: self._note_end(cancelled=cancelled))
             raise
@@ -96,7 +96,7 @@ class Execution:
         return [run for run in self._runs if run.error is None]
 
     def attempt(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
-        """What a call yields until it ends or fails, before the run's first partition."""
+        """Yield from a call until it ends or fails, before the run's first partition."""
         yield from self._events_of(run, call)
         if run.error is not None:
             message = f"{run.spec.source_name} cannot be copied: {run.error.message}"
@@ -105,7 +105,7 @@ class Execution:
     def stop_if_asked(self) -> None:
         """
         Raises:
-            PenstockError: why a run has failed, where that is to stop the others.
+            PenstockError: why a run has failed, if that stops the others.
         """
         for run in self._runs if self._stop_all else ():
             if run.error is not None:
@@ -117,8 +117,7 @@ class Execution:
         while works := self._works():
             if self._nursery is None:
                 raise TransientError(
-                    f"another process started run {works[0].spec.run_id} over at this moment; "
-                    "try again"
+                    f"another process has just started run {works[0].spec.run_id} over; try again"
                 )
             runs = {run.run_id: run for run in self.working()}
             asked = max(1, min(self._degree, len(works)))
@@ -133,7 +132,7 @@ class Execution:
                 for event in supervisor.run(works):
                     runs[event.run_id].add(event)
                     yield event
-                self._tell_stopped(supervisor)
+                self._fail_stopped(supervisor)
                 superseded = [r for r in runs.values() if supervisor.failures and r.is_superseded()]
                 if not superseded:
                     return
@@ -142,7 +141,7 @@ class Execution:
             except SnapshotLost as error:
                 yield from self._replace_views(error)
             except LoadLost as error:
-                yield from self._load_again(error, self._emptied() or self._only())
+                yield from self._load_again(error, self._emptied_runs() or self._single_run())
             finally:
                 self._streams = supervisor.degree
                 if supervisor.degree < asked:  # a server had no connection left
@@ -151,52 +150,52 @@ class Execution:
                     run.take_failures(supervisor)
 
     def _works(self) -> list[Work]:
-        """What is left: in the plan's order of one run, the largest first of many."""
+        """What is left: of one run in the plan's order, of a batch the largest first."""
         works = [(run, work) for run in self.working() for work in run.works()]
         return _largest_first(works) if self._batch else [work for _, work in works]
 
     def _watch(self) -> Iterable[Event]:
-        # All that hold one hold the same snapshot.
+        # All that hold a snapshot hold the same one.
         for run in self.working():
             if run.view.holds:
                 return run.view.watch()
         return ()
 
-    def _tell_stopped(self, supervisor: Supervisor) -> None:
-        """A run that another one's failure has stopped has none of its own to show."""
+    def _fail_stopped(self, supervisor: Supervisor) -> None:
+        """Give the runs that another one's failure stopped an error to report."""
         failed = {run_id for run_id, _ in supervisor.failures}
         if self._stop_all and failed:
             for run in self.working():
                 if run.run_id not in failed and run.works():
-                    run.failed(_stopped())
+                    run.fail(_stopped())
 
     def _replace_views(self, error: SnapshotLost) -> Iterator[Event]:
-        """Each run that is not complete goes on without the snapshot as its policy says."""
+        """Let the policy of each incomplete run decide how it continues without the snapshot."""
         reading = [run for run in self.working() if run.reads_snapshot and run.works()]
-        # One that a run of before was read with, and somebody else held, is lost by itself.
+        # A snapshot that an earlier execution's run adopted from another holder is lost alone.
         lost = [run for run in reading if not run.view.holds_alive()] or reading
         for run in lost:
             run.complete = False
-            yield run.view.lost(error.message)
+            yield run.view.lost_event(error.message)
         if len(lost) == len(reading):
             for run in self._runs:
                 run.view.close()
         for run in lost:
             yield from self._events_of(run, run.replace_view)
 
-    def _emptied(self) -> list[RunState]:
+    def _emptied_runs(self) -> list[RunState]:
         """The runs whose tables a crash of the target has emptied."""
         return [run for run in self.working() if not run.is_intact()]
 
-    def _only(self) -> list[RunState]:
-        """Where there is one run, what is lost is its."""
+    def _single_run(self) -> list[RunState]:
+        """The run, if it is the only one: then the loss is its own."""
         return [] if self._batch else self.working()
 
     def _load_again(self, error: LoadLost, lost: Sequence[RunState]) -> Iterator[Event]:
         for run in lost:
             if run.complete and self._batch:
-                # The view it was read with is gone: the next execution finds another.
-                run.failed(error)
+                # Its view is gone: the next execution finds another.
+                run.fail(error)
             else:
                 yield from run.load_again(error)
 
@@ -205,27 +204,27 @@ class Execution:
     def _finish(self) -> Iterator[Event]:
         if not all(run.finishes for run in self._runs):
             return
-        if emptied := self._emptied():
+        if emptied := self._emptied_runs():
             error = LoadLost("a crash of the target has emptied the table")
             yield from self._load_again(error, emptied)
             yield from self._copy()
         for run in self.working():
             yield from self._events_of(run, run.verify)
-        failures = yield from self._do_steps(self._due())
+        failures = yield from self._do_steps(self._steps_due())
         lost = None
         for run in self.working():
             found = failures.get(run.run_id)
             if isinstance(found, LoadLost):
                 lost = found
             elif found is not None:
-                run.failed(found)
-        if lost is not None and (emptied := self._emptied() or self._only()):
+                run.fail(found)
+        if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
             yield from self._load_again(lost, emptied)
             yield from self._copy()
             yield from self._finish()
 
-    def _due(self) -> dict[str, list[Step]]:
-        """By run, the steps that are to be done now, with what they take from the source."""
+    def _steps_due(self) -> dict[str, list[Step]]:
+        """By run, the steps that are due, with what they need from the source."""
         due: dict[str, list[Step]] = {}
         with contextlib.ExitStack() as stack:
 
@@ -234,32 +233,32 @@ class Execution:
                 return stack.enter_context(contextlib.closing(self._runs[0].view.open()))
 
             for run in self.working():
-                with self._failing(run):
-                    due[run.run_id] = run.due(open_source)
+                with self._recording_failure(run):
+                    due[run.run_id] = run.steps_with_positions(open_source)
         return due
 
     def _link_tables(self) -> Iterator[Event]:
-        """What one table has to do with another: when each of them is done that can be."""
-        links = {run.run_id: run.links() for run in self.working()}
+        """Link tables to each other, once every table is done that can be."""
+        links = {run.run_id: run.linking_steps() for run in self.working()}
         failures = yield from self._do_steps(links)
         for run in self.working():
             if (error := failures.get(run.run_id)) is not None:
-                run.failed(error)
+                run.fail(error)
 
     def _do_steps(
         self, steps: Mapping[str, Sequence[Step]]
     ) -> Generator[Event, None, Mapping[str, PenstockError]]:
-        """Returns, by run, what ended it."""
-        finishing = Finishing(
+        """Returns the error that ended a run, by run."""
+        final_steps = FinalSteps(
             steps,
             self._link.reconnect,
             degree=self._degree,
             attempts=max((run.spec.attempts for run in self._runs), default=1),
         )
-        yield from finishing.run()
+        yield from final_steps.run()
         for run in self.working():
-            yield from run.leave(finishing.left.get(run.run_id, ()))
-        return finishing.failures
+            yield from run.skip_steps(final_steps.skipped.get(run.run_id, ()))
+        return final_steps.failures
 
     # Ending
 
@@ -267,20 +266,20 @@ class Execution:
     def _reported_degree(self) -> int:
         return self._degree if self._batch else self._streams
 
-    def _begun(self) -> list[RunState]:
+    def _begun_runs(self) -> list[RunState]:
         return [run for run in self._runs if run.has_begun]
 
-    def _cut_short(self, error: PenstockError) -> Iterator[Event]:
-        """Tell how each run stands that has not ended."""
+    def _end_early(self, error: PenstockError) -> Iterator[Event]:
+        """Report how the runs stand that have not ended."""
         status = "interrupted"
         if not isinstance(error, Interrupted):
             status = "failed"
-            # It is why the runs are not done, or why one of them was not.
+            # It is why the runs are not done, or why one of them failed and stopped the others.
             theirs = any(run.error is error for run in self._runs)
             for run in self.working():
                 if not self._is_untouched(run):
-                    run.failed(_stopped() if theirs else error)
-        for run in self._begun():
+                    run.fail(_stopped() if theirs else error)
+        for run in self._begun_runs():
             if run.ended is None:
                 yield run.end("done" if self._is_untouched(run) else status, self._reported_degree)
 
@@ -290,20 +289,20 @@ class Execution:
             # A statement may still run on that connection, and hold the run's row.
             self._link.cancel()
         status = "interrupted" if cancelled else "failed"
-        for run in self._begun():
+        for run in self._begun_runs():
             run.set_status("done" if self._is_untouched(run) else status)
 
     def _is_untouched(self, run: RunState) -> bool:
-        """Whether the batch has found it done, and left it so."""
+        """Whether the batch found it done and left it alone."""
         return self._batch and run.is_untouched
 
     def _events_of(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
-        with self._failing(run):
+        with self._recording_failure(run):
             yield from call()
 
     @contextlib.contextmanager
-    def _failing(self, run: RunState) -> Iterator[None]:
-        """In a batch, what is wrong with one run is no reason to leave the others."""
+    def _recording_failure(self, run: RunState) -> Iterator[None]:
+        """In a batch, keep a run's error with that run, so that the others continue."""
         try:
             yield
         except Interrupted:
@@ -311,7 +310,7 @@ class Execution:
         except PenstockError as error:
             if not self._batch:
                 raise
-            run.failed(error)
+            run.fail(error)
 
 
 def _stopped() -> RunFailedTransiently:
@@ -329,7 +328,7 @@ def _largest_first(works: Iterable[tuple[RunState, Work]]) -> list[Work]:
 
 
 def briefly(call: Callable[[], None]) -> None:
-    """Try something for a moment, on a thread that may be left behind."""
+    """Try something for a moment, on a thread that may be abandoned."""
 
     def attempt() -> None:
         with contextlib.suppress(PenstockError):

@@ -1,4 +1,4 @@
-"""The steps after the last partition: indexes, constraints, the swap. Some side by side."""
+"""The steps after the last partition: indexes, constraints, the swap; some run side by side."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import LoadLost, PenstockError, TooManyConnections
 from penstock.events import Event, StepChanged
 from penstock.model.plans import Step
-from penstock.workers.supervisor import backoff
+from penstock.workers.backoff import backoff
 
-# For so long a step that locks others out is tried again: readers come and go.
+# How long to retry a step that locks others out: readers come and go.
 URGENT_SECONDS = 300.0
 LISTEN = 0.5
 
@@ -26,14 +26,14 @@ class _Task:
     step: Step
 
 
-class Finishing:
-    """Does the steps of one run or of many; each run's in the order of their ranks.
+class FinalSteps:
+    """Does the steps of one run or of many; those of a run in the order of their ranks.
 
     Parameters:
-        steps: by run, those that are not done yet.
-        open_catalog: a connection to the target for each thread.
+        steps: by run, the steps that are not done yet.
+        open_catalog: opens a connection to the target, one for each thread.
         degree: how many steps at once.
-        attempts: for each step, when errors are transient.
+        attempts: for each step, if errors are transient.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Finishing:
         self._open_catalog = open_catalog
         self._attempts = attempts
         self._ready: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
-        self._heard: queue.SimpleQueue[tuple[_Task, Event, PenstockError | None]] = (
+        self._events: queue.SimpleQueue[tuple[_Task, Event, PenstockError | None]] = (
             queue.SimpleQueue()
         )
         self._catalogs: set[TargetCatalog] = set()
@@ -62,9 +62,9 @@ class Finishing:
         self._working = len(self._threads)
         self._retiring = threading.Lock()
         self.failures: dict[str, PenstockError] = {}
-        """By run: what the first step said that failed for good."""
-        self.left: dict[str, list[tuple[Step, PenstockError]]] = {}
-        """By run: steps that failed, but without which the run is done all the same."""
+        """By run: the error of the first step that failed for good."""
+        self.skipped: dict[str, list[tuple[Step, PenstockError]]] = {}
+        """By run: failed steps that the run can do without."""
 
     def run(self) -> Iterator[Event]:
         """Yield events until every step is done or a run's step has failed.
@@ -77,7 +77,7 @@ class Finishing:
         try:
             while any(under_way.values()):
                 try:
-                    task, event, error = self._heard.get(timeout=LISTEN)
+                    task, event, error = self._events.get(timeout=LISTEN)
                 except queue.Empty:
                     continue
                 yield event
@@ -85,7 +85,7 @@ class Finishing:
                     continue
                 under_way[task.run_id] -= 1
                 if error is not None and task.step.instead and not isinstance(error, LoadLost):
-                    self.left.setdefault(task.run_id, []).append((task.step, error))
+                    self.skipped.setdefault(task.run_id, []).append((task.step, error))
                 elif error is not None:
                     self.failures.setdefault(task.run_id, error)
                 if under_way[task.run_id] == 0 and task.run_id not in self.failures:
@@ -94,7 +94,7 @@ class Finishing:
             self._end()
 
     def _next_rank(self, run_id: str) -> int:
-        """Hand out the run's steps of the lowest rank that is left. Returns how many."""
+        """Hand out the run's steps of the lowest remaining rank. Returns how many."""
         left = self._left[run_id]
         if not left:
             return 0
@@ -117,7 +117,7 @@ class Finishing:
         catalog: TargetCatalog | None = None
         while (task := self._ready.get()) is not None and not self._ended.is_set():
             begun = time.monotonic()
-            self._tell(task, "started", begun)
+            self._emit(task, "started", begun)
             attempt = 0
             while True:
                 attempt += 1
@@ -132,22 +132,22 @@ class Finishing:
                     if self._ended.is_set():
                         return
                     if isinstance(error, TooManyConnections) and self._retire():
-                        # Fewer may do: the others come to it when they are done with theirs.
-                        self._tell(task, "retrying", begun, error)
+                        # Retry with fewer connections: another thread will take this step.
+                        self._emit(task, "retrying", begun, error)
                         self._ready.put(task)
                         return
                     if not self._again(task, error, attempt, begun):
-                        self._tell(task, "failed", begun, error)
+                        self._emit(task, "failed", begun, error)
                         break
-                    self._tell(task, "retrying", begun, error)
+                    self._emit(task, "retrying", begun, error)
                     self._ended.wait(backoff(min(attempt, 3)))
                 else:
-                    self._tell(task, "done", begun)
+                    self._emit(task, "done", begun)
                     break
         self._forget(catalog)
 
     def _retire(self) -> bool:
-        """Leave the work to other threads; False where this one is the last."""
+        """Leave the work to other threads; False if this one is the last."""
         with self._retiring:
             if self._working == 1:
                 return False
@@ -167,7 +167,7 @@ class Finishing:
             with contextlib.suppress(PenstockError):
                 catalog.close()
 
-    def _tell(
+    def _emit(
         self, task: _Task, state: str, begun: float, error: PenstockError | None = None
     ) -> None:
         event = StepChanged(
@@ -178,4 +178,4 @@ class Finishing:
             seconds=round(time.monotonic() - begun, 3),
             message=error.message if error else "",
         )
-        self._heard.put((task, event, error if state == "failed" else None))
+        self._events.put((task, event, error if state == "failed" else None))

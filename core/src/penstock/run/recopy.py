@@ -1,4 +1,4 @@
-"""Which partitions of a run an execution copies again, and when what they hold is given up."""
+"""Which partitions of a run an execution copies again, and when their commit records go."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from penstock.spec.copy_spec import CopySpec
 class Recopying:
     """
     Parameters:
-        partitions: those that are asked for.
-        committed: ids of all that are committed.
-        request: names the request; None where nothing is to be copied again.
+        partitions: the requested ones.
+        committed: ids of all committed partitions.
+        request: names the request; None: copy nothing again.
     """
 
     def __init__(
@@ -34,25 +34,25 @@ class Recopying:
         seen = control.recopied(run.run_id, request) if request else frozenset(self._asked)
         self._unseen = [partition_id for partition_id in self._asked if partition_id not in seen]
         self.wanted = committed.intersection(self._unseen)
-        """Ids of the partitions that are to be copied again."""
+        """Ids of the partitions to copy again."""
         if self.wanted:
             control.check_recopy(run.run_id)
         self.kept = set(committed)
-        """Ids of those that are committed, as far as is known."""
+        """Ids of the committed partitions, as far as is known."""
 
     def forget_all(self) -> None:
-        """Forget what is wanted where nothing else is committed: the run may take a view of now."""
+        """Forget what to copy again if nothing else is committed: then the run may read anew."""
         if self.wanted and self.wanted == self.kept:
             self.forget()
             self.kept = set()
 
     def forget(self) -> None:
-        """Take back what is wanted, unless this request has done so before.
+        """Delete the commit records of what to copy again, unless this request already did.
 
-        Not before the run has a view: rows are given up only for what can be copied.
+        Not before the run has a view: rows are deleted only if they can be copied again.
         """
         if self._unseen:
-            # Else the partition's next attempt takes their place, in its own transaction.
+            # Otherwise the partition's next attempt replaces the rows, in its own transaction.
             self_replacing = self._spec.load_mode.reloads_partitions
             table = None if self_replacing else self._run.plan.load.table
             self._control.forget(

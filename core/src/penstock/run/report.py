@@ -31,11 +31,11 @@ class Report:
         self._run_id = run_id
         self._begun = time.monotonic()
         self.error: PenstockError | None = None
-        """What ended the run, where it was no partition."""
+        """What ended the run, other than a failed partition."""
         self.failures: tuple[PartitionFailure, ...] = ()
         """Why partitions are not committed."""
-        self.left: list[NotCopied] = []
-        """What steps were to make that failed, but without which the run is done."""
+        self.skipped: list[NotCopied] = []
+        """What failed steps should have made, if the run can do without it."""
         self._opened: dict[tuple[str, int], tuple[float, str]] = {}
         self._timings: list[PartitionTiming] = []
         self._attempts = 0
@@ -44,7 +44,7 @@ class Report:
         self._busy = 0.0
 
     def begin(self) -> None:
-        """Planning is over: what is reported begins now."""
+        """Planning is over: the reported time starts now."""
         self._begun = time.monotonic()
 
     def add(self, event: Event) -> None:
@@ -72,14 +72,14 @@ class Report:
                     )
                 )
 
-    def leave(self, step: Step) -> bool:
-        """Note what a step could not make; False where that is known."""
+    def skip_step(self, step: Step) -> bool:
+        """Note what a step could not make; False if that was noted before."""
         item = step.instead
         assert item is not None
         what = (item.kind, item.name, item.table)
-        if what in ((other.kind, other.name, other.table) for other in self.left):
-            return False  # one that could not be made cannot be checked either
-        self.left.append(item)
+        if what in ((other.kind, other.name, other.table) for other in self.skipped):
+            return False  # what could not be made cannot be checked either
+        self.skipped.append(item)
         return True
 
     def finish(
@@ -95,8 +95,8 @@ class Report:
     ) -> Finished:
         """
         Parameters:
-            snapshots: those that this execution knows of.
-            records: of all partitions that are committed.
+            snapshots: the ones this execution knows of.
+            records: of all committed partitions.
         """
         moments = {record.read_at for record in records if record.read_at}
         moments.update(snapshot.taken_at for snapshot in snapshots)
@@ -128,7 +128,7 @@ class Report:
         )
 
     def stored_failures(self) -> list[dict[str, Any]]:
-        """What failed, as the target keeps it."""
+        """What failed, as stored in the target."""
         failures: list[dict[str, Any]] = to_json(self.failures)
         if self.error is not None:
             failures.append({"label": "the run", "error": self.error.as_json()})
@@ -137,7 +137,7 @@ class Report:
     def raise_failure(self) -> None:
         """
         Raises:
-            RunFailed, RunFailedTransiently: with what the report says in one line.
+            RunFailed, RunFailedTransiently: with a summary in one line.
         """
         if self.error is not None:
             raise self.error

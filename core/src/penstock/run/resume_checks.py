@@ -1,4 +1,4 @@
-"""Whether a run that exists may go on: the same request, tables of the same shape."""
+"""Whether an existing run may continue: the same request, tables of the same shape."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
 def not_there(run_id: str, control_schema: str) -> UsageError:
     return UsageError(
         f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the "
-        "run id, "
-        "--target and --control-schema"
+        "run id, --target and --control-schema"
     )
 
 
@@ -44,21 +43,20 @@ def stored_spec(
     caller: str,
     overrides: Mapping[str, Any],
 ) -> CopySpec:
-    """The spec of a run, with its connections and with options that say how to run.
+    """The spec of a run, with connections and with new options on how to run.
 
     Parameters:
-        caller: what was called, for errors.
+        caller: the function called, for errors.
 
     Raises:
-        UsageError: an option says what to copy, or is none.
+        UsageError: an option is unknown, or changes what to copy.
     """
     allowed = {item.name for item in fields(CopySpec) if item.metadata["execution"]}
     unknown = set(overrides) - (allowed - {"source", "target", "run_id"})
     if unknown:
         raise UsageError(
-            f"{caller}: {', '.join(sorted(unknown))} cannot be changed for a run that exists; "
-            "start a "
-            "new run"
+            f"{caller}: {', '.join(sorted(unknown))} cannot be changed for an existing run; start "
+            "a new run"
         )
     with reading_run(run.run_id):
         spec = CopySpec.from_stored(run.spec, source, target)
@@ -66,7 +64,7 @@ def stored_spec(
 
 
 def check_same_spec(spec: CopySpec, run: RunRow) -> None:
-    """A run id stands for one request.
+    """Check that the run was made from the same request.
 
     Raises:
         SpecMismatch: the run has other options.
@@ -74,15 +72,15 @@ def check_same_spec(spec: CopySpec, run: RunRow) -> None:
     differences = spec.differences(run.spec)
     if differences:
         raise SpecMismatch(
-            f"run {run.run_id} exists with other options; use them, or another run id:\n  "
+            f"run {run.run_id} exists with other options; use the same ones, or another run id:\n  "
             + "\n  ".join(differences)
         )
 
 
-def check_same_given(given: Sequence[Partition], series: str, run: RunRow) -> None:
+def check_same_partitions(given: Sequence[Partition], series: str, run: RunRow) -> None:
     """
     Raises:
-        SpecMismatch: the run has other partitions than those that are given, or another series.
+        SpecMismatch: the run has other partitions than the given ones, or another series.
     """
     theirs = {p.id for p in run.plan.partitions} if run.plan.given else set()
     if {partition.id for partition in given} != theirs:
@@ -98,7 +96,7 @@ def check_same_given(given: Sequence[Partition], series: str, run: RunRow) -> No
 
 
 def _some(ids: set[str]) -> str:
-    first, *rest = sorted(ids) or ["none that are given"]
+    first, *rest = sorted(ids) or ["no given ones"]
     return f"{first} and {len(rest):,} more" if rest else first
 
 
@@ -109,10 +107,10 @@ def check_same_shape(
     target: TargetCatalog,
     formats: Sequence[str],
 ) -> None:
-    """The plan was made for these columns; nothing of it holds for others.
+    """Check that the columns are those that the plan was made for.
 
     Raises:
-        PlanningError: the source or the target has changed; says the differences.
+        PlanningError: the source or the target has changed; lists the differences.
     """
     columns = source.columns(spec.relation)
     before = {column.name: column for column in run.plan.columns}
@@ -123,13 +121,13 @@ def check_same_shape(
             f"column {c.name!r} is new" for c in columns if c.name not in before and not c.generated
         ]
     lines += [
-        f"column {name!r} was {before[name].type}, is {now[name].type}"
+        f"column {name!r} was {before[name].type}, and is {now[name].type} now"
         for name in before
         if name in now and before[name].type != now[name].type
     ]
     keys = {p.extent.key.text for p in run.plan.partitions if isinstance(p.extent, KeyRange)}
     lines += [
-        f"key {name!r} was never NULL, may be NULL"
+        f"key {name!r} was NOT NULL, and is nullable now"
         for name in keys
         if name in now and name in before and now[name].nullable and not before[name].nullable
     ]
@@ -147,7 +145,7 @@ def check_same_shape(
 
 
 def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
-    """Ids of the partitions that are committed, and not lost in a crash of the target since."""
+    """Ids of the partitions that are committed, and not lost since in a crash of the target."""
     committed = {record.partition_id for record in control.committed(run.run_id)}
     if committed and run.plan.load.volatile and not control.intact(run.run_id):
         return set()
@@ -156,13 +154,13 @@ def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
 
 @contextmanager
 def unless_complete(run: RunRow, control: ControlStore) -> Iterator[None]:
-    """Do what the rest of a run needs, and do without where it turns out that none is left.
+    """Ignore errors in preparing the rest of a run if it turns out that nothing is left.
 
-    Another execution may commit the last partition meanwhile, let go of the snapshot, and put
-    another table in the place of the one that is looked at here.
+    Another execution may meanwhile commit the last partition, release the snapshot, and swap
+    the table that is examined here.
 
     Raises:
-        PlanningError, SnapshotLost: as they come, where partitions are left.
+        PlanningError, SnapshotLost: from the body, if partitions are left.
     """
     try:
         yield

@@ -14,15 +14,16 @@ from penstock.errors import PermanentError, SnapshotLost, TransientError
 from penstock.events import Event, SnapshotChanged
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.control_link import ControlLink
-from penstock.run.loss_policy import AsAsked
 from penstock.run.resume_checks import committed_partitions, load_run, not_there, stored_spec
-from penstock.run.source_view import SourceView
-from penstock.spec.copy_spec import CopySpec, check_run_id
+from penstock.run.snapshot.loss_policy import OptionPolicy
+from penstock.run.snapshot.source_view import SourceView
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.ids import check_run_id
 
-# Seconds between two looks: at the snapshot's session, and at the target.
+# How often to check the snapshot's session, and the target; in seconds.
 LOOK_EVERY = 0.5
 LOOK_AT_TARGET_EVERY = 2.0
-# A server that is away for longer ends the holder; another one may take over.
+# A server that is unreachable for longer ends the holder; another one may take over.
 AWAY_SECONDS = 300.0
 
 
@@ -35,25 +36,25 @@ def hold(
     stop: threading.Event | None = None,
     **overrides: Any,
 ) -> Generator[Event, None, None]:
-    """Hold a run's snapshot for as long as the run needs it; yields what becomes of it.
+    """Hold a run's snapshot for as long as the run needs it; yields its events.
 
-    Takes the snapshot where the run has none. Where it had one that is gone, another one takes its
-    place as `on_snapshot_lost` allows; where somebody else holds it, that one is watched. Ends when
-    every partition is committed (and, where that is asked for, both sides are compared), or after
-    `release`; at once where that was called before, unless `require_snapshot` was called since.
-    Closing the iterator lets the snapshot go.
+    Takes a snapshot if the run has none. If the run's snapshot is gone, another one replaces it as
+    far as `on_snapshot_lost` allows; if somebody else holds it, it is only watched. Ends when every
+    partition is committed (and, if requested, both sides are compared), or after `release`; at
+    once if that was called before, unless `require_snapshot` was called since. Closing the iterator
+    releases the snapshot.
 
     Parameters:
-        source, target: the connections; the control tables keep none.
-        stop: once set, the snapshot is let go within about a second; the run still waits for it.
-        overrides: as for `resume`; `on_snapshot_lost` and `snapshot_warn_after` matter.
+        source, target: the connections, which are not stored with the run.
+        stop: once set, the snapshot is dropped within about a second; the run still waits for it.
+        overrides: as in `resume`; `on_snapshot_lost` and `snapshot_warn_after` matter.
 
     Raises:
         UsageError: no such run or option.
-        SnapshotLost: it is gone, and the run may not go on with another one. Nobody waits for a
-            holder then.
+        SnapshotLost: it is gone, and the run may not continue with another one; executions then
+            stop waiting for a holder.
         PlanningError: the rows are not where the plan says.
-        TransientError: a server stays away.
+        TransientError: a server stays unreachable.
     """
     check_run_id(run_id)
     ends = connect(source, target)
@@ -71,29 +72,29 @@ def hold(
 
 
 def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
-    """Say that nobody needs a run's snapshot any more; its holder ends within seconds.
+    """Mark a run's snapshot as no longer needed; its holder ends within seconds.
 
     Raises:
         UsageError: no such run.
     """
-    _note(run_id, target, control_schema, lambda control: control.release(run_id))
+    _note(run_id, target, control_schema, lambda control: control.release_snapshot(run_id))
 
 
 def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
-    """Say that a run needs a snapshot again, although it was released; `hold` will hold one.
+    """Mark a run as needing a snapshot again after it was released; `hold` will hold one.
 
-    Not for a holder to call by itself: one that begins late, or anew, would outlive its run.
+    A holder must not call this by itself: one that starts late, or again, would outlive its run.
 
     Raises:
         UsageError: no such run.
     """
-    _note(run_id, target, control_schema, lambda control: control.take_up(run_id))
+    _note(run_id, target, control_schema, lambda control: control.require_snapshot(run_id))
 
 
 def _note(
     run_id: str, target: str, control_schema: str, write: Callable[[ControlStore], bool]
 ) -> None:
-    """Write something into the run's row.
+    """Change the run's row.
 
     Raises:
         UsageError: no such run.
@@ -108,12 +109,12 @@ def _note(
 def _needed(spec: CopySpec, outlook: Outlook) -> bool:
     if spec.snapshot == "none" or outlook.status == "done":
         return False
-    # Whoever has compared both sides marks the snapshot as released.
+    # Whoever compares both sides marks the snapshot as released.
     return outlook.pending > 0 or (spec.verify != "none" and not outlook.released)
 
 
 class _Stopped(Exception):
-    """The caller wants the snapshot to be let go."""
+    """The caller wants the snapshot released."""
 
 
 class _Holder:
@@ -130,7 +131,7 @@ class _Holder:
         self._ends = ends
         self._link = link
         self._stop = stop
-        self._view = SourceView(spec, run_id, ends.source_url, ends.source_backend, AsAsked())
+        self._view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
         self._looked = time.monotonic()
         self._away_since: float | None = None
         self._replaced = False
@@ -146,7 +147,7 @@ class _Holder:
         except _Stopped:
             return
         except PermanentError:
-            # Nobody shall wait for a holder: there will be none.
+            # Nobody should wait for a holder: there will be none.
             with contextlib.suppress(TransientError):
                 self._release()
             raise
@@ -161,8 +162,8 @@ class _Holder:
         """Take, adopt or replace the snapshot, as the run's row and its policy say.
 
         Raises:
-            SnapshotLost, PlanningError: the policy does not allow it. TransientError: a server
-                stays away.
+            SnapshotLost, PlanningError: the policy does not allow it.
+            TransientError: a server stays unreachable.
         """
         while True:
             self._view.close()
@@ -174,7 +175,7 @@ class _Holder:
                     self._run_id,
                     self._ends.source_url,
                     self._ends.source_backend,
-                    AsAsked(),
+                    OptionPolicy(),
                     run,
                     pause=self._pause,
                 )
@@ -195,19 +196,19 @@ class _Holder:
         return load_run(self._link.catalog, self._run_id, self._spec.control_schema)
 
     def _watch(self) -> Iterator[Event]:
-        """Look after the snapshot, whoever holds it, and replace it where it is lost."""
+        """Check on the snapshot, whoever holds it, and replace it if it is lost."""
         if self._replaced:
             yield from self._find()
             return
         try:
             yield from self._view.watch()
             if not self._view.holds and self._due():
-                self._look_at_theirs()
+                self._check_other_holder()
         except SnapshotLost as error:
-            yield self._view.lost(error.message)
+            yield self._view.lost_event(error.message)
             yield from self._find()
 
-    def _look_at_theirs(self) -> None:
+    def _check_other_holder(self) -> None:
         """
         Raises:
             SnapshotLost: nobody holds it any more.
@@ -223,7 +224,7 @@ class _Holder:
         return time.monotonic() - self._looked >= LOOK_AT_TARGET_EVERY
 
     def _is_needed(self) -> bool:
-        """Whether the run needs the snapshot still, as far as its target can be asked."""
+        """Whether the run still needs the snapshot, as far as the target answers."""
         if not self._due():
             return True
         self._looked = time.monotonic()
@@ -242,7 +243,7 @@ class _Holder:
     def _note_away(self, error: TransientError) -> None:
         """
         Raises:
-            TransientError: a server has been away for too long.
+            TransientError: a server has been unreachable for too long.
         """
         now = time.monotonic()
         self._away_since = self._away_since or now
@@ -250,10 +251,10 @@ class _Holder:
             raise error
 
     def _released(self) -> SnapshotChanged:
-        # In this order: nobody finds a snapshot that is gone and still waits for a holder.
+        # In this order: nobody finds a lost snapshot and still waits for a holder.
         self._release()
         self._view.close()
-        return self._view.released()
+        return self._view.released_event()
 
     def _release(self) -> None:
-        self._link.call(lambda control: control.release(self._run_id))
+        self._link.call(lambda control: control.release_snapshot(self._run_id))

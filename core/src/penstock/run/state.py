@@ -1,4 +1,4 @@
-"""One run while it is executed: what it has done, what its target has been told."""
+"""One run while it is executed: what it has done, and what its target has stored of it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.events import Committed, Event, Finished, Planned, Prepared, Verif
 from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import NotCopied
-from penstock.run.claims import collisions
+from penstock.run.claims import collision_check
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.report import Report
-from penstock.run.source_view import SourceView
+from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.verification.checks import verify_run
@@ -56,7 +56,7 @@ class RunState:
         self._report = Report(run_id)
         self._mismatch: PenstockError | None = None
         self.was_done = False
-        """Before this execution."""
+        """Whether the run was done before this execution."""
         self.complete = False
         """Every partition was committed before this execution: the source is not read."""
         self.ended: Finished | None = None
@@ -64,15 +64,15 @@ class RunState:
         self._records: Sequence[CommitRecord] = ()
 
     def begin(self, plan: PartitionPlan, partitions: Sequence[Partition] | None = None) -> None:
-        """The run has its plan.
+        """Begin to execute a plan.
 
         Parameters:
-            partitions: those that are to be copied, where they are not committed; by default all.
+            partitions: the ones to copy unless they are committed; by default all.
         """
         self._plan = plan
         self._partitions = plan.partitions if partitions is None else partitions
         self._report.begin()
-        self.view.planned_by(plan)
+        self.view.use_plan(plan)
 
     @property
     def has_begun(self) -> bool:
@@ -85,26 +85,26 @@ class RunState:
 
     @property
     def error(self) -> PenstockError | None:
-        """What ended the run, or what it could not be planned for, where it was no partition."""
+        """What ended the run, or why it could not be planned, other than a failed partition."""
         return self._report.error
 
     @property
     def reads_snapshot(self) -> bool:
-        """Whether what is left is read with a snapshot."""
+        """Whether the rest is read with a snapshot."""
         return self.spec.snapshot == "shared" and not self.complete
 
     @property
     def is_untouched(self) -> bool:
-        """Done before this execution, and not begun anew by it."""
+        """Whether it was done before this execution, which did not start it over."""
         return self.was_done and not self.view.started_over and self.error is None
 
     def planned(self, degree: int, seconds: float) -> Planned:
         """
         Parameters:
-            seconds: what planning took.
+            seconds: how long planning took.
         """
         plan = self.plan
-        self._look()
+        self._load_records()
         run = self._link.call(lambda control: control.load_run(self.run_id))
         self.was_done = run is not None and run.status == "done"
         return Planned(
@@ -123,28 +123,28 @@ class RunState:
         )
 
     def prepare(self) -> Iterator[Event]:
-        """Do the steps before the first partition, where nobody has.
+        """Do the steps before the first partition, unless they are done.
 
         Raises:
-            TargetBusy: another run is changing the same rows at this moment.
+            TargetBusy: another run is changing the same rows right now.
             TargetChanged: the table is not the one that was prepared.
         """
-        self._look()
+        self._load_records()
         left = not self._all_committed() or bool(self.steps())
         if left:
             self._link.enter(
                 self.run_id,
                 self.spec.target_ref,
-                collisions(self.spec, self.plan, self._link.catalog.control),
+                collision_check(self.spec, self.plan, self._link.catalog.control),
             )
         done = self._link.call(lambda control: control.prepare(self.run_id, self.plan.load))
         yield self._prepared(already=not done and not self.view.started_over)
         if not self.is_intact():
-            yield from self.load_again(LoadLost("the target's server crashed while it was loaded"))
+            yield from self.load_again(LoadLost("the target's server crashed during the load"))
         elif left and not done:
             self._link.call(lambda control: control.check_target(self.run_id))
-        self._look()
-        # One that is done stays so, even if this execution is killed.
+        self._load_records()
+        # A run that is done stays done, even if this execution is killed.
         if not self._all_committed() or self.steps():
             self.set_status("running")
 
@@ -152,7 +152,7 @@ class RunState:
         return Prepared(run_id=self.run_id, mode=self.spec.mode, already=already)
 
     def is_intact(self) -> bool:
-        """False where a crash of the target has emptied the table that is being loaded."""
+        """False if a crash of the target has emptied the table that is being loaded."""
         return not self.plan.load.volatile or self._link.call(
             lambda control: control.intact(self.run_id)
         )
@@ -168,7 +168,7 @@ class RunState:
         Raises:
             SnapshotLost, PlanningError: the run does not allow it.
         """
-        self._look()
+        self._load_records()
         before, self.view.started_over = self.view.started_over, False
         yield from self._link.call(
             lambda control: tuple(
@@ -180,15 +180,15 @@ class RunState:
         self.view.started_over = self.view.started_over or before
 
     def is_superseded(self) -> bool:
-        """Whether the snapshot's holder has begun a new generation, which fails our attempts."""
+        """Whether the snapshot's holder has begun a new generation, so that our attempts fail."""
         if not self.view.awaits:
             return False
         outlook = self._link.call(lambda control: control.outlook(self.run_id))
         return outlook is not None and outlook.generation != self.view.generation
 
     def works(self) -> list[Work]:
-        """What is left to do of the partitions."""
-        self._look()
+        """The partitions that are left."""
+        self._load_records()
         spec = self._worker_spec()
         return [
             Work(spec, partition, self.spec.attempts, self.spec.on_error == "stop")
@@ -235,12 +235,12 @@ class RunState:
             failure for (run_id, _), failure in supervisor.failures.items() if run_id == self.run_id
         )
 
-    def failed(self, error: PenstockError) -> None:
-        """What ended the run, where it was no partition."""
+    def fail(self, error: PenstockError) -> None:
+        """Note what ended the run, other than a failed partition."""
         self._report.error = error
 
     def verify(self) -> Iterator[Event]:
-        """Compare both sides where that is asked for, before the steps after the last partition.
+        """Compare both sides if requested, before the steps after the last partition.
 
         A difference fails the run at its end. A run that was done before is not verified again:
         its source may have changed since.
@@ -261,7 +261,8 @@ class RunState:
                 at_the_end=True,
             )
         self._mismatch = None if found.ok else PermanentError(_differences(found))
-        self._link.call(lambda control: control.release(self.run_id))  # read for the last time
+        # The source is not read again.
+        self._link.call(lambda control: control.release_snapshot(self.run_id))
         for warning in found.warnings:
             yield Warned(run_id=self.run_id, message=warning)
         yield Verified(
@@ -275,7 +276,7 @@ class RunState:
         )
 
     def steps(self) -> list[Step]:
-        """The steps after the last partition that are to be done now."""
+        """The steps after the last partition that are due."""
         after = self.plan.load.after
         if not after or self._report.error is not None or not self._all_committed():
             return []
@@ -284,18 +285,18 @@ class RunState:
         done = self._link.call(lambda control: control.steps_done(self.run_id))
         return [step for step in after if step.id not in done]
 
-    def links(self) -> list[Step]:
-        """The steps that link the table to others of its batch and that are to be done now."""
+    def linking_steps(self) -> list[Step]:
+        """The steps that link the table to others of its batch and that are due."""
         links = self.plan.load.links
         if not links or self._report.error is not None or not self._all_committed() or self.steps():
             return []
         done = self._link.call(lambda control: control.steps_done(self.run_id))
         return [step for step in links if step.id not in done]
 
-    def leave(self, failed: Iterable[tuple[Step, PenstockError]]) -> Iterator[Event]:
-        """Tell of steps that failed, but without which the run is done all the same."""
+    def skip_steps(self, failed: Iterable[tuple[Step, PenstockError]]) -> Iterator[Event]:
+        """Report failed steps that the run can do without."""
         for step, error in failed:
-            if self._report.leave(step):
+            if self._report.skip_step(step):
                 assert step.instead is not None
                 yield Warned(
                     run_id=self.run_id,
@@ -305,13 +306,13 @@ class RunState:
     @property
     def not_copied(self) -> tuple[NotCopied, ...]:
         """What the run leaves out besides rows, as far as is known."""
-        return (*self.plan.load.not_copied, *self._report.left) if self._plan else ()
+        return (*self.plan.load.not_copied, *self._report.skipped) if self._plan else ()
 
-    def due(self, open_source: Callable[[], SourceCatalog]) -> list[Step]:
-        """The same, with what they take from the source as it is now.
+    def steps_with_positions(self, open_source: Callable[[], SourceCatalog]) -> list[Step]:
+        """The due steps, with the positions of the source's sequences as they are now.
 
         Parameters:
-            open_source: asked once where a step needs it; its opener closes it.
+            open_source: called once, if a step needs it; its opener closes it.
         """
         steps = self.steps()
         if not any(step.sequence_of for step in steps):
@@ -319,19 +320,19 @@ class RunState:
         found = open_source().positions(self.spec.relation)
         return [replace(step, position=found.get(step.sequence_of)) for step in steps]
 
-    def _left_to_others(self) -> bool:
-        """Whether something is to be done after the last partition that is not ours to do."""
+    def _leaves_work(self) -> bool:
+        """Whether work after the last partition remains that this execution leaves to another."""
         compared = self.spec.verify == "none" or self.was_done
         return not self.finishes and (not compared or bool(self.steps()))
 
     def conclude(self, degree: int) -> Finished:
-        """Store how the run stands, and tell it."""
-        self._look()
+        """Store how the run stands, and report it."""
+        self._load_records()
         error = self.error or self._mismatch or self._target_change()
         if error is not None:
-            self.failed(error)
+            self.fail(error)
             status = "failed"
-        elif self._all_committed() and not self._left_to_others():
+        elif self._all_committed() and not self._leaves_work():
             status = "done"
         elif all(partition.id in self._done for partition in self._partitions):
             status = "partial"
@@ -341,7 +342,7 @@ class RunState:
         return self.end(status, degree)
 
     def _target_change(self) -> TargetChanged | None:
-        """What somebody did to the table while it was loaded; a run that was done stays done."""
+        """What somebody did to the table while it was loaded; a finished run stays done."""
         for failure in self._report.failures:
             if failure.error["error"] == TargetChanged.__name__:
                 return TargetChanged(str(failure.error["message"]))
@@ -372,12 +373,12 @@ class RunState:
     def raise_failure(self) -> None:
         """
         Raises:
-            RunFailed, RunFailedTransiently: with what the report says in one line.
+            RunFailed, RunFailedTransiently: with a summary in one line.
         """
         if self.ended is not None and self.ended.status == "failed":
             self._report.raise_failure()
 
-    def _look(self) -> None:
+    def _load_records(self) -> None:
         self._records = self._link.call(lambda control: control.committed(self.run_id))
         self._done = {record.partition_id for record in self._records}
 
@@ -386,13 +387,13 @@ class RunState:
 
 
 def new_run_id() -> str:
-    """A name that sorts by time and does not repeat."""
+    """A unique name that sorts by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
 
 
 def _differences(found: Verification) -> str:
     shown = [
-        f"{check.partition_id or 'the whole'} ({check.label}): {check.note}"
+        f"{check.partition_id or 'whole run'} ({check.label}): {check.note}"
         for check in found.wrong[:MOST_SHOWN]
     ]
     more = len(found.wrong) - len(shown)

@@ -1,4 +1,4 @@
-"""A console for results: tables without lines, facts, headings."""
+"""A console for results: tables without rules, facts, headings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STYLES: Mapping[str, str] = {
 
 
 class _PipeConsole(Console):
-    """A console whose reader may go away: its own way to say so would be to exit."""
+    """A console whose reader may go away: rich itself would exit the process then."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -38,7 +38,7 @@ def make_console(file: TextIO) -> Console:
 
 
 class Shortened:
-    """A text that leaves out its middle where there is too little room."""
+    """A text that leaves out its middle if there is not enough room."""
 
     def __init__(self, text: str, style: str = "") -> None:
         self._text = text
@@ -59,7 +59,7 @@ class Column:
     title: str
     right: bool = False
     wide: bool = False
-    """Takes the room that the others leave."""
+    """Takes the space that the others leave."""
     width: int | None = None
     from_width: int = 0
 
@@ -71,9 +71,9 @@ def make_table(
     *,
     expand: bool = False,
 ) -> Table:
-    """A table without lines. Columns that would not fit are left out: half a number misleads."""
+    """A table without rules. Columns that would not fit are left out: half a number misleads."""
     shown = [position for position, item in enumerate(columns) if console.width >= item.from_width]
-    # Without a column that takes the room, the others would spread over it.
+    # Without a wide column, the others would spread over the whole width.
     expand = expand and any(columns[position].wide for position in shown)
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim", expand=expand)
     for position in shown:
@@ -92,7 +92,7 @@ def make_table(
 
 
 def print_line(console: Console, text: Text) -> None:
-    """Print one line. A terminal wraps it under its own beginning; a file gets it as it is."""
+    """Print one line. A terminal wraps it with a hanging indent; a file gets it as it is."""
     if not console.is_terminal:
         console.print(text, soft_wrap=True)
         return

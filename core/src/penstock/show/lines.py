@@ -33,7 +33,7 @@ class Display(Protocol):
 
 
 class _Lines:
-    """A display that needs no set-up and no end."""
+    """A display without set-up or clean-up."""
 
     def __init__(self, tally: Tally, file: TextIO) -> None:
         self.tally = tally
@@ -61,7 +61,7 @@ class JsonDisplay(_Lines):
 
 
 class Narrator:
-    """Tells what happened, and now and then how far it is, in lines for a log.
+    """Turns events into lines for a log: what happened, and now and then how far it is.
 
     Parameters:
         clock: seconds, monotonic.
@@ -70,26 +70,26 @@ class Narrator:
     def __init__(self, tally: Tally, clock: Callable[[], float] = time.monotonic) -> None:
         self.tally = tally
         self._clock = clock
-        self._told = clock()
+        self._last_progress = clock()
 
     def lines(self, event: Event) -> tuple[str, ...]:
-        """Take an event into account; what is to be said of it."""
+        """Take an event into account, and return the lines for it."""
         self.tally.add(event)
         if isinstance(event, Committed):
             return (self._committed(event),)
         found = note(event, self.tally)
         if found is not None:
             return found.lines
-        if isinstance(event, Progress) and self._clock() - self._told >= _PROGRESS_EVERY:
-            self._told = self._clock()
+        if isinstance(event, Progress) and self._clock() - self._last_progress >= _PROGRESS_EVERY:
+            self._last_progress = self._clock()
             return (self._progress(),)
         return ()
 
     def _committed(self, event: Committed) -> str:
         tally = self.tally
-        done, asked = tally.standing()
+        done, asked = tally.commit_counts()
         count = f"({done:,} of {asked:,})"
-        shown = one_line(tally.shown(event))
+        shown = one_line(tally.partition_name(event))
         if event.already:
             return f"committed: {shown}, by an earlier attempt {count}"
         return (
@@ -100,8 +100,8 @@ class Narrator:
     def _progress(self) -> str:
         tally = self.tally
         rows, size = tally.rate()
-        left = tally.left()
-        done, asked = tally.standing()
+        left = tally.seconds_left()
+        done, asked = tally.commit_counts()
         return (
             f"progress: {percent(tally.share())}, {done:,} of {asked:,} "
             f"partitions, {number(tally.rows)} rows, {number(rows)} rows/s, "

@@ -35,10 +35,10 @@ class LiveDisplay:
         self.tally = tally
         self._console = console
         self._title = title
-        # The refreshing thread reads the tally. Never held while printing: that takes the
-        # console's own lock, which the refreshing thread holds when it wants this one.
+        # The refresh thread reads the tally. Never held while printing: that takes the console's
+        # own lock, which the refresh thread holds when it takes this one.
         self._lock = Lock()
-        # stdout is for results and may be another file: leave it alone.
+        # stdout is for results, and may be another file: leave it alone.
         self._live = Live(
             console=console,
             get_renderable=self.render,
@@ -71,7 +71,7 @@ class LiveDisplay:
                 print_line(self._console, Text(line, style=STYLES["warning"] if warned else ""))
 
     def render(self) -> RenderableType:
-        """What the lower part of the screen shows now."""
+        """The lower part of the screen."""
         with self._lock:
             # Ends with an empty line, where the terminal's echo of ^C breaks nothing.
             return Group(self._header(), self._bar(), self._figures(), "", self._streams(), "")
@@ -104,7 +104,7 @@ class LiveDisplay:
     def _figures(self) -> RenderableType:
         tally = self.tally
         rows, moved = tally.rate()
-        left = tally.left()
+        left = tally.seconds_left()
         parts = [
             f"{number(tally.rows)} rows",
             f"{number(rows)} rows/s",

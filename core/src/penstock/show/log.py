@@ -1,4 +1,4 @@
-"""Lines and a report for logs that somebody else keeps: those of an orchestrator."""
+"""Lines and reports for the logs of others, such as orchestrators."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ def narrate(
     commits: bool = True,
     warn: Callable[[str], object] | None = None,
 ) -> Iterator[Event]:
-    """Pass events on, and say what is worth a line: what happened, and every few seconds how far
+    """Pass events on, and log what is worth a line: what happened, and every few seconds how far
     it is.
 
-    A failure that is not followed by another attempt is not said: it is in `Finished.failures`,
-    and who raises it says it once.
+    A final failure is not logged here: it is in `Finished.failures`, and whoever raises it logs it.
 
     Parameters:
-        say: takes a line, without its end.
-        only: how many partitions were asked for, where not all of the plan's were.
-        warn: takes the lines of warnings; by default `say` does.
-        commits: say each partition that is committed; False where something else tells that.
+        say: receives a line, without a line break.
+        only: how many partitions were asked for, if not all of the plan.
+        warn: receives the lines of warnings; by default `say`.
+        commits: log each committed partition; False if something else reports them.
     """
     narrator = Narrator(Tally(only))
     failed: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -46,21 +45,21 @@ def narrate(
             failed[event.run_id, event.partition_id] = lines
             lines = ()
         elif isinstance(event, Planned) and only:
-            lines = lines[:1]  # the reasons were told where the run was planned
+            lines = lines[:1]  # the reasons were logged where the run was planned
         elif isinstance(event, Committed) and not commits:
             lines = ()
         elif isinstance(event, Retrying):
             lines = (*failed.pop((event.run_id, event.partition_id), ()), *lines)
-        tell = warn if warn is not None and isinstance(event, Warned) else say
+        write = warn if warn is not None and isinstance(event, Warned) else say
         for line in lines:
-            tell(line)
+            write(line)
         yield event
 
 
 def failure_text(finished: Finished) -> str:
-    """What made an execution fail, whole: the run's error, then that of each partition.
+    """Why an execution failed, in full: the run's error, then each partition's.
 
-    The first line alone says what happened: for who shows no more of it.
+    The first line is a summary, for places that show no more.
     """
     lines = error_lines(finished.error) if finished.error else []
     if not lines and len(finished.failures) > 1:
@@ -77,13 +76,13 @@ def failure_text(finished: Finished) -> str:
 
 
 def combined_report(executions: Sequence[Finished], seconds: float, degree: int) -> Finished:
-    """One report of several executions of a run, in the order of their ends.
+    """One report for several executions of a run, in the order in which they ended.
 
-    How the run stands is what the last one says; rows, attempts and waits are summed.
+    The status is the last one's; rows, attempts and waits are summed.
 
     Parameters:
-        seconds: from the beginning of the first to the end of the last.
-        degree: how many streams there were at once.
+        seconds: from the start of the first to the end of the last.
+        degree: how many streams ran at once.
     """
     last = executions[-1]
     timings = sorted(
@@ -112,10 +111,10 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
 
 
 def report_text(finished: Finished, go_on: str) -> str:
-    """The end of an execution as a table: what was done, where the time went, what failed.
+    """The report of an execution as text: what was done, where the time went, what failed.
 
     Parameters:
-        go_on: what to do to go on with the run, where it is not done.
+        go_on: how to continue the run if it is not done.
     """
     file = io.StringIO()
     console = make_console(file)

@@ -1,4 +1,4 @@
-"""What an event is worth telling: the lines that every display shows."""
+"""The lines that every display shows for an event."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from penstock.show.text import (
     size,
 )
 
-# Of a batch's many steps, those that take long are told.
-_TELL_STEP_AFTER = 1.0
+# Of a batch's many steps, only those that take longer are shown, in seconds.
+_SHOW_STEP_AFTER = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Note:
 
 
 def note(event: Event, tally: Tally) -> Note | None:
-    """What an event is worth telling, whatever the display; None for nothing."""
+    """The lines for an event, whatever the display; None if it needs none."""
     match event:
         case BatchStarted():
             return Note("plain", tuple(_batch_lines(event)))
@@ -59,7 +59,7 @@ def note(event: Event, tally: Tally) -> Note | None:
         case StepChanged():
             return _step_note(event, tally)
         case Prepared():
-            when = "had been prepared before" if event.already else "prepared"
+            when = "was prepared before" if event.already else "prepared"
             return Note("plain", (f"target {when} ({event.mode})",))
         case SnapshotChanged():
             style = "plain" if event.state in ("taken", "adopted", "released") else "warning"
@@ -70,8 +70,8 @@ def note(event: Event, tally: Tally) -> Note | None:
         case Failed():
             style = "warning" if event.error.get("transient") else "error"
             first, *rest = error_lines(event.error)
-            shown = one_line(tally.shown(event))
-            label = one_line(tally.label(tally.shown(event)))
+            shown = one_line(tally.partition_name(event))
+            label = one_line(tally.label(tally.partition_name(event)))
             what = f"{shown} ({shorten(label, 60)})" if label else shown
             return Note(
                 style,
@@ -81,7 +81,7 @@ def note(event: Event, tally: Tally) -> Note | None:
                 ),
             )
         case Retrying():
-            shown = one_line(tally.shown(event))
+            shown = one_line(tally.partition_name(event))
             return Note("warning", (f"retrying: {shown}, in {duration(event.delay)}",))
         case DegreeLowered():
             return Note(
@@ -102,7 +102,7 @@ def _step_note(event: StepChanged, tally: Tally) -> Note | None:
     table = tally.table(event.run_id)
     what = one_line(f"{table}: {event.step}" if table else event.step)
     match event.state:
-        case "done" if tally.is_batch and event.seconds < _TELL_STEP_AFTER:
+        case "done" if tally.is_batch and event.seconds < _SHOW_STEP_AFTER:
             return None
         case "done":
             return Note("plain", (f"done: {what}, in {duration(event.seconds)}",))
@@ -137,7 +137,7 @@ def _plan_lines(event: Planned) -> Iterable[str]:
         if value is not None
     ]
     about = f", about {' and '.join(known)}" if known else ""
-    before = f", {event.committed:,} of them committed before" if event.committed else ""
+    before = f", {event.committed:,} of them already committed" if event.committed else ""
     yield (
         f"planned: {counted(event.partitions, 'partition')} by {event.strategy}{before}{about}; "
         f"{counted(event.degree, 'stream')}"
@@ -148,7 +148,7 @@ def _plan_lines(event: Planned) -> Iterable[str]:
 
 
 def plan_warnings(event: Planned) -> Iterable[str]:
-    """What a plan warns of, and what it leaves out, in a line each."""
+    """A plan's warnings, and what it leaves out, one line each."""
     for warning in event.warnings:
         yield f"    warning: {one_line(warning)}"
     for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):

@@ -85,16 +85,16 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
         console.print(
             Text(
                 f"{_FIRST_ROWS + _LAST_ROWS} of {len(plan.partitions):,} partitions shown, "
-                f"{out:,} left out: --json gives all of them"
+                f"{out:,} left out: --json shows all of them"
             )
         )
 
 
 def print_not_copied(console: Console, items: Sequence[NotCopied]) -> None:
-    """What a copy leaves out besides rows, and what makes it in the target."""
+    """What a copy leaves out besides rows, and the statements that would create it."""
     for line in not_copied_lines(items):
         if line.startswith(" "):
-            # Whole, for statements are there to be copied and pasted.
+            # In full: statements are meant to be copied and pasted.
             console.print(Text(line), soft_wrap=True)
         else:
             console.print()

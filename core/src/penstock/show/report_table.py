@@ -1,4 +1,4 @@
-"""The end of an execution as tables: of a run, of a batch."""
+"""The report of an execution, of a run or a batch, as tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from penstock.events import BatchFinished, BatchTable, Finished
-from penstock.model.plans import named
+from penstock.model.plans import id_list
 from penstock.show.console import (
     STYLES,
     Column,
@@ -28,10 +28,10 @@ _MOST_FAILURES = 5
 
 
 def print_report(console: Console, finished: Finished, go_on: str, before: int = 0) -> None:
-    """The end of an execution: what was done, where the time went, and what failed.
+    """The report of an execution: what was done, where the time went, and what failed.
 
     Parameters:
-        go_on: the command that goes on with the run; empty where none can.
+        go_on: the command that continues the run; empty if none can.
         before: how many partitions earlier executions had committed.
     """
     _print_ending(console, "run", finished.run_id, finished.status)
@@ -50,11 +50,11 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
         ),
     ]
     if finished.snapshots > 1:
-        warning = f"{finished.snapshots}: not all rows were read as of one moment"
+        warning = f"{finished.snapshots}: not all rows were read as of the same moment"
         facts.append(("snapshots", Text(warning, style=STYLES["warning"])))
     for later in finished.later:
-        told = f"{one_line(named(later.partition_ids))}, as of {later.taken_at}"
-        facts.append(("read later", Text(told, style=STYLES["warning"])))
+        text = f"{one_line(id_list(later.partition_ids))}, as of {later.taken_at}"
+        facts.append(("read later", Text(text, style=STYLES["warning"])))
     print_facts(console, facts)
     if finished.error is not None:
         print_heading(console, "what ended the run")
@@ -72,7 +72,7 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
             )
     print_not_copied(console, finished.not_copied)
     if go_on and (finished.committed < finished.partitions or finished.status == "failed"):
-        print_heading(console, "go on with")
+        print_heading(console, "continue with")
         console.print(Text(f"  {go_on}"), soft_wrap=True)
 
 
@@ -96,7 +96,7 @@ def _changes(finished: Finished) -> list[tuple[str, str | Text]]:
 
 
 def print_batch(console: Console, finished: BatchFinished) -> None:
-    """The end of a batch: its tables, and what failed."""
+    """The report of a batch: its tables, and what failed."""
     _print_ending(console, "batch", finished.run_id, finished.status)
     done = sum(table.status == "done" for table in finished.tables)
     seconds = max(finished.seconds, 0.001)
@@ -143,7 +143,9 @@ def _print_failed_table(console: Console, table: BatchTable) -> None:
         )
     if len(table.failures) > _MOST_FAILURES:
         more = len(table.failures) - _MOST_FAILURES
-        line = f"    and {counted(more, 'partition')} more: penstock status {table.run_id} has all"
+        line = (
+            f"    and {counted(more, 'partition')} more: penstock status {table.run_id} shows all"
+        )
         print_line(console, Text(line))
 
 
@@ -213,7 +215,7 @@ def print_failure(
     error: Mapping[str, Any],
     indent: str = "  ",
 ) -> None:
-    # Data of partition, message and context may be long: it wraps, nothing is cut off.
+    # Label, message and context may be long: they wrap, and nothing is cut off.
     what = Text.assemble(
         indent,
         (one_line(partition_id), STYLES["error"]),

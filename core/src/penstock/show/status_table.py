@@ -1,4 +1,4 @@
-"""A run as its target has it at this moment, as a table."""
+"""A run's current state in its target, as a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from penstock.model.plans import named
+from penstock.model.plans import id_list
 from penstock.model.records import read_later
 from penstock.show.console import Column, make_table, print_facts, print_heading
 from penstock.show.plan_table import print_not_copied
@@ -22,7 +22,7 @@ _MOST_PENDING = 12
 
 
 def print_status(console: Console, status: RunStatus) -> None:
-    """A run as its target has it at this moment."""
+    """A run's current state in its target."""
     run = status.run
     plan = run.plan
     done = {record.partition_id for record in status.committed}
@@ -55,7 +55,7 @@ def print_status(console: Console, status: RunStatus) -> None:
     if len(run.snapshots) > 1:
         facts.append(("snapshots", number(len(run.snapshots))))
     for moment, partitions in read_later(status.committed).items():
-        facts.append(("read later", f"{one_line(named(partitions))}, as of {moment}"))
+        facts.append(("read later", f"{one_line(id_list(partitions))}, as of {moment}"))
     steps = plan.load.after
     if steps:
         left = [step.name for step in steps if step.id not in status.steps_done]
@@ -105,7 +105,7 @@ def print_status(console: Console, status: RunStatus) -> None:
 def _spec_facts(spec: Mapping[str, Any], strategy: str) -> list[tuple[str, str | Text]]:
     table, target_table = spec.get("table"), spec.get("target_table")
     names = [name for name in (table, target_table) if name]
-    # Two of the same name, or one that the other end has no name for: URLs say the rest.
+    # One name if both are the same, or if only one end has a name: URLs say the rest.
     names = names[:1] if len(set(names)) < 2 else names
     key = f" of {spec['key']}" if spec.get("key") else ""
     facts = [
@@ -122,7 +122,7 @@ def _spec_facts(spec: Mapping[str, Any], strategy: str) -> list[tuple[str, str |
 
 
 def _spans(ids: Sequence[str], positions: Sequence[int]) -> str:
-    """Neighbours in the plan as `first to last`, and no more than a few."""
+    """Neighbours in the plan as `first to last`, up to a few such spans."""
     spans: list[list[int]] = []
     for position in positions:
         if spans and spans[-1][-1] == position - 1:

@@ -1,4 +1,4 @@
-"""The tally of an execution's events: how much is done, how fast, how long it will take."""
+"""Adds up an execution's events: how much is done, how fast, how long it will take."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from penstock.events import (
 
 _RATE_WINDOW = 10.0
 _IDLE_AFTER = 5.0
-_TELL_LEFT_AFTER = 3.0
+_ESTIMATE_AFTER = 3.0
 
 
 @dataclass(slots=True)
 class Stream:
-    """An attempt that is under way."""
+    """An attempt under way."""
 
     run_id: str
     partition_id: str
@@ -59,7 +59,7 @@ class Tally:
     """Adds up the events of one execution, of a run or of a batch of runs.
 
     Parameters:
-        only: how many partitions were asked for, where not all of the plan's were.
+        only: how many partitions were asked for, if not all of the plan.
         clock: seconds, monotonic.
     """
 
@@ -73,26 +73,26 @@ class Tally:
         self.steps: dict[tuple[str, str], str] = {}
         """Steps after the last partition that are under way."""
         self._tables: dict[str, str] = {}
-        """Of a batch: by run."""
+        """In a batch, the tables by run."""
         self.cancelling = False
-        """A signal has come; the streams are being ended."""
+        """A signal has arrived; the streams are being ended."""
         self.streams: dict[str, Stream] = {}
         self._labels: dict[str, str] = {}
         self._plans: dict[str, Planned] = {}
         """By run."""
         self._total: Planned | None = None
         self._done: dict[tuple[str, str], tuple[int, int]] = {}
-        """By run and partition: rows and bytes that this execution has committed."""
+        """Rows and bytes that this execution has committed, by run and partition."""
         self._begin()
 
     def _begin(self) -> None:
         self.opened: float | None = None
-        # What is committed and on its way, and what failed attempts moved in vain.
+        # Committed, under way, and moved in vain by failed attempts.
         self._moved_rows = self._moved_bytes = 0
         self._samples: deque[tuple[float, int, int]] = deque()
 
     def _plan(self, planned: Planned) -> None:
-        """Begin a run, or begin it anew."""
+        """Begin a run, or start it over."""
         run_id = planned.run_id
         self._plans[run_id] = planned
         self._total = None
@@ -130,7 +130,7 @@ class Tally:
             case Committed():
                 self._commit(event)
             case Failed():
-                self.streams.pop(self.shown(event), None)
+                self.streams.pop(self.partition_name(event), None)
             case Finished():
                 self.finished = event
                 self.streams.clear()
@@ -138,7 +138,7 @@ class Tally:
 
     @property
     def planned(self) -> Planned | None:
-        """The plans of all runs as one."""
+        """The plans of all runs combined."""
         if self._total is None and self._plans:
             self._total = reduce(_as_one, self._plans.values())
         return self._total
@@ -151,8 +151,8 @@ class Tally:
         """The table of a run, in a batch."""
         return self._tables.get(run_id, "")
 
-    def shown(self, event: AttemptEvent | Retrying) -> str:
-        """How a partition is called: by its id; in a batch by its table too."""
+    def partition_name(self, event: AttemptEvent | Retrying) -> str:
+        """A partition's name: its id, in a batch with its table."""
         table = self.table(event.run_id)
         return f"{table} {event.partition_id}" if table else event.partition_id
 
@@ -161,12 +161,12 @@ class Tally:
         if self.opened is None:
             self.opened = moment
             self._samples.append((moment, 0, 0))
-        shown = self.shown(event)
+        shown = self.partition_name(event)
         self._labels[shown] = event.label
         self.streams[shown] = Stream(event.run_id, shown, event.label, event.attempt, moment)
 
     def _progress(self, event: Progress | Committed) -> None:
-        stream = self.streams.get(self.shown(event))
+        stream = self.streams.get(self.partition_name(event))
         if stream is None or stream.attempt != event.attempt:
             return
         moment = self._clock()
@@ -183,12 +183,12 @@ class Tally:
     def _commit(self, event: Committed) -> None:
         if not event.already:
             self._progress(event)
-        shown = self.shown(event)
+        shown = self.partition_name(event)
         self.streams.pop(shown, None)
         self._done.setdefault((event.run_id, event.partition_id), (event.rows, event.bytes))
 
     def label(self, shown: str) -> str:
-        """What a partition selects, as far as an event has said so."""
+        """What a partition selects, if an event has said so."""
         return self._labels.get(shown, "")
 
     @property
@@ -204,9 +204,9 @@ class Tally:
         before = self.planned.committed if self.planned else 0
         return min(before + len(self._done), self.partitions)
 
-    def standing(self) -> tuple[int, int]:
-        """Partitions that are committed, and of how many: of those that were asked for, where that
-        is not the whole run, whose others somebody else may copy meanwhile."""
+    def commit_counts(self) -> tuple[int, int]:
+        """Partitions that are committed, and of how many: if only some were requested, of those,
+        since others may be copying the rest."""
         return (len(self._done), self._only) if self._only else (self.committed, self.partitions)
 
     @property
@@ -219,7 +219,7 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """Committed by this execution, or on their way."""
+        """Committed by this execution, or under way."""
         return self._committed_rows + sum(stream.rows for stream in self.streams.values())
 
     @property
@@ -231,7 +231,7 @@ class Tally:
         if not self._samples:
             return 0.0, 0.0
         start, rows, size = self._samples[0]
-        # Up to now rather than to the last report: a standstill shows.
+        # Up to now rather than to the last report, so that a standstill shows.
         seconds = max(self._clock() - start, 0.001)
         return (self._moved_rows - rows) / seconds, (self._moved_bytes - size) / seconds
 
@@ -243,8 +243,8 @@ class Tally:
     def share(self) -> float:
         """How much of this execution's work is done, 0 to 1.
 
-        In rows, or else bytes, where their number was estimated; else in partitions. The more
-        partitions are committed, the more these tell of the number, and the less the estimate.
+        In rows, or else in bytes, if their number was estimated; otherwise in partitions. The more
+        partitions are committed, the more weight their size gets against the estimate.
         """
         if self.planned is None:
             return 0.0
@@ -262,23 +262,23 @@ class Tally:
         estimate *= asked / self.planned.partitions
         if covered >= estimate:
             return done
-        # What is committed stands for as large a part of the whole as its partitions are.
+        # Committed partitions count with their share of all partitions.
         return covered / max((1 - done) * estimate + committed, covered)
 
-    def left(self) -> float | None:
-        """Estimated seconds to the end; None while there is too little to tell from."""
+    def seconds_left(self) -> float | None:
+        """Estimated seconds to the end; None while it is too early to tell."""
         share = self.share()
         if self.opened is None or share < 0.01:
             return None
         spent = self._clock() - self.opened
-        return None if spent < _TELL_LEFT_AFTER else spent * (1 - share) / share
+        return None if spent < _ESTIMATE_AFTER else spent * (1 - share) / share
 
 
 def _as_one(first: Planned, second: Planned) -> Planned:
-    """The plans of two tables as one."""
+    """The plans of two tables combined."""
 
     def total(mine: int | None, other: int | None) -> int | None:
-        # Where nothing is known of one table, bytes or partitions must do.
+        # If one table's number is unknown, so is the total.
         return None if mine is None or other is None else mine + other
 
     return replace(

@@ -1,4 +1,4 @@
-"""Numbers, sizes, errors and what is left out, in words for people."""
+"""Numbers, sizes, errors and what is left out, as text for people."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Rounded down: 100% is the end, and nothing before it."""
+    """Rounded down: only the end is 100%."""
     return f"{int(share * 100)}%"
 
 
@@ -72,7 +72,7 @@ def one_line(text: str) -> str:
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The width of a text on a terminal, in columns."""
     return sum(
         0
         if unicodedata.combining(letter)
@@ -84,7 +84,7 @@ def cells(text: str) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Leave out the middle, so that both bounds of a range keep their most telling ends."""
+    """Leave out the middle, so that both bounds of a range keep their most significant parts."""
     if cells(text) <= width:
         return text
     if width < 1:
@@ -121,10 +121,9 @@ def kinds(items: Iterable[NotCopied]) -> str:
 
 
 def not_copied_lines(items: Sequence[NotCopied]) -> list[str]:
-    """What a copy leaves out, by kind, each with the statement or the option that makes it.
+    """What a copy leaves out, by kind, each with the statement or option that would create it.
 
-    The first lines of all, and of long statements, are there: people read them, and programs read
-    events.
+    Long lists and long statements are shortened: this is for people; programs read events.
     """
     lines = []
     for dropped in (False, True):
@@ -139,12 +138,14 @@ def not_copied_lines(items: Sequence[NotCopied]) -> list[str]:
             for item in listed[:_MOST_OF_A_KIND]:
                 lines += (f"    {line}" for line in _remedy_lines(item))
             if len(listed) > _MOST_OF_A_KIND:
-                lines.append(f"    and {len(listed) - _MOST_OF_A_KIND:,} more: --json lists all")
+                lines.append(
+                    f"    and {len(listed) - _MOST_OF_A_KIND:,} more: --json lists all of them"
+                )
     return lines
 
 
 def _remedy_lines(item: NotCopied) -> list[str]:
-    # A name may hold anything; a statement's line breaks end its comments.
+    # Names may contain anything; statements keep their line breaks, which end comments.
     name = one_line(f"{item.name} of {item.table}" if item.table else item.name)
     lines = [line for line in printable(item.remedy).split("\n") if line.strip()]
     if not lines:

@@ -25,7 +25,7 @@ _FIRST_CHECKS = 20
 
 
 def print_verification(console: Console, verification: Verification) -> None:
-    """What was compared. Of many checks, those that agree are left out past the first few."""
+    """The checks. If there are many, only the first few that agree are shown."""
     console.print(
         Text.assemble(
             "run ",
@@ -92,4 +92,4 @@ def print_verification(console: Console, verification: Verification) -> None:
     out = len(verification.checks) - len(checks)
     if out:
         console.print()
-        console.print(Text(f"{counted(out, 'check')} that agree left out: --json gives all"))
+        console.print(Text(f"{counted(out, 'check')} that agree left out: --json shows all"))

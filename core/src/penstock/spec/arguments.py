@@ -1,4 +1,4 @@
-"""Options by the names of Python's arguments, for messages inside orchestrators."""
+"""Messages with options named as Python arguments, for orchestrators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields
 
-from penstock.spec.copy_spec import CopySpec, flag_of
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.option_values import flag_of
 
 _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
@@ -19,10 +20,10 @@ _OF_RESUME = ("only", "recopy", "as_of_now", "await_snapshot")
 
 
 def as_arguments(message: str) -> str:
-    """A message with Python's arguments in the place of the command line's flags.
+    """A message with Python arguments instead of command line flags.
 
     ``--on-snapshot-lost accept or restart`` becomes ``on_snapshot_lost="accept" or "restart"``, and
-    ``--allow-ddl`` ``allow_ddl=True``. Commands, which stand between backticks, stay as they are.
+    ``--allow-ddl`` becomes ``allow_ddl=True``. Commands in backticks stay as they are.
     """
     return "".join(
         part if position % 2 else _as_arguments(part)
@@ -50,7 +51,7 @@ def _as_arguments(text: str) -> str:
 
 
 def _with_values(text: str, name: str, choices: Sequence[str]) -> str:
-    """With the values that follow a flag between quotes: one, or a list of them."""
+    """Put the values that follow a flag in quotes: one, or a list of them."""
     value = f"(?:{'|'.join(map(re.escape, choices))})\\b"
     listed = re.compile(rf"{flag_of(name)} ({value}(?:(?:, | or |, or ){value})*)")
     return listed.sub(

@@ -1,4 +1,4 @@
-"""What a person asks of a batch: which tables, and how each of them is copied."""
+"""What a person asks for in a batch: which tables, and how to copy each of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import MAX_RUN_ID, CopySpec, check_run_id, read_options
+from penstock.spec.copy_spec import CopySpec, read_options
+from penstock.spec.ids import MAX_RUN_ID, check_run_id
 
 ON_TABLE_ERROR = ("continue", "stop")
-# A table's run is named by the batch and by eight letters of its own.
+# A table's run id is the batch's, a hyphen and eight letters.
 MAX_BATCH_ID = MAX_RUN_ID - 9
 _OWN = ("tables", "exclude", "target_schema", "on_table_error")
 _COMMON = ("source", "target", "run_id", "control_schema", "degree")
@@ -23,17 +24,16 @@ class BatchSpec:
     """Many tables between the same two databases.
 
     Parameters:
-        tables: patterns of ``SCHEMA.NAME``, as `fnmatch` has them; those without a dot are of names
-            in the source's search path.
-        exclude: patterns of tables that the others match but that are not to be copied; those
-            without a dot are of names in any schema.
-        entries: tables that are named, each with options of its own.
+        tables: patterns of ``SCHEMA.NAME``, as in `fnmatch`; without a dot they match names in the
+            source's search path.
+        exclude: patterns of tables to leave out; without a dot they match names in any schema.
+        entries: tables named one by one, each with options of its own.
         defaults: options for every table.
         target_schema: where the tables go, instead of the schema they come from.
         on_table_error: after a table has failed: continue with the others, or stop.
 
     Raises:
-        UsageError: an option's value cannot be right.
+        UsageError: an option is wrong.
     """
 
     source: str = field(repr=False)
@@ -64,11 +64,11 @@ class BatchSpec:
         if self.run_id is not None:
             if len(self.run_id) > MAX_BATCH_ID:
                 raise UsageError(
-                    f"--run-id: expected {MAX_BATCH_ID} characters at most for a batch, found "
+                    f"--run-id: expected at most {MAX_BATCH_ID} characters for a batch, found "
                     f"{len(self.run_id)}"
                 )
             check_run_id(self.run_id)
-        self.named()
+        self.named_tables()
 
     @classmethod
     def from_mapping(cls, raw: Mapping[str, Any], origin: str) -> BatchSpec:
@@ -95,8 +95,8 @@ class BatchSpec:
         common = {name: defaults.pop(name) for name in _COMMON if name in defaults}
         return cls(entries=tuple(entries), defaults=defaults, origin=origin, **common, **own)
 
-    def named(self) -> list[CopySpec]:
-        """The specs of the tables that have a section of their own.
+    def named_tables(self) -> list[CopySpec]:
+        """The specs of the tables that have sections of their own.
 
         Raises:
             UsageError: an option is unknown, missing or wrong, or a table is named twice.
@@ -108,7 +108,7 @@ class BatchSpec:
             for written in entry:
                 if written.replace("-", "_") in (*_COMMON, *_OWN):
                     raise UsageError(
-                        f"{place}: {written} applies to the whole batch: write it above"
+                        f"{place}: {written} applies to the whole batch: move it above the sections"
                     )
             try:
                 specs.append(self._spec(entry, place))
@@ -122,15 +122,15 @@ class BatchSpec:
     def specs(
         self, found: Sequence[TableRef], with_schemas: Callable[[CopySpec], CopySpec]
     ) -> list[CopySpec]:
-        """A spec for every table: those that are named, and those that the patterns found.
+        """A spec for every table: the named ones, and those that patterns have found.
 
         Parameters:
-            with_schemas: looks for the schemas of tables that are named without one.
+            with_schemas: finds the schemas of tables that are named without one.
 
         Raises:
-            UsageError: two tables go into one.
+            UsageError: two tables would go into one.
         """
-        named = [with_schemas(spec) for spec in self.named()]
+        named = [with_schemas(spec) for spec in self.named_tables()]
         known = {spec.relation for spec in named}
         targets = {spec.target_ref for spec in named}
         others = [
@@ -145,7 +145,7 @@ class BatchSpec:
         for spec in specs:
             if spec.target_ref in sources:
                 raise UsageError(
-                    f"{self.origin}: two tables go into {spec.target_ref}; expected one, found "
+                    f"{self.origin}: two tables would go into {spec.target_ref}: "
                     f"{sources[spec.target_ref]} and {spec.source_name}"
                 )
             sources[spec.target_ref] = spec.source_name

@@ -1,4 +1,4 @@
-"""Connections by URL, path or reference, and how they are shown without secrets."""
+"""Connections by URL, path or reference, and how to show them without secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from penstock.errors import UsageError
 
-# Two slashes are no path, but what is left of a URL without its scheme.
+# Two slashes do not begin a path, but a URL that lost its scheme.
 _PATH = re.compile(r"\.{0,2}/(?!/)")
 
 
@@ -30,7 +30,7 @@ _SECRET_NAME = re.compile(r"pass|secret|token|credential|key|auth", re.IGNORECAS
 
 
 def redact(url: str) -> str:
-    """A URL as it may be shown: without password and without parameters that look secret.
+    """A URL fit to be shown: without its password, and without parameters that look secret.
 
     References (``env:NAME``) and paths are shown as they are.
     """
@@ -45,14 +45,14 @@ def redact(url: str) -> str:
     except ValueError:
         return f"{scheme}://***"
     if any("@" in part for part in (parts.path, parts.query, parts.fragment)):
-        # A password with an unescaped / ? or # ended the host's part early: nothing of the rest
-        # can be trusted to be no secret.
+        # A password with an unescaped / ? or # ended the host part early: any part of the rest
+        # may be secret.
         return f"{scheme}://***"
     host = parts.netloc.rpartition("@")[2]
     shown = [
-        # A value with a ? has parameters itself: those of the next URL of a list.
+        # A value with a ? contains the parameters of the next URL in a list.
         f"{name}={'***' if _SECRET_NAME.search(name) or '?' in value else quote(value, safe='/:,')}"
-        # What has no = may be the rest of a password with an unescaped &.
+        # A part without = may be the rest of a password with an unescaped &.
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
         if value or _PLAIN_NAME.fullmatch(name)
     ]
@@ -61,7 +61,7 @@ def redact(url: str) -> str:
 
 
 def _path_url(path: str) -> str:
-    """A path is a URL of its own scheme, whoever serves that."""
+    """A path as a `file://` URL; a URL stays as it is."""
     if not _PATH.match(path):
         return path
     return "file://" + quote(os.path.abspath(path) + "/" * path.endswith("/"), "/*?[]=")
@@ -86,6 +86,6 @@ def resolve_reference(reference: str, environ: Mapping[str, str], flag: str) -> 
     if not _SCHEME.fullmatch(url.partition("://")[0]) or "://" not in url:
         raise UsageError(
             f"{flag}: expected a URL such as scheme://user@host/database, a path that begins with "
-            "/, ./ or ../, or env:NAME; found a text without a scheme"
+            "/, ./ or ../, or env:NAME; found a string without a scheme"
         )
     return url

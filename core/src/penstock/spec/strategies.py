@@ -19,7 +19,7 @@ class Strategy:
     takes_key: bool = False
     """Cuts by a key."""
     requires_key: bool = False
-    """The key is to be named; else the primary key's first column will do."""
+    """The key must be named; otherwise the primary key's first column is used."""
     counts: bool = False
     """Aims for a number of partitions that the table's size gives, if nobody gives it."""
     takes_interval: bool = False
@@ -64,7 +64,7 @@ CHILDREN = Strategy("children", cuts_children=True)
 FILES = Strategy("files", counts=True, cuts_files=True)
 WHOLE = Strategy("whole", leaves_whole=True)
 NAMED = Strategy(GIVEN, takes_key=True)
-"""Of partitions that the caller names: nobody asks for it by this name."""
+"""For partitions that the caller names; nobody selects it by name."""
 
 ALIASES: Mapping[str, Strategy] = {"ctid": BLOCKS}
 """Names of single systems for a strategy, which are taken everywhere, too."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 
-# Servers and the system count milliseconds of timeouts in 32 bits, and rows and attempts too.
+# Servers and the operating system count a timeout's milliseconds in 32 bits.
 LONGEST = 24 * 86400.0
 
 
@@ -32,7 +32,9 @@ def parse_size(value: Any, flag: str) -> int:
         raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found {value!r}")
     size = float(found[1]) * _SIZE_UNITS[found[2].upper()]
     if size == float("inf"):
-        raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found more than that")
+        raise UsageError(
+            f"{flag}: expected a size such as 64MB or 1GB, found one that is too large"
+        )
     return int(size)
 
 
@@ -47,8 +49,8 @@ def parse_duration(value: Any, flag: str) -> float:
 def check_duration(seconds: float, flag: str) -> None:
     """
     Raises:
-        UsageError: it is less than nothing, or more than timers can count.
+        UsageError: it is negative, or more than timers can count.
     """
-    if not 0 <= seconds <= LONGEST:  # nor is what is no number
-        expected = "0 or more" if seconds < 0 else f"{LONGEST / 86400:g}d at most"
+    if not 0 <= seconds <= LONGEST:  # refuses NaN too
+        expected = "at least 0" if seconds < 0 else f"at most {LONGEST / 86400:g}d"
         raise UsageError(f"{flag}: expected {expected}, found {seconds} s")

@@ -1,4 +1,4 @@
-"""What a worker needs to know (`WorkerSpec`).
+"""What a worker needs to know: `WorkerSpec`.
 
 It is resolved, carries secrets, travels over a pipe and is never stored, logged or shown.
 """
@@ -12,22 +12,18 @@ from typing import Any
 
 from penstock.model.codec import JsonForm, from_json, to_json
 from penstock.model.plans import Partition
-from penstock.model.tables import (
-    ColumnPair,
-    Relation,
-    TableRef,
-)
+from penstock.model.tables import ColumnPair, Relation, TableRef
 from penstock.spec.modes import MODES, Mode
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one waits, in the target, for who is in the way."""
+    """How long to wait for other sessions that are in the way in the target."""
 
     grace: float = 10.0
-    """Seconds, for an older session of the same run that makes no progress; then it is ended."""
+    """Seconds for an older session of the same run that makes no progress, before ending it."""
     stall_timeout: float = 600.0
-    """Seconds, for anybody else who makes none; 0: for ever."""
+    """Seconds for any other session that makes no progress; 0: for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +34,11 @@ class WorkerSpec:
 
     run_id: str
     generation: int
-    """Of the run; attempts of another one are refused."""
+    """The run's generation; attempts of another one are refused."""
     source: str = field(repr=False)
     target: str = field(repr=False)
     source_backend: str
-    """``module:attribute``; spares the worker the search for it."""
+    """``module:attribute``; saves the worker looking it up."""
     target_backend: str
     relation: Relation
     target_table: TableRef

@@ -1,4 +1,4 @@
-"""Whether a run's partitions are in the target: as many rows, and the same."""
+"""Checks that a run's partitions are in the target: as many rows, and the same ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.backends.api.facts import Checksum
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import SnapshotLost
-from penstock.model.plans import Partition, named
+from penstock.model.plans import Partition, id_list
 from penstock.model.records import read_later
 from penstock.spec.copy_spec import CopySpec
 from penstock.verification.comparison import Comparison, Sums
@@ -32,10 +32,11 @@ def verify_run(
     """Compare every partition on both sides, and with its commit record.
 
     Parameters:
-        checksums: compare the values, not only how many rows there are.
-        show_rows: find some of the rows that differ.
-        at_the_end: of an execution: where its rows are of several moments that are over, and the
-            source has other rows by now, that is a warning; commit records and target must agree.
+        checksums: compare values, not only row counts.
+        show_rows: list some of the rows that differ.
+        at_the_end: verifying at the end of an execution: if its rows were read as of several past
+            moments, and the source has changed since, that is a warning; commit records and target
+            must agree.
 
     Raises:
         PlanningError: a side cannot be read in this way.
@@ -53,16 +54,16 @@ class _Checks:
         self._rows = RowSearch(comparison)
 
     def verification(self) -> Verification:
-        apart = self._apart()
-        # First: where the run's snapshot is still held, the others are read with it.
+        apart = self._read_apart()
+        # First these: if the run's snapshot is still held, all others are read with it.
         source = SourceSums(self._comparison)
         now = source.parts(apart)
         adopted = self._adopt()
         if self._at_the_end and self._later:
-            self._comparison.over = apart if adopted else frozenset(self._comparison.records)
+            self._comparison.outdated = apart if adopted else frozenset(self._comparison.records)
         mine = source.sums(now, adopted=adopted)
         theirs = TargetSums(self._comparison, self._rows).sums(mine)
-        same = self._comparison.alone and theirs.total == mine.total
+        same = self._comparison.owns_rows and theirs.total == mine.total
         checks = [
             self._check_partition(partition, mine, theirs, same=same)
             for partition in self._comparison.run.plan.partitions
@@ -84,17 +85,17 @@ class _Checks:
 
     def _warnings(self) -> Iterator[str]:
         for moment, names in self._later.items():
-            yield f"read later than the rest, as of {moment}: {named(names)}"
-        written = self._comparison.written
+            yield f"read later than the rest, as of {moment}: {id_list(names)}"
+        written = self._comparison.changed
         if written:
             first = next(iter(written))
             yield (
-                "the source was written to since these were read, so they were compared with what "
-                f"was committed: {named(tuple(written))} ({first}: {written[first]})"
+                "the source was written to after these were read, so they were compared with what "
+                f"was committed: {id_list(tuple(written))} ({first}: {written[first]})"
             )
 
-    def _apart(self) -> frozenset[str]:
-        """Partitions that were not read with the run's one snapshot."""
+    def _read_apart(self) -> frozenset[str]:
+        """Partitions that were not read with the run's own snapshot."""
         if self._comparison.spec.snapshot != "shared" or len(self._comparison.run.snapshots) != 1:
             return frozenset()
         moment = self._comparison.run.snapshots[0].taken_at
@@ -105,16 +106,15 @@ class _Checks:
         )
 
     def _adopt(self) -> bool:
-        """Read the source as the run has read it, where somebody still holds its snapshot."""
+        """Read the source as the run did, if somebody still holds its snapshot."""
         if self._comparison.spec.snapshot == "shared" and len(self._comparison.run.snapshots) == 1:
             with suppress(SnapshotLost):
                 self._comparison.source.adopt(self._comparison.run.snapshots[0])
-                self._comparison.notes.append("the source is read under the run's snapshot")
+                self._comparison.notes.append("the source is read with the run's snapshot")
                 return True
         self._comparison.notes.append(
-            "source and target are compared as they are now: a row that changed since the "
-            "run shows "
-            "as a difference"
+            "source and target are compared as they are now: a row that changed after the run "
+            "shows as a difference"
         )
         return False
 
@@ -129,7 +129,7 @@ class _Checks:
             note = "not committed"
         else:
             if source is not None and source.rows != record.rows:
-                note = f"the source has {source.rows:,} rows, {record.rows:,} were committed"
+                note = f"the source has {source.rows:,} rows, but {record.rows:,} were committed"
             elif (
                 target is not None
                 and not same
@@ -137,11 +137,11 @@ class _Checks:
                 and source is not None
                 and source.digest != target.digest
             ):
-                note = "as many rows, but not the same: the checksums differ"
-            if note and partition.id in self._comparison.over:
-                self._comparison.written[partition.id], note = note, ""
+                note = "as many rows, but not the same ones: the checksums differ"
+            if note and partition.id in self._comparison.outdated:
+                self._comparison.changed[partition.id], note = note, ""
             if not note and target is not None and not same and target.rows != record.rows:
-                note = f"the target has {target.rows:,} rows, {record.rows:,} were committed"
+                note = f"the target has {target.rows:,} rows, but {record.rows:,} were committed"
         return self._check(
             partition.id,
             str(partition.extent),
@@ -157,13 +157,13 @@ class _Checks:
             f"the {side} has {found.rows:,}"
             for side, found in (("source", mine.total), ("target", theirs.total))
             if found is not None and found.rows != committed
-            if side == "target" or not self._comparison.over
+            if side == "target" or not self._comparison.outdated
         ]
-        note = " and ".join(wrong) + f", committed were {committed:,}" if wrong else ""
+        note = " and ".join(wrong) + f" rows, but {committed:,} were committed" if wrong else ""
         source, target = mine.total, theirs.total
-        compared = self._comparison.checksums and not self._comparison.over
+        compared = self._comparison.checksums and not self._comparison.outdated
         if not note and compared and source and target and source.digest != target.digest:
-            note = "as many rows, but not the same: the checksums differ"
+            note = "as many rows, but not the same ones: the checksums differ"
         if not note and compared and target is None and theirs.missing is None:
             note = "the target cannot be compared"
         return self._check(None, "whole run", committed, source, target, note)

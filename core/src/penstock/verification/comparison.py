@@ -1,4 +1,4 @@
-"""What is compared: the run, both sides as they are read, and what is known of them so far."""
+"""What is compared: the run, how both sides are read, and what is known of them so far."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from penstock.model.tables import ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.verification.result import RowDifference
 
-# These select rows by where the source stores them.
+# Extents that select rows by where the source stores them.
 STORAGE = BlockRange | Children | ChildBlocks | Files
 _ARGUMENTS = re.compile(r"\([\d,\s-]*\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What one side has."""
+    """Row counts and digests of one side."""
 
     parts: Mapping[str, Checksum] = field(default_factory=dict)
-    """By partition; empty where partitions cannot be told apart."""
+    """By partition; empty if partitions cannot be told apart."""
     total: Checksum | None = None
-    """None where the run's rows cannot be told from others."""
+    """None if the run's rows cannot be told from others."""
     records: Sequence[CommitRecord] = ()
-    """Those by which the parts were told apart, where not by their conditions."""
+    """The records by which the parts were told apart, unless by their conditions."""
     missing: Sequence[RowDifference] | None = None
-    """Rows of the source that are not there, where each of them was looked for."""
+    """Rows of the source that are missing, if each was looked up."""
 
 
 class Comparison:
     """
     Parameters:
-        checksums: compare the values, not only how many rows there are.
+        checksums: compare values, not only row counts.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Comparison:
         self.source = source
         self.target = target
         self.checksums = checksums
-        # Between partitions that the caller has named there may be others.
-        self.given = run.plan.given
-        self.alone = spec.load_mode.owns_selection and not self.given
+        # Between partitions named by the caller there may be other rows.
+        self.given_partitions = run.plan.given
+        self.owns_rows = spec.load_mode.owns_selection and not self.given_partitions
         self.records: Mapping[str, CommitRecord] = {
             record.partition_id: record for record in target.control.committed(run.run_id)
         }
-        self.over: frozenset[str] = frozenset()
-        """Partitions of moments that are over, which the source may have other rows of by now."""
-        self.written: dict[str, str] = {}
-        """Those of them of which it has."""
+        self.outdated: frozenset[str] = frozenset()
+        """Partitions read as of a past moment: the source may hold other rows for them by now."""
+        self.changed: dict[str, str] = {}
+        """The outdated partitions whose source rows have changed, and how."""
         self.table = self._loaded_table()
-        # In mode replace, rows outside the run's condition are none of its own.
+        # In mode replace, rows outside the run's condition are not the run's.
         self.where = spec.where if spec.load_mode.deletes_by_partition else None
         self.notes: list[str] = []
         self.pairs = run.plan.pairs
@@ -80,12 +80,12 @@ class Comparison:
 
     def _loaded_table(self) -> TableRef:
         after = {step.id for step in self.run.plan.load.after}
-        if after <= self.target.control.steps_done(self.run.run_id):
+        if after <= self.target.control.steps_in_effect(self.run.run_id):
             return replace(self.spec.target_ref, only=self.run.plan.load.table.only)
         return self.run.plan.load.table
 
     def _canonical(self) -> tuple[ColumnPair, ...]:
-        """The pairs whose values both of two unlike systems can write alike."""
+        """The pairs whose values two unlike systems can both write in the same form."""
         pairs = self.run.plan.pairs
         left = [pair.target for pair in pairs if not pair.canonical]
         if left:
@@ -96,7 +96,7 @@ class Comparison:
         return tuple(pair for pair in pairs if pair.canonical)
 
     def _as_target_has_them(self) -> tuple[ColumnPair, ...]:
-        """The pairs, cast where the target's type differs in length or precision alone."""
+        """The pairs, with a cast if the target's type differs only in length or precision."""
         mine = {column.name: column.type for column in self.run.plan.columns}
         theirs = {column.name: column.type for column in self.target.columns(self.table)}
 

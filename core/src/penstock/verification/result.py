@@ -1,4 +1,4 @@
-"""What a comparison of both sides has found."""
+"""The result of comparing both sides."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class RowDifference:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What both sides have of one partition, or of the whole run."""
+    """The comparison of one partition, or of the whole run."""
 
     partition_id: str | None
     """None: the whole run."""
     label: str
     committed: int | None
-    """Rows by the commit record; None where there is none."""
+    """Rows by the commit record; None if there is none."""
     source: int | None
-    """Rows that the source has; None where they were not counted."""
+    """Rows in the source; None if not counted."""
     target: int | None
-    """Rows that the target has; None where they cannot be told from others."""
+    """Rows in the target; None if they cannot be told from others."""
     ok: bool
     note: str = ""
     source_digest: str | None = None
-    """None where only rows are counted."""
+    """None if only rows are counted."""
     target_digest: str | None = None
     rows: tuple[RowDifference, ...] = ()
-    """Some of those that differ, where they were asked for."""
+    """Some of the rows that differ, if requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,17 @@ class Verification:
     method: str = "counts"
     """``counts`` or ``checksums``."""
     warnings: tuple[str, ...] = ()
-    """Notes about what was read as of another moment than the rest."""
+    """Notes on rows that were read as of another moment than the rest."""
 
     @property
     def wrong(self) -> tuple[Check, ...]:
-        """The partitions that differ; the whole run where it is none of them."""
+        """The partitions that differ; the whole run if it differs but none of them does."""
         wrong = [check for check in self.checks if not check.ok]
         return tuple(check for check in wrong if check.partition_id is not None) or tuple(wrong)
 
     @property
     def differences(self) -> tuple[PartitionDifference, ...]:
-        """What is wrong, as events tell it."""
+        """What is wrong, as events carry it."""
         return tuple(
             PartitionDifference(
                 partition_id=check.partition_id,

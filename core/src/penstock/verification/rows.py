@@ -1,4 +1,4 @@
-"""Rows that differ: looked for in two streams of keys and digests, and told by partition."""
+"""Rows that differ: found in two streams of keys and digests, and listed by partition."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.verification.comparison import Comparison, Sums
 from penstock.verification.result import DIFFERENT, EXTRA, MISSING, Check, RowDifference
 
 MOST_ROWS = 20
-"""Differing rows that are listed for each partition."""
+"""Differing rows listed for each partition."""
 BATCH = 1000
 
 Rows = Iterator[tuple[str, str]]
 
 
 class RowSearch:
-    """Finds rows that differ, by the keys that tell them apart."""
+    """Finds rows that differ, by the keys that identify them."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
@@ -72,7 +72,7 @@ class RowSearch:
 
     @cached_property
     def _unique(self) -> tuple[str, ...]:
-        """The columns that tell rows apart; empty where nothing does."""
+        """The columns that identify rows; empty if there are none."""
         key = self._comparison.run.plan.load.conflict_columns or self._comparison.target.unique_key(
             self._comparison.table
         )
@@ -86,9 +86,9 @@ class RowSearch:
         if not self._comparison.pairs or theirs.total is None:
             return checks
         if not mine.parts or not theirs.parts:
-            where = "" if mine.parts else "; the partitions of the source are others now"
+            where = "" if mine.parts else "; the source's partitions have changed since the run"
             self._comparison.notes.append(
-                "rows that differ were looked for in the whole table" + where
+                "differing rows were searched for in the whole table" + where
             )
             found = compare_rows(self._mine(Whole()), self._theirs(Whole()))
             return self.locate(checks, list(islice(found, self._most_rows)))
@@ -99,7 +99,7 @@ class RowSearch:
             if partition.id in wrong and record is not None:
                 rows[partition.id] = self._rows_of(partition, record, theirs)
         checks = [replace(check, rows=tuple(rows.get(check.partition_id, ()))) for check in checks]
-        if self._comparison.alone and theirs.records:
+        if self._comparison.owns_rows and theirs.records:
             listed = {row.key for found in rows.values() for row in found}
             checks = self.locate(checks, self._rows_of_others(theirs.records, listed))
         return checks
@@ -113,9 +113,9 @@ class RowSearch:
         found = compare_rows(
             self._mine(partition.extent), self._theirs(Whole(), loaded_by=[record])
         )
-        if not (self._comparison.alone or self._unique):
+        if not (self._comparison.owns_rows or self._unique):
             return list(islice(found, MOST_ROWS))
-        # A row that the run has not loaded may have taken the place of one that it has.
+        # A row from elsewhere may have replaced one that the run loaded.
         rows: list[RowDifference] = []
         for keys in _batches(row.key for row in found):
             rows += compare_rows(self._mine(partition.extent, keys), self._theirs(Whole(), keys))
@@ -126,7 +126,7 @@ class RowSearch:
     def _rows_of_others(
         self, records: Sequence[CommitRecord], listed: set[str]
     ) -> list[RowDifference]:
-        """Rows that the run has not loaded, where there should be none."""
+        """Rows that the run has not loaded, if there should be none."""
         rows: list[RowDifference] = []
         others = self._theirs(Whole(), other_than=records)
         for keys in _batches(key for key, _ in others):
@@ -137,7 +137,7 @@ class RowSearch:
         return rows[:MOST_ROWS]
 
     def locate(self, checks: list[Check], rows: Sequence[RowDifference]) -> list[Check]:
-        """Say of rows which partition they belong to, and of that one that it is wrong."""
+        """Assign rows to their partitions, and mark those as wrong."""
         left = {row.key: row for row in rows}
         located = []
         for check in checks:
@@ -168,9 +168,9 @@ def _batches(keys: Iterable[str]) -> Iterator[list[str]]:
 
 
 def compare_rows(mine: Rows, theirs: Rows) -> Iterator[RowDifference]:
-    """Of two streams of keys and digests, both sorted: the keys whose rows differ.
+    """The keys whose rows differ between two sorted streams of keys and digests.
 
-    Holds the digests of one key.
+    Holds the digests of one key at a time.
     """
     left, right = _by_key(mine), _by_key(theirs)
     here, there = next(left, None), next(right, None)
@@ -189,7 +189,7 @@ def compare_rows(mine: Rows, theirs: Rows) -> Iterator[RowDifference]:
 
 
 def _what(here: Counter[str], there: Counter[str]) -> str:
-    """A key may stand for several rows, where nothing is unique."""
+    """How the rows of a key differ; several rows may share a key if nothing is unique."""
     missing, extra = here - there, there - here
     if missing and extra:
         return DIFFERENT

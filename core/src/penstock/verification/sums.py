@@ -1,4 +1,4 @@
-"""How many rows each side has, and their checksums: by partition, and of the whole run."""
+"""Row counts and checksums of each side: by partition, and of the whole run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SourceSums:
     def sums(self, read: Mapping[str, Checksum], *, adopted: bool) -> Sums:
         """
         Parameters:
-            read: what was read already, by partition.
+            read: checksums read before, by partition.
         """
         spec, plan = self._comparison.spec, self._comparison.run.plan
         by_storage = any(isinstance(p.extent, STORAGE) for p in plan.partitions)
@@ -39,7 +39,7 @@ class SourceSums:
         rewritten = not adopted and by_storage and moved
         if rewritten:
             self._comparison.notes.append(
-                "the source was rewritten since the run: its partitions hold other rows now, so "
+                "the source was rewritten after the run: its partitions hold other rows now, so "
                 "it is compared as a whole"
             )
             return Sums(
@@ -63,7 +63,7 @@ class TargetSums:
         if self._comparison.spec.load_mode.merges_by_key:
             return self._upserted_sums(mine)
         if (
-            self._comparison.given
+            self._comparison.given_partitions
             and self._comparison.spec.load_mode.deletes_by_partition
             and self._comparison.same_keys()
         ):
@@ -74,13 +74,13 @@ class TargetSums:
             self._comparison.where,
             records,
             self._comparison.compared,
-            others=self._comparison.alone,
+            others=self._comparison.owns_rows,
         )
         if loaded is not None:
             parts = {name: loaded[name] for name in loaded if name}
-            total = _total(loaded.values() if self._comparison.alone else parts.values())
+            total = _total(loaded.values() if self._comparison.owns_rows else parts.values())
             return Sums(parts, total, records=records)
-        if not self._comparison.alone and not self._is_all_there_is():
+        if not self._comparison.owns_rows and not self._is_all_there_is():
             return self._sums_of_own_keys()
         total = self._comparison.target.checksum(
             self._comparison.table, self._comparison.where, Whole(), self._comparison.compared
@@ -88,26 +88,26 @@ class TargetSums:
         if total != mine.total and self._comparison.same_keys():
             return replace(self._sums_by_condition(), total=total)
         self._comparison.notes.append(
-            "the target is compared as a whole, since it does not tell which partition a row is of"
+            "the target is compared as a whole, since its rows cannot be assigned to partitions"
         )
         return Sums(total=total)
 
     def _is_all_there_is(self) -> bool:
-        """Whether the target has as many rows as the run has loaded: then there are no others."""
+        """Whether the target has exactly as many rows as the run has loaded, so no others."""
         found = self._comparison.target.checksum(
             self._comparison.table, self._comparison.where, Whole(), ()
         )
         return found.rows == self._comparison.committed_rows
 
     def _sums_of_own_keys(self) -> Sums:
-        """Of the partitions' conditions, where these select as many rows as the run has loaded."""
+        """By the partitions' conditions, if they select as many rows as the run has loaded."""
         if self._comparison.same_keys():
             found = self._sums_by_condition()
             if found.total is not None and found.total.rows == self._comparison.committed_rows:
                 return found
         self._comparison.notes.append(
-            f"the target is not compared: in mode {self._comparison.spec.mode} it may hold rows "
-            "of other origin too, and it does not tell which rows the run has loaded"
+            f"the target is not compared: in mode {self._comparison.spec.mode} it may also hold "
+            "rows from elsewhere, which cannot be told from the run's"
         )
         return Sums()
 
@@ -124,12 +124,12 @@ class TargetSums:
         return Sums(parts, _total(parts.values()))
 
     def _upserted_sums(self, mine: Sums) -> Sums:
-        """Rows of other origin may be there: then every row of the source is looked for."""
+        """There may be rows from elsewhere: if so, every row of the source is looked up."""
         extents: Sequence[Extent] = [Whole()]
-        if self._comparison.given:
+        if self._comparison.given_partitions:
             if not self._comparison.same_keys():
                 self._comparison.notes.append(
-                    "the target is not compared: its key is of another type, or not among its "
+                    "the target is not compared: its key has another type, or is not among its "
                     "columns"
                 )
                 return Sums()
@@ -143,17 +143,17 @@ class TargetSums:
             )
         if theirs.total == mine.total:
             return theirs
-        if self._comparison.over:
-            self._comparison.written.setdefault("the run", "other rows than the target")
+        if self._comparison.outdated:
+            self._comparison.changed.setdefault("the run", "other rows than the target")
             return Sums()
         if not self._comparison.checksums:
             self._comparison.notes.append(
-                "the target is not counted: in mode upsert it may hold rows of other origin too"
+                "the target is not counted: in mode upsert it may also hold rows from elsewhere"
             )
             return Sums()
         self._comparison.notes.append(
-            "the target holds other rows too, or other values: each row of the source was looked "
-            "for by its key"
+            "the target also holds other rows, or other values: each row of the source was looked "
+            "up by its key"
         )
         return Sums(missing=self._rows.missing(extents))
 

@@ -1,13 +1,12 @@
 """`python -m penstock.workers.fork_server`: imports what a worker needs once, and forks workers.
 
-Most of what a worker costs to start is its imports (0.25 s of CPU, measured; a fork takes 2 ms).
-The supervisor's own process cannot be forked: it may be an orchestrator's, with threads and
-sockets of its own. This one has neither.
+Imports are most of a worker's start-up cost (0.25 s of CPU, measured; a fork takes 2 ms). The
+supervisor's own process cannot be forked: it may be an orchestrator's, with threads and sockets.
+This one has neither.
 
 On the socket that it is started with, each request is one byte with three file descriptors: the
-worker's stdin, stdout and stderr. Answers are lines: ``started PID``, ``ended PID EXITCODE``. At
-the end of the socket the supervisor is gone, and the nursery goes too; its workers see to
-themselves.
+worker's stdin, stdout and stderr. Answers are lines: ``started PID``, ``ended PID EXITCODE``. When
+the socket ends, the supervisor is gone, and the nursery exits; its workers notice by themselves.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from penstock.workers import worker
 
 def serve(requests: socket.socket) -> None:
     """Fork a worker for each request until the socket ends."""
-    # SIGCHLD writes to the pipe, so that one wait is for both.
+    # SIGCHLD writes to the pipe, so that one select waits for both.
     ended, wakeup = os.pipe()
     os.set_blocking(ended, False)
     os.set_blocking(wakeup, False)
@@ -71,7 +70,7 @@ def _report_ended(requests: socket.socket) -> None:
 
 
 def _answer(requests: socket.socket, line: str) -> None:
-    # A supervisor that is gone is noticed at the next request.
+    # A dead supervisor shows at the next request.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         requests.sendall(line.encode() + b"\n")
 

@@ -1,4 +1,4 @@
-"""Worker processes as the supervisor holds them."""
+"""Worker processes as the supervisor sees them, and the nursery that starts them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WorkerProcess:
         self.stderr = stderr
 
     def wait(self, timeout: float) -> int | None:
-        """The exit code, negative for a signal; None where it has not ended in time."""
+        """The exit code, negative for a signal; None if it has not ended in time."""
         return self._nursery.wait(self.pid, timeout)
 
     def signal(self, number: signal.Signals) -> None:
@@ -50,13 +50,13 @@ class WorkerProcess:
 
 
 class Nursery:
-    """Starts workers by way of `penstock.workers.fork_server`.
+    """Starts workers through `penstock.workers.fork_server`.
 
-    It is started at once, so that its imports are done while the caller plans.
+    That process starts at once, so that its imports run while the caller plans.
 
     Parameters:
         environment: of the workers.
-        backends: ``module:attribute`` of each that workers need.
+        backends: ``module:attribute`` of each backend that workers need.
     """
 
     def __init__(self, environment: Mapping[str, str], backends: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ class Nursery:
         self._ended: dict[int, int] = {}
         self._received = b""
         self._mine: set[int] = set()
-        """Workers of the present nursery process; those of an earlier one are orphans."""
+        """Workers of the current nursery process; those of an earlier one are orphans."""
         self._launch()
 
     def _launch(self) -> None:
@@ -93,19 +93,19 @@ class Nursery:
         """Start a worker.
 
         Raises:
-            PermanentError: workers cannot be started; says what Python said.
+            PermanentError: workers cannot be started; includes Python's error output.
         """
         for _ in range(LAUNCHES):
             worker = self._ask()
             if worker is not None:
                 return worker
-            # Somebody killed it: nothing is wrong with us.
+            # Somebody killed the nursery process: start another.
             self._discard()
             self._launch()
         raise PermanentError(f"workers cannot be started: killed {LAUNCHES} times in a row")
 
     def _ask(self) -> WorkerProcess | None:
-        """A worker, or None where the nursery was killed before it could start one."""
+        """A worker, or None if the nursery was killed before it could start one."""
         stdin, to_worker = os.pipe()
         from_worker, stdout = os.pipe()
         errors, stderr = os.pipe()
@@ -133,7 +133,7 @@ class Nursery:
         )
 
     def _started(self) -> int | None:
-        """The pid that the nursery answers; None where it was killed.
+        """The pid from the nursery's answer; None if the nursery was killed.
 
         Raises:
             PermanentError: it ended by itself, or does not answer.
@@ -158,7 +158,7 @@ class Nursery:
         while pid not in self._ended:
             orphan = pid not in self._mine or self._popen.poll() is not None
             if orphan and not _exists(pid):
-                # Nobody was left to say how it ended.
+                # Nobody is left to report how it ended.
                 self._ended[pid] = -signal.SIGKILL
                 break
             remaining = deadline - time.monotonic()
@@ -168,7 +168,7 @@ class Nursery:
         return self._ended.get(pid)
 
     def _listen(self, timeout: float) -> list[tuple[str, int, int]]:
-        """What the nursery says within the time; notes which workers have ended."""
+        """The nursery's messages within the time; notes which workers have ended."""
         ready, _, _ = select.select([self._socket], [], [], timeout)
         if ready:
             try:
@@ -176,7 +176,7 @@ class Nursery:
             except ConnectionResetError:
                 data = b""
             if not data:
-                time.sleep(0.01)  # it is ending, and shows as ready until it has
+                time.sleep(0.01)  # it is ending, and its socket stays readable until then
             self._received += data
         *lines, self._received = self._received.split(b"\n")
         said = []
@@ -186,7 +186,7 @@ class Nursery:
             if word == "ended":
                 self._ended[int(pid)] = int(code[0])
             else:
-                # The kernel gives the id of an earlier worker again.
+                # The kernel may reuse the id of an earlier worker.
                 self._ended.pop(int(pid), None)
         return said
 
@@ -199,12 +199,12 @@ class Nursery:
         self._received = b""
 
     def close(self) -> None:
-        """End the nursery. Its workers are to be ended before. May be called twice."""
+        """End the nursery; end its workers first. May be called twice."""
         self._discard()
 
 
 def _exists(pid: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody reaps does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         os.kill(pid, 0)
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""One partition from source to target, in the best format that both speak."""
+"""Moves one partition from source to target, in the best format that both speak."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.model.plans import Partition
 
 @dataclass(slots=True)
 class Meter:
-    """How far an attempt is. Written by the stream, read by whoever reports progress."""
+    """How far an attempt is. Written by the stream, read by the thread that reports progress."""
 
     rows: int = 0
     bytes: int = 0
@@ -28,9 +28,9 @@ class Meter:
 
 
 class Waiter:
-    """Waits for sockets, counts the time by side, and ends a stream that has stalled.
+    """Waits for sockets, counts the time by side, and ends a stalled stream.
 
-    While it waits for the source it also watches the target, so that an error there is heard at
+    While waiting for the source it also watches the target, so that an error there shows at
     once.
     """
 
@@ -44,7 +44,7 @@ class Waiter:
         self._watched = writer
 
     def __call__(self, side: str, fd: int, writing: bool) -> None:
-        """Come back when the socket is ready.
+        """Return when the socket is ready.
 
         Raises:
             StallError: nothing moved for the stall timeout.
@@ -73,7 +73,7 @@ class Waiter:
 
     @contextlib.contextmanager
     def answering(self, side: str) -> Iterator[None]:
-        """Bound calls that a server answers at once, if it answers. On the main thread only.
+        """Limit calls that a working server answers at once. On the main thread only.
 
         Raises:
             StallError: no answer for the stall timeout.
@@ -101,19 +101,19 @@ class Waiter:
         return self._polls[key]
 
     def pending(self, fd: int) -> bool:
-        """Whether the socket has something to read now."""
+        """Whether the socket is readable now."""
         return bool(self._poll(fd, False, -1).poll(0))
 
 
 def relay(
     reader: Reader, writer: Writer, partition: Partition, waiter: Waiter, meter: Meter
 ) -> Loaded:
-    """Move a partition's rows. `writer.begin` was called; `writer.commit` is to follow.
+    """Move a partition's rows, between `writer.begin` and `writer.commit`.
 
-    Returns: what the target took; source and target agree on the number of rows.
+    Returns: what the target took; source and target agree on the row count.
 
     Raises:
-        PermanentError: they do not agree.
+        PermanentError: the row counts differ.
     """
     watched = writer.fileno()
     waiter.watch(writer if watched >= 0 else None)
@@ -124,13 +124,13 @@ def relay(
             writer.write(block, waiter)
             meter.rows += rows
             meter.bytes += size
-            del block  # the reader takes the next one now: a large row is not held twice
+            del block  # before the reader takes the next one: a large row is not held twice
     finally:
         waiter.watch(None)
     loaded = writer.end(waiter)
     if loaded.rows != reader.rows:
         raise PermanentError(
-            f"partition {partition.id}: the source sent {reader.rows:,} rows and the target took "
-            f"{loaded.rows:,}; expected the same (does a trigger or rule on the target drop rows?)"
+            f"partition {partition.id}: the source sent {reader.rows:,} rows, but the target took "
+            f"{loaded.rows:,} (does a trigger or rule on the target drop rows?)"
         )
     return loaded

@@ -1,9 +1,8 @@
-"""N workers, retries, cancellation: events out, partitions in."""
+"""Runs partitions through N workers, with retries and cancellation, and yields their events."""
 
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import heapq
 import os
 import selectors
@@ -13,9 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from tenacity import RetryCallState, wait_exponential, wait_random
-from tenacity.wait import wait_base
 
 from penstock.errors import (
     LoadLost,
@@ -36,62 +32,19 @@ from penstock.events import (
     from_line,
 )
 from penstock.model.plans import Partition
-from penstock.spec.copy_spec import resolve_degree
 from penstock.spec.worker_spec import QUIT, WorkerSpec, request_line
+from penstock.workers.backoff import backoff
 from penstock.workers.process import Nursery, WorkerProcess
 
 TICK = 0.5
-# A worker shows every second that it lives; one that does not for so long was stopped.
+# Workers report at least once a second; one that is silent for so long was stopped, in seconds.
 SILENCE = 30.0
 SHORTEST_SILENCE = 10.0
-# Cancelled workers get so long to roll back before they are killed; all ends within 5 s.
+# How long cancelled workers may roll back before they are killed; everything ends within 5 s.
 CANCEL_SECONDS = 3.5
 STDERR_TAIL = 4000
-# Native code that gives up does so again where the same rows make it: one more try is enough.
+# If rows crash native code, they will do so again: one more try is enough.
 CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
-# What any Python program needs; what the driver needs is the backend's to say.
-ENVIRONMENT = (
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
-    "PYTHON*", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR",
-)  # fmt: skip
-
-BACKOFF: wait_base = wait_exponential(multiplier=0.5, max=30) + wait_random(0, 0.5)
-
-
-def worker_environment(
-    environ: Mapping[str, str], patterns: Iterable[str], secrets: Iterable[str]
-) -> dict[str, str]:
-    """The environment of a worker: what it needs by name, and nothing that holds a secret.
-
-    Parameters:
-        secrets: URLs and passwords; a variable that holds one is left out whatever its name.
-    """
-    allowed = (*ENVIRONMENT, *patterns)
-    hidden = tuple(secret for secret in secrets if secret)
-    return {
-        name: value
-        for name, value in environ.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed)
-        and not any(secret in value for secret in hidden)
-    }
-
-
-def available_cpus() -> int:
-    """CPUs that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def stream_count(degree: int) -> int:
-    """How many streams a `degree` means on this machine."""
-    return resolve_degree(degree, available_cpus())
-
-
-def backoff(attempt: int) -> float:
-    """Seconds before the attempt that follows this one."""
-    state = RetryCallState(None, None, (), {})  # type: ignore[arg-type] # only the number counts
-    state.attempt_number = attempt
-    return float(BACKOFF(state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +54,9 @@ class Work:
     spec: WorkerSpec
     partition: Partition
     attempts: int
-    """For the partition, when errors are transient."""
+    """Attempts at the partition, if errors are transient."""
     stop_on_error: bool
-    """After one of the run's partitions has failed for good, start no others of it."""
+    """Start no other partitions of the run after one has failed for good."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -115,17 +68,17 @@ class _Assignment:
     work: Work
     attempt: int
     crashed: bool = False
-    """The attempt before made its worker crash."""
+    """Whether the previous attempt crashed its worker."""
 
 
 @dataclass(slots=True, eq=False)
 class _Process:
-    """A worker process, what it does, and what it said but not to the end of a line."""
+    """A worker process, its assignment, and its unfinished line of output."""
 
     worker: WorkerProcess
     seen: float
     spec: WorkerSpec
-    """The last one that it was told."""
+    """The last one sent to it."""
     assignment: _Assignment | None = None
     lines: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
@@ -138,8 +91,8 @@ class Supervisor:
         nursery: starts workers.
         degree: workers at once.
         is_committed: asks the target for the commit record of a run's partition.
-        watch: called a few times a second; yields events, raises to end everything.
-        stop_all: after a partition has failed for good, start no others of any run.
+        watch: called a few times a second; yields events, or raises to end everything.
+        stop_all: start no others of any run after a partition has failed for good.
     """
 
     def __init__(
@@ -167,12 +120,12 @@ class Supervisor:
         self._silence = SILENCE
 
     def run(self, works: Sequence[Work]) -> Iterator[Event]:
-        """Yield the workers' events and ours until every partition is done or has failed.
+        """Yield events until every partition is done or has failed.
 
         Failures are in `failures` afterwards. Closing the iterator cancels the workers.
 
         Raises:
-            SnapshotLost, LoadLost: the workers are cancelled then.
+            SnapshotLost, LoadLost: after cancelling the workers.
         """
         self._waiting.extend(_Assignment(work, 1) for work in works)
         stall = min((work.spec.stall_timeout or SILENCE for work in works), default=SILENCE)
@@ -231,13 +184,13 @@ class Supervisor:
         process.assignment = assignment
         process.seen = time.monotonic()
         work = assignment.work
-        turned = None if process.spec is work.spec else work.spec
+        other_spec = None if process.spec is work.spec else work.spec
         process.spec = work.spec
-        self._say(process, request_line(work.partition, assignment.attempt, turned))
+        self._say(process, request_line(work.partition, assignment.attempt, other_spec))
 
     @staticmethod
     def _say(process: _Process, line: str) -> None:
-        # A worker that is gone is noticed at the end of its stdout.
+        # A dead worker shows at the end of its stdout.
         with contextlib.suppress(BrokenPipeError):
             process.worker.stdin.write(line.encode() + b"\n")
             process.worker.stdin.flush()
@@ -252,7 +205,7 @@ class Supervisor:
         ready = self._selector.select(timeout)
         now = time.monotonic()
         if now - before > TICK + 1:
-            # We were stopped, not they.
+            # This process was stopped, not the workers.
             for process in self._processes:
                 process.seen = now
         for key, _ in ready:
@@ -305,7 +258,7 @@ class Supervisor:
             yield event
 
     def _bury(self, process: _Process) -> Iterator[Event]:
-        """A worker has ended. If it left an attempt open, say how that ended."""
+        """A worker has ended. If it left an attempt open, report how that ended."""
         self._forget(process)
         code = process.worker.wait(CANCEL_SECONDS)
         assignment = process.assignment
@@ -333,7 +286,7 @@ class Supervisor:
         message += f": {said}" if said else ""
         error: PenstockError = WorkerLost(message)
         if crashed and assignment.crashed:
-            error = PermanentError(f"{message}; as the attempt before was")
+            error = PermanentError(f"{message}; the previous attempt ended the same way")
         failed = Failed(**ids, error=error.as_json())
         yield failed
         assignment.crashed = crashed
@@ -343,7 +296,7 @@ class Supervisor:
         self, process: _Process, assignment: _Assignment, error: Mapping[str, Any]
     ) -> Iterator[Event]:
         work, attempt = assignment.work, assignment.attempt
-        # Without a snapshot it is this partition alone that cannot be read as planned.
+        # Without a snapshot, only this partition cannot be read as planned.
         if error["error"] == SnapshotLost.__name__ and work.spec.snapshot is not None:
             raise SnapshotLost(str(error["message"]))
         if error["error"] == LoadLost.__name__:
@@ -382,7 +335,7 @@ class Supervisor:
     # Ending
 
     def _forget(self, process: _Process) -> None:
-        """Take a worker off the list; it is ending, or has ended."""
+        """Take a worker off the list: it is ending, or has ended."""
         if process in self._processes:
             self._processes.remove(process)
             self._retired.append(process)
@@ -399,7 +352,7 @@ class Supervisor:
             process.worker.wait(max(0.1, deadline - time.monotonic()))
 
     def _cancel(self) -> None:
-        """End all workers: they roll back, or are killed. Leaves no process and no pipe."""
+        """End all workers: they roll back, or are killed. Leaves no process and no pipe behind."""
         for process in list(self._processes):
             process.worker.signal(signal.SIGTERM)
             self._forget(process)

@@ -1,12 +1,13 @@
 """`python -m penstock.workers.worker`: partitions from stdin, events on stdout.
 
 The first line on stdin is a `WorkerSpec`, each further one a partition and its attempt, or a
-request to quit. stdin stays open as a death watch: at its end the parent is gone, and the worker
-cancels what it does and exits. Every attempt ends with exactly one terminal event.
+request to quit. stdin stays open: at its end the parent is gone, so the worker cancels what it does
+and exits. Every attempt ends with exactly one terminal event.
 
-Progress is reported twice a second as long as the main thread answers. One that has not answered a
-signal for the stall timeout is stuck in native code; the worker then falls silent, and its
-supervisor kills it. Long work is not stuck: whoever waits for a server, a thread or a lock answers.
+The worker reports progress twice a second as long as its main thread answers signals. A main thread
+that has not answered for the stall timeout is stuck in native code; the worker then falls silent,
+and its supervisor kills it. Long waits are fine: a thread that waits for a server, another thread
+or a lock does answer.
 
 Exit codes: 0 asked to quit, 130 cancelled, 70 a bug; see `penstock.errors`.
 """
@@ -35,12 +36,12 @@ from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.stream import Meter, Waiter, relay
 
 PROGRESS_INTERVAL = 0.5
-# After so many intervals in which nothing has moved, the main thread is asked whether it goes on.
+# After so many intervals without progress, signal the main thread to see whether it answers.
 QUIET_INTERVALS = 4
-# A main thread that answers no signal for the stall timeout is stuck; for so long where that is
-# shorter, or off. Nothing that libraries do at a stretch takes it, looking up a name for one.
+# A main thread that answers no signal for the stall timeout is stuck. These apply if that is
+# shorter, or off. No single library call takes so long, a name lookup for instance.
 SHORTEST_STUCK, USUAL_STUCK = 10.0, 600.0
-# A worker whose parent is gone ends within this, whatever it does.
+# A worker whose parent is gone exits within so many seconds, whatever it does.
 ORPHAN_SECONDS = 4.0
 
 
@@ -54,21 +55,21 @@ class Worker:
         self._cancelled = False
         self._shielded = False
         self._quiet = 0
-        """Intervals since the main thread has last shown that it goes on."""
+        """Intervals since the main thread last answered, or moved rows."""
         self._reader: Reader = load_backend(spec.source_backend).reader(spec)
         self._writer: Writer = load_backend(spec.target_backend).writer(spec)
 
     def run(self, requests: BinaryIO) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
         signal.signal(signal.SIGTERM, self._on_cancel)
-        signal.signal(signal.SIGUSR1, self._on_question)
+        signal.signal(signal.SIGUSR1, self._on_probe)
         threading.Thread(target=self._watch, args=(requests,), daemon=True).start()
         threading.Thread(target=self._report_progress, daemon=True).start()
         try:
             while (line := self._requests.get()) is not None:
                 raw = json.loads(line)
                 if "spec" in raw:
-                    self._turn(from_json(WorkerSpec, raw["spec"]))
+                    self._switch_run(from_json(WorkerSpec, raw["spec"]))
                 self._attempt(from_json(Partition, raw["partition"]), raw["attempt"])
         except Interrupted:
             return EXIT_INTERRUPTED
@@ -77,10 +78,10 @@ class Worker:
             self._abandon()
         return EXIT_DONE
 
-    def _turn(self, spec: WorkerSpec) -> None:
+    def _switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
-        self._reader.turn(spec)
-        self._writer.turn(spec)
+        self._reader.switch_run(spec)
+        self._writer.switch_run(spec)
 
     def _watch(self, requests: BinaryIO) -> None:
         for line in requests:
@@ -88,8 +89,8 @@ class Worker:
                 self._requests.put(None)
                 return
             self._requests.put(line.decode())
-        # A signal reaches the main thread wherever it waits; if it is stuck all the same, the
-        # servers see the sockets close.
+        # The signal interrupts the main thread wherever it waits; if it is stuck even so, exiting
+        # closes the sockets, which the servers see.
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(ORPHAN_SECONDS)
         os._exit(EXIT_INTERRUPTED)
@@ -100,7 +101,7 @@ class Worker:
             self._shielded = True
             raise Interrupted("cancelled")
 
-    def _on_question(self, signum: int, frame: FrameType | None) -> None:
+    def _on_probe(self, signum: int, frame: FrameType | None) -> None:
         self._quiet = 0
 
     def _lower_shield(self) -> None:
@@ -118,7 +119,7 @@ class Worker:
             loaded = self._move(partition, attempt, meter)
         except BaseException as error:
             self._shielded = True
-            self._end_attempt()  # from here on it is silent: this takes a moment, or is stuck
+            self._end_attempt()  # silent from here on: cleaning up is quick, or stuck
             self._abandon()
             said = error.as_json() if isinstance(error, PenstockError) else _bug(error)
             self._emit(Failed(**ids, error=said))
@@ -137,10 +138,10 @@ class Worker:
         self._lower_shield()
 
     def _move(self, partition: Partition, attempt: int, meter: Meter) -> Loaded | None:
-        """Move and commit one partition; None where an earlier attempt has committed it.
+        """Move and commit one partition; None if an earlier attempt has committed it.
 
-        From the commit on, a cancellation waits: first it must be known and said what became of
-        it. `_attempt` lowers the shield.
+        From the commit on, a cancellation waits until the outcome is known and reported. `_attempt`
+        lowers the shield.
         """
         waiter = Waiter(meter, self._spec.stall_timeout)
         self._reader.label(f"penstock:{self._spec.run_id}:{partition.id}:{attempt}")
@@ -153,20 +154,20 @@ class Worker:
         return loaded
 
     def _abandon(self) -> None:
-        """Roll back and disconnect both sides at once: each may take a moment to cancel."""
+        """Roll back and disconnect both sides in parallel: each may take a moment to cancel."""
         other = threading.Thread(target=self._reader.abandon)
         other.start()
         self._writer.abandon()
         other.join()
 
     def _end_attempt(self) -> None:
-        """No progress is reported any more."""
+        """Stop reporting progress."""
         with self._emitting:
             self._current = None
 
     def _report_progress(self) -> None:
-        # A thread of its own: the stream never looks at the clock, and a worker that waits for a
-        # long statement still shows that it lives.
+        # On a thread of its own: the stream never looks at the clock, and a worker that waits for
+        # a long statement still reports.
         main = threading.main_thread().ident
         assert main is not None
         pause = threading.Event()
@@ -209,13 +210,13 @@ class Worker:
     def _emit(self, event: Event, of: tuple[Partition, int, Meter] | None = None) -> None:
         """
         Parameters:
-            of: nothing is said unless this is still the attempt.
+            of: emit only if this is still the current attempt.
         """
         line = event.to_line().encode() + b"\n"
         with self._emitting, contextlib.suppress(BrokenPipeError):
             if of is not None and self._current is not of:
                 return
-            # Nobody listens any more: stdin has ended too, and that is seen to.
+            # A broken pipe means that the parent is gone; the end of stdin handles that.
             while line:
                 line = line[os.write(self._out, line) :]
 
@@ -229,7 +230,7 @@ def _bug(error: BaseException) -> dict[str, object]:
 
 
 def main() -> int:
-    # Stray prints of any library must not land among the events.
+    # Stray prints of libraries must not end up among the events.
     out = os.dup(1)
     os.dup2(2, 1)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""One DAG run in a process of its own, by `dag.test()`, and what became of it.
+"""One DAG run in a process of its own, by `dag.test()`, and its result.
 
 Airflow is not imported into the process of the tests: it is slow to import, has one configuration
 per process, and warns. What a run left behind is read from its SQLite file.
@@ -39,7 +39,7 @@ class DagTestError(RuntimeError):
 
 @dataclass(frozen=True)
 class TaskRun:
-    """What became of one task instance."""
+    """The result of one task instance."""
 
     task_id: str
     map_index: int
@@ -77,7 +77,7 @@ class AssetEvent:
 
 @dataclass(frozen=True)
 class DagRunResult:
-    """What became of a DAG run."""
+    """The result of a DAG run."""
 
     run_id: str
     state: str
@@ -353,7 +353,7 @@ def _asset_events(connection: sqlite3.Connection, dag_id: str, run_id: str) -> I
 
 
 def _json(stored: Any) -> Any:
-    """SQLite makes a number of what looks like one."""
+    """SQLite turns text that looks like a number into one."""
     return json.loads(stored) if isinstance(stored, str | bytes) else stored
 
 

@@ -1,4 +1,4 @@
-"""What Airflow's processes are told by their environment."""
+"""The environment of Airflow's processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-# What a run of the tests, or who started it, may have set for itself.
+# Variables that the test run, or whoever started it, may have set for itself.
 FOREIGN = ("AIRFLOW", "_AIRFLOW", "__AIRFLOW", "PG", "PYTHONWARNINGS", "PYTEST_", "COVERAGE")
 
 

@@ -57,18 +57,18 @@ def prepare() -> None:
 
 
 async def ask_for_nothing() -> None:
-    """The interface to which tasks talk builds its routes when it is asked first."""
+    """The interface that tasks call builds its routes on the first request."""
     from airflow.sdk.execution_time.supervisor import in_process_api_server  # noqa: PLC0415
     from httpx import ASGITransport, AsyncClient  # noqa: PLC0415
 
-    # It is kept for who asks next.
+    # It is kept for the next caller.
     transport = ASGITransport(in_process_api_server().app)
     async with AsyncClient(transport=transport, base_url="http://in-process") as client:
         await client.get("/nothing")
 
 
 def wanted() -> bool:
-    """Whether this process is a fork that has to run what was asked for; else there is no more."""
+    """Whether this process is a fork that must run the request; otherwise there are no more."""
     while line := sys.stdin.readline():
         if pid := os.fork():
             _, status = os.waitpid(pid, 0)
@@ -80,7 +80,7 @@ def wanted() -> bool:
 
 
 def become(arguments: list[str], env: dict[str, str], output: str) -> None:
-    """Be as if this process was started by itself."""
+    """Make this fork look like a process started by itself."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

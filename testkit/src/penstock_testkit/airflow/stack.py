@@ -124,7 +124,7 @@ class AirflowStack:
             self.unpause(dag_id)
 
     def unpause(self, dag_id: str) -> None:
-        """Let a DAG's runs run; one whose file defines several has to be told for each."""
+        """Let a DAG's runs start; call it for each DAG of a file that defines several."""
         self.rest.call("PATCH", f"/dags/{quote(dag_id)}", {"is_paused": False})
 
     def trigger(

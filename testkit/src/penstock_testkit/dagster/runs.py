@@ -32,7 +32,7 @@ METADATA = """
 
 @dataclass(frozen=True)
 class Materialization:
-    """Dagster was told that a partition, or a whole asset, is there."""
+    """Dagster's event that a partition, or a whole asset, is materialized."""
 
     asset: str
     """Its key, like ``dw/orders``."""
@@ -89,7 +89,7 @@ class Run:
         assert found == status, f"expected {status}, found {found}\n{self.log()}"
 
     def materializations(self) -> list[Materialization]:
-        """What the run told so far, in that order."""
+        """The run's events so far, in order."""
         query = f"assetMaterializations {{ assetKey {{ path }} partition {METADATA} }}"
         return [
             Materialization(

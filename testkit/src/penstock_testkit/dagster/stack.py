@@ -20,7 +20,7 @@ from penstock_testkit.dagster.runs import ERROR, METADATA, Backfill, Run, entry
 from penstock_testkit.servers import HOST, ServerError, free_port
 from penstock_testkit.waiting import until
 
-# What a run of the tests, or who started it, may have set for itself.
+# Variables that the test run, or whoever started it, may have set for itself.
 FOREIGN = ("DAGSTER", "PG", "PYTHONWARNINGS", "PYTEST_", "COVERAGE")
 ALL_ASSETS = "__ASSET_JOB"
 INSTANCE = """\

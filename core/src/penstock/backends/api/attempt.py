@@ -118,7 +118,7 @@ class TransactionalHooks(AttemptLock, Protocol):
     the attempt, since the database rolls back what is not committed.
     """
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         """Another run follows on the same session: forget what was found out of the last one."""
         ...
 

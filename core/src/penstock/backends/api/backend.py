@@ -20,14 +20,19 @@ from penstock.spec.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
     pass
+from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer
 
 
 class Backend(Protocol):
+    source_capabilities: SourceCapabilities
+    """What it can do as a source: shared code refuses the rest before it asks for anything else."""
+    target_capabilities: TargetCapabilities
+    """What it can do as a target."""
     located: bool
-    """Its URLs lead to rows; else to a database, in which a table or query is to be named."""
+    """Its URLs lead to rows; else to a database, in which a table or a query must be named."""
     rewrites: str
     """What moves a table's rows to other blocks or files, for people: statements, for instance."""
     snapshot_burden: str
@@ -54,9 +59,6 @@ class Backend(Protocol):
 
     def source(self, url: str) -> SourceCatalog: ...
 
-    formats: tuple[str, ...]
-    """The stream formats that its readers and writers speak, best first."""
-
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         """Take a snapshot and hold it, on a connection of its own."""
         ...
@@ -71,13 +73,10 @@ class Backend(Protocol):
 
     def writer(self, spec: WorkerSpec) -> Writer: ...
 
-    has_control_ddl: bool
-    """Its control tables may be made by an administrator, with statements."""
+
+class WithControlDdl(Protocol):
+    """A backend with the capability `control_ddl`."""
 
     def control_ddl(self, control_schema: str) -> str:
-        """Statements that create the control tables, for an administrator.
-
-        Raises:
-            UsageError: it makes by itself what it keeps runs and commit records in.
-        """
+        """Statements that create the control tables, for an administrator."""
         ...

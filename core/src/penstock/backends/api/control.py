@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from penstock.errors import Diagnosis, PermanentError, Unreadable
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import (
-    TableRef,
-)
+from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +47,7 @@ def reading_run(run_id: str) -> Iterator[None]:
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, Unreadable) as error:
         found = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
         raise PermanentError(
-            f"target: what is kept of run {run_id} cannot be read: {found}; was it edited? "
+            f"target: the record of run {run_id} cannot be read: {found}; was it edited? "
             "Start a new run",
             Diagnosis(side="target"),
         ) from error
@@ -149,7 +144,11 @@ class ControlStore(Protocol):
         ...
 
     def steps_done(self, run_id: str) -> frozenset[str]:
-        """Ids of the steps after the last partition that are done."""
+        """Ids of the steps after the last partition that are done, and recorded."""
+        ...
+
+    def steps_in_effect(self, run_id: str) -> frozenset[str]:
+        """Those, and the ones that somebody has done and has not come to record."""
         ...
 
     def intact(self, run_id: str) -> bool:
@@ -204,11 +203,11 @@ class ControlStore(Protocol):
         """
         ...
 
-    def release(self, run_id: str) -> bool:
+    def release_snapshot(self, run_id: str) -> bool:
         """Note that nobody needs the run's snapshot any more. False where there is no such run."""
         ...
 
-    def take_up(self, run_id: str) -> bool:
+    def require_snapshot(self, run_id: str) -> bool:
         """Note that the run's snapshot is needed again. False where there is no such run."""
         ...
 
@@ -260,7 +259,7 @@ class ControlStore(Protocol):
         """The commit records: what is done, and nothing else says so."""
         ...
 
-    def loaded(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
+    def committed_in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
         """What the runs of a series have committed: by partition, the run and the record."""
         ...
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.tables import (
     Column,
@@ -45,8 +44,6 @@ class TableStatistics:
     """The files that hold its rows, where it consists of files, from their footers."""
     rows_hint: str = ""
     """What gives the source an estimate of the rows where it has none, for people."""
-    block_strategy: str = "blocks"
-    """What the source's system calls the cut by blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +127,6 @@ class LoadRequest:
     counted: frozenset[str] | None = None
     """Columns of the source whose `SourceCatalog.positions` are known: the sequences of the columns
     that they are loaded into go on from there. None: the target's sequences stay as they are."""
-
-    def refuse_writing(self, system: str) -> None:
-        """For a target that is no files.
-
-        Raises:
-            PlanningError: it was said how files are written.
-        """
-        if self.writing:
-            flags = ", ".join("--" + name.replace("_", "-") for name in self.writing)
-            raise PlanningError(
-                f"{flags}: {system} keeps rows in tables, not in files; expected a target of "
-                "files, or leave it out"
-            )
 
 
 @dataclass(frozen=True, slots=True)

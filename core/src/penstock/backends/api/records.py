@@ -52,12 +52,13 @@ class RecordStore(ABC):
     """Records, kept in the target.
 
     Conditions are columns and the values that are expected there; a tuple of values expects any
-    of them. Times are read as text.
+    of them. They name a run, or a series. Records are changed and deleted within `transact`. Times
+    are read as text.
     """
 
     patience = Patience()
     """How long its calls wait for others; may be set at any time."""
-    steps_with_records = True
+    steps_with_records: bool
     """Whether a step's statement is undone with the transaction that was to record it. Else the
     record comes after the step, in a transaction of its own; where nobody came to write it, the
     step is done again, so that it has to be repeatable."""
@@ -94,8 +95,9 @@ class RecordStore(ABC):
         """Keep others from doing a step at the same time, over several transactions; without a
         step's id, from all that a step must not be in the midst of.
 
-        Where steps share a transaction with their records, or may be done by two at once, nothing
-        is to be done here.
+        Where a step may be done by two at once, it does that its record is refused, as a
+        `TransientError`, when partitions were given up since it began. Where steps share a
+        transaction with their records nothing is to be done here.
         """
         return nullcontext()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -16,9 +17,13 @@ from penstock.backends.api.backend import Backend
 ENTRY_POINTS = "penstock.backends"
 
 
-@cache
 def _entry_points() -> EntryPoints:
-    """Asked for once: the search reads the metadata of every distribution that is installed."""
+    return _entry_points_on(tuple(sys.path))
+
+
+@cache
+def _entry_points_on(path: tuple[str, ...]) -> EntryPoints:
+    """Asked for once: the search reads the metadata of every distribution that is on the path."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - workers never search
 
     return entry_points(group=ENTRY_POINTS)
@@ -74,7 +79,7 @@ def ddl_scheme() -> str:
     found: dict[str, str] = {}
     for entry in _entry_points():
         with suppress(ModuleNotFoundError):  # its driver is not installed
-            if cast(Backend, entry.load()).has_control_ddl:
+            if cast(Backend, entry.load()).target_capabilities.control_ddl:
                 found.setdefault(entry.value, entry.name)
     if len(found) != 1:
         raise UsageError(f"--target: expected a URL, to tell {', '.join(found.values())} apart")

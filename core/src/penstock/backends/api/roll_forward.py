@@ -47,6 +47,10 @@ class RecordDocuments(Protocol):
         """Content and version of all that are in a folder, by name."""
         ...
 
+    def delete(self, names: Iterable[str]) -> None:
+        """One that is not there: nothing."""
+        ...
+
 
 class Pieces(Protocol):
     """What becomes of pieces after their attempt. Both calls may be repeated, by anybody."""
@@ -96,15 +100,6 @@ class RollForwardHooks(Protocol):
 
         Raises:
             TargetChanged: see `ControlStore.check_target`.
-        """
-        ...
-
-    def claim(self, attempt: Attempt) -> None:
-        """Claim the partition for this run, of all that are of its series; called after the record
-        was read. From then on no attempt commits that has begun before with another run's claim.
-
-        Raises:
-            PermanentError: another run of the series has committed it.
         """
         ...
 

@@ -41,10 +41,6 @@ class TargetCatalog(Schemas, Protocol):
         """Comparable with `SourceState.identity`: equal means the very same table."""
         ...
 
-    replaces_by_condition: bool
-    """Mode replace deletes rows by the partitions' conditions, so it needs a key. Else it swaps
-    what an earlier run has loaded of the same selection."""
-
     def makes(self, table: TableRef, mode: Mode) -> bool:
         """Whether the mode makes the table like the source, instead of taking it as it is."""
         ...

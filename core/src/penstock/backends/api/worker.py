@@ -39,7 +39,7 @@ class Wait(Protocol):
 class Reader(Protocol):
     """A worker's connection to the source, kept for many partitions."""
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         """Go on with another run between the same source and target; keeps the connection."""
         ...
 
@@ -78,7 +78,7 @@ class Loaded:
 class Writer(Protocol):
     """A worker's connection to the target, kept for many partitions."""
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         """As for `Reader`."""
         ...
 

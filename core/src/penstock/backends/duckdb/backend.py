@@ -4,19 +4,19 @@ from collections.abc import Mapping, Sequence
 
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.backends.api.worker import ARROW, Reader, Writer
+from penstock.backends.api.worker import Reader, Writer
 from penstock.backends.duckdb import location
-from penstock.errors import UsageError
+from penstock.backends.duckdb.capabilities import SOURCE, TARGET
 from penstock.model.tables import Place, Relation
 from penstock.spec.worker_spec import WorkerSpec
 
 
 class DuckBackend:
+    source_capabilities = SOURCE
+    target_capabilities = TARGET
     located = False
-    has_control_ddl = False
     rewrites = "a change of its rows, or a table of the same name in its place"
     snapshot_burden = "kept others from writing to the source"
-    formats: tuple[str, ...] = (ARROW,)
     environment: tuple[str, ...] = ()
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
@@ -57,9 +57,3 @@ class DuckBackend:
         from penstock.backends.duckdb.writer import duck_writer  # noqa: PLC0415
 
         return duck_writer(spec)
-
-    def control_ddl(self, control_schema: str) -> str:
-        raise UsageError(
-            "control-ddl: Penstock makes its control tables in a DuckDB file by itself; expected a "
-            "target whose administrator has to"
-        )

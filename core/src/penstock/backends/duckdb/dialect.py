@@ -69,6 +69,9 @@ class DuckDialect(CatalogDialect):
         "timestamp_ns", "uuid", "text",
     )  # fmt: skip
 
+    def placeholder(self, number: int) -> str:
+        return f"${number}"
+
     def type_of(self, tag: str) -> str:
         if tag not in self.types and _OWN.fullmatch(tag):
             return tag.upper()

@@ -76,7 +76,7 @@ def locked(path: str, side: str, error: duckdb.Error) -> TransientError:
     wanted = "written" if side == "target" else "read"
     how = "" if side == "target" else " for writing"
     return TransientError(
-        f"{side}: {path} is open{how} {who}; expected that it can be {wanted}",
+        f"{side}: {path} is open{how} {who}; it cannot be {wanted} until that one closes it",
         Diagnosis(side=side),
     )
 

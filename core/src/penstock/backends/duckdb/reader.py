@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
@@ -10,19 +10,14 @@ from duckdb import DuckDBPyConnection
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.catalog.values import travelling
-from penstock.backends.duckdb.connection import (
-    catalog_name,
-    connect_to_read,
-    full_name,
-    interrupting,
-)
+from penstock.backends.duckdb.connection import connect_to_read
 from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.duckdb.errors import translated
-from penstock.backends.duckdb.load.infinite import Infinite, check_finite
+from penstock.backends.duckdb.load.infinite import first_infinite
 from penstock.backends.duckdb.location import path_of
+from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import check
-from penstock.backends.shared.arrow import first_failing, own
-from penstock.backends.shared.background import Call, compute
+from penstock.backends.shared.background import Ahead, computing
 from penstock.backends.sql.dialect import Type
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
@@ -39,11 +34,11 @@ class DuckReader:
         self._spec = spec
         self._path = path_of(spec.source)
         self._connection: DuckDBPyConnection | None = None
-        self._stream: _Stream | None = None
+        self._ahead: Ahead[pa.RecordBatch] | None = None
         self.rows = 0
         pa.set_cpu_count(1)
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         if spec.snapshot != self._spec.snapshot:
             self.abandon()
         self._spec = spec
@@ -53,22 +48,13 @@ class DuckReader:
 
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         connection = self._ready()
-        interrupt = interrupting(connection)
         self.rows = 0
+        self._ahead = Ahead(lambda _: self._batches(connection, partition))
         with translated("source", f"partition {partition.id}"):
-            query, types = self._query(connection, partition)
-            batches = compute(lambda: _begin(connection, query), "source", wait, interrupt)
-            stream = _Stream(batches, self._spec.pairs, types, f"source: partition {partition.id}")
-            self._stream = stream
-            empty = True
-            while (batch := stream.take(wait, interrupt)) is not None:
-                empty = False
+            for batch in self._ahead.take(computing(wait)):
                 self.rows += batch.num_rows
-                for piece in pieces(batch):
-                    yield piece, piece.num_rows, piece.nbytes
-            if empty:
-                yield stream.nothing(), 0, 0
-            stream.close(interrupt)
+                yield batch, batch.num_rows, batch.nbytes
+                del batch
         if self._spec.snapshot is None:
             self.abandon()  # others may write to the file now
 
@@ -80,102 +66,68 @@ class DuckReader:
                 check(self._path, self._spec.snapshot)
         return self._connection
 
+    def _batches(
+        self, connection: DuckDBPyConnection, partition: Partition
+    ) -> Iterator[pa.RecordBatch]:
+        """In a thread, one batch ahead."""
+        query, types = self._query(connection, partition)
+        passing = _Passing(self._spec.pairs, types, f"source: partition {partition.id}")
+        with connection.sql(query).to_arrow_reader(BATCH_ROWS) as batches:
+            for batch in batches:
+                yield from pieces(passing.as_travels(batch))
+            if not passing.rows:
+                yield passing.as_travels(pa.RecordBatch.from_pylist([], schema=batches.schema))
+
     def _query(
         self, connection: DuckDBPyConnection, partition: Partition
     ) -> tuple[str, list[Type]]:
-        relation = self._spec.relation
-        if isinstance(relation, Query):
-            rows = subselect(relation.text)
+        """The statement that reads the run's columns, and their types."""
+        spec, session = self._spec, DuckSession(connection, "source")
+        if isinstance(spec.relation, Query):
+            rows = subselect(spec.relation.text)
         else:
-            assert isinstance(relation, TableRef)
-            rows = full_name(catalog_name(connection, "source"), relation)
-        return select(connection, rows, condition(self._spec.where, partition.extent), self._spec)
+            assert isinstance(spec.relation, TableRef)
+            rows = session.table(spec.relation)
+        known = dict(session.describe(f"SELECT * FROM {rows}", f"partition {partition.id}"))
+        types = [known[pair.source] for pair in spec.pairs]
+        listed = ", ".join(
+            f"{travelling(ident(pair.source), type_)} AS {ident(pair.target)}"
+            for pair, type_ in zip(spec.pairs, types, strict=True)
+        )
+        chosen = condition(spec.where, partition.extent)
+        return f"SELECT {listed or '1'} FROM {rows} WHERE {chosen}", types
 
     def abandon(self) -> None:
         """Leaves nothing open: whoever opens a database again, in the same process, while anything
         of a closed session of it is left, waits within DuckDB for that to go (measured)."""
-        stream, self._stream = self._stream, None
+        ahead, self._ahead = self._ahead, None
         connection, self._connection = self._connection, None
         if connection is not None:
-            interrupt = interrupting(connection)
-            interrupt()
-            if stream is not None:
-                stream.close(interrupt)
+            if ahead is not None:
+                ahead.leave(connection.interrupt)
             connection.close()
 
 
-def select(
-    connection: DuckDBPyConnection, rows: str, chosen: str, spec: WorkerSpec
-) -> tuple[str, list[Type]]:
-    """The statement that reads the run's columns, and their types."""
-    found = connection.sql(f"SELECT * FROM {rows}")
-    known = dict(zip(found.columns, found.types, strict=True))
-    types = [known[pair.source] for pair in spec.pairs]
-    listed = ", ".join(
-        f"{travelling(ident(pair.source), type_)} AS {ident(pair.target)}"
-        for pair, type_ in zip(spec.pairs, types, strict=True)
-    )
-    return f"SELECT {listed or '1'} FROM {rows} WHERE {chosen}", types
-
-
-def _begin(connection: DuckDBPyConnection, query: str) -> pa.RecordBatchReader:
-    return connection.sql(query).to_arrow_reader(BATCH_ROWS)
-
-
-class _Stream:
-    """Batches as they are handed on: a UUID as Arrow's own, and no infinite dates. A thread is one
-    batch ahead.
+class _Passing:
+    """Batches as they are handed on: a UUID as Arrow's own, and no infinite dates.
 
     Parameters:
         subject: for errors.
     """
 
-    def __init__(
-        self,
-        batches: pa.RecordBatchReader,
-        pairs: tuple[ColumnPair, ...],
-        types: list[Type],
-        subject: str,
-    ) -> None:
-        self._batches = batches
+    def __init__(self, pairs: tuple[ColumnPair, ...], types: list[Type], subject: str) -> None:
         self._pairs = pairs
         self._types = types
         self._subject = subject
-        self._passed = 0
-        self._ahead = Call(self._next)
+        self.rows = 0
+        """How many have passed."""
 
-    def take(self, wait: Wait, interrupt: Callable[[], object]) -> pa.RecordBatch | None:
-        """Another batch with rows; None at the end."""
-        batch = self._ahead.result("source", wait, interrupt)
-        if batch is not None:
-            self._ahead = Call(self._next)
-        return batch
-
-    def close(self, interrupt: Callable[[], object]) -> None:
-        """End it. May be called twice."""
-        if self._ahead.leave(interrupt):
-            self._batches.close()
-
-    def _next(self) -> pa.RecordBatch | None:
-        while True:
-            try:
-                batch = self._batches.read_next_batch()
-            except StopIteration:
-                return None
-            if batch.num_rows:
-                return self._as_travels(batch)
-
-    def nothing(self) -> pa.RecordBatch:
-        schema = self._batches.schema
-        arrays = [pa.array([], field.type) for field in schema]
-        return self._as_travels(pa.RecordBatch.from_arrays(arrays, schema=schema))
-
-    def _as_travels(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def as_travels(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [
             self._column(array, pair, type_)
             for array, pair, type_ in zip(batch.columns, self._pairs, self._types, strict=False)
         ]
-        self._passed += batch.num_rows
+        self.rows += batch.num_rows
         if not columns:
             return batch
         return pa.RecordBatch.from_arrays(columns, [pair.target for pair in self._pairs])
@@ -184,25 +136,17 @@ class _Stream:
         if type_.id == "uuid":
             stored = array.cast(pa.binary(16))
             return pa.ExtensionArray.from_storage(pa.uuid(), stored)
-        try:
-            check_finite(array)
-        except Infinite:
-            raise self._infinite(array, pair.source) from None
-        return array
-
-    def _infinite(self, array: pa.Array, column: str) -> PermanentError:
-        row = first_failing(array, check_finite)
-        try:
-            check_finite(own(array.slice(row, 1)))
-            raise AssertionError("that row is finite")
-        except Infinite as found:
-            return PermanentError(
-                f"{self._subject}: column {column!r}, row {self._passed + row + 1:,}: expected a "
+        infinite = first_infinite(array)
+        if infinite is not None:
+            (row, found), column = infinite, pair.source
+            raise PermanentError(
+                f"{self._subject}: column {column!r}, row {self.rows + row + 1:,}: expected a "
                 f"finite {found.kind}, found {found}, which record batches cannot carry; leave it "
                 f"out with --where, or use --query with CASE WHEN isfinite({column}) "
                 f"THEN {column} END",
                 Diagnosis(side="source"),
             )
+        return array
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -8,108 +8,89 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
 from typing import Any, TypeVar
 
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.api.records import Hold
+from penstock.backends.api.records import Hold, Kind
+from penstock.backends.duckdb.capabilities import TARGET
 from penstock.backends.duckdb.database import NAME, Database
-from penstock.backends.duckdb.dialect import ident
+from penstock.backends.duckdb.dialect import DUCKDB, ident
 from penstock.backends.duckdb.errors import translated
-from penstock.backends.duckdb.load.folder import POLL, staged
-from penstock.backends.duckdb.rows import first
-from penstock.backends.shared.sql_records import SqlRecords
+from penstock.backends.duckdb.load.folder import staged
+from penstock.backends.duckdb.session import DuckSession
+from penstock.backends.shared.locked_files import POLL
+from penstock.backends.sql.loaded_table import LoadRecords
+from penstock.backends.sql.relations import read_relations
 from penstock.errors import Diagnosis, TransientError
+from penstock.model.tables import TableRef
 
 T = TypeVar("T")
 
-_TABLES = """
-    CREATE SCHEMA IF NOT EXISTS {schema};
-    CREATE TABLE IF NOT EXISTS {schema}.run (
-        run_id VARCHAR PRIMARY KEY, generation INTEGER NOT NULL DEFAULT 1,
-        spec VARCHAR NOT NULL, plan VARCHAR NOT NULL, partitions INTEGER NOT NULL DEFAULT 0,
-        fingerprint VARCHAR NOT NULL, source_state VARCHAR NOT NULL, snapshots VARCHAR NOT NULL,
-        status VARCHAR NOT NULL DEFAULT 'created',
-        created_at TIMESTAMPTZ NOT NULL DEFAULT now(), prepared_at TIMESTAMPTZ,
-        finished_at TIMESTAMPTZ, snapshot_released_at TIMESTAMPTZ,
-        failures VARCHAR NOT NULL DEFAULT '[]', loads VARCHAR, disturbed_by VARCHAR);
-    CREATE TABLE IF NOT EXISTS {schema}.loaded_table (id VARCHAR PRIMARY KEY, rows BIGINT NOT NULL);
-    CREATE TABLE IF NOT EXISTS {schema}.commit_record (
-        run_id VARCHAR, partition_id VARCHAR, attempt INTEGER NOT NULL, rows BIGINT NOT NULL,
-        bytes BIGINT NOT NULL, inserted BIGINT, updated BIGINT, series VARCHAR,
-        read_at VARCHAR NOT NULL DEFAULT '',
-        started_at TIMESTAMPTZ NOT NULL, committed_at TIMESTAMPTZ NOT NULL DEFAULT now(),
-        PRIMARY KEY (run_id, partition_id), UNIQUE (series, partition_id));
-    CREATE TABLE IF NOT EXISTS {schema}.step_record (
-        run_id VARCHAR, step_id VARCHAR, done_at TIMESTAMPTZ NOT NULL DEFAULT now(),
-        PRIMARY KEY (run_id, step_id));
-    CREATE TABLE IF NOT EXISTS {schema}.recopy_record (
-        run_id VARCHAR, partition_id VARCHAR, request VARCHAR,
-        made_at TIMESTAMPTZ NOT NULL DEFAULT now(), PRIMARY KEY (run_id, partition_id, request));
-"""
 
+class DuckRecords(LoadRecords):
+    """
+    Parameters:
+        open: the session of a transaction that is open already.
+    """
 
-class DuckRecords(SqlRecords):
-    def __init__(self, database: Database, schema: str) -> None:
+    steps_with_records = TARGET.steps_with_records
+
+    def __init__(self, database: Database, schema: str, open: DuckSession | None = None) -> None:
         self._database = database
         self._name = schema
-        self._open: DuckDBPyConnection | None = None
+        self._open = open
 
     @property
     def schema(self) -> str:
         return f"{ident(NAME)}.{ident(self._name)}"
 
     @property
-    def connection(self) -> DuckDBPyConnection:
-        """The session that is open."""
+    def session(self) -> DuckSession:
         assert self._open is not None
         return self._open
 
-    def place(self, number: int) -> str:
-        return f"${number}"
+    def placeholder(self, number: int) -> str:
+        return DUCKDB.placeholder(number)
 
     def create(self) -> None:
         with self.reading() as found:
-            if found is not None:
+            if found:
                 return
-        with self._transaction() as connection:
-            connection.execute(_TABLES.format(schema=self.schema))
+        ddl = files(__package__).joinpath("sql", "control.sql").read_text(encoding="utf-8")
+        with self._transaction():
+            self.session.run(ddl.format(schema=self.schema))
 
     @contextmanager
-    def reading(self) -> Iterator[DuckDBPyConnection | None]:
-        """The session of all that is read meanwhile; None where there are no control tables."""
+    def reading(self) -> Iterator[bool]:
         if self._open is not None:
-            yield self._open
+            yield True
             return
-        with self._database.reading() as connection, translated("target"):
-            found = first(
-                connection.execute(
-                    "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1"
-                    " AND schema_name = $2 AND table_name IN"
-                    " ('run', 'loaded_table', 'commit_record', 'step_record', 'recopy_record')",
-                    [NAME, self._name],
-                )
-            )
-            if found != (5,):
-                yield None
-                return
-            with self._opened(connection):
-                yield connection
-
-    @contextmanager
-    def _transaction(self) -> Iterator[DuckDBPyConnection]:
+        names = ["loaded_table", *(kind.value for kind in Kind)]
         with (
             translated("target"),
-            self._database.transaction() as connection,
-            self._opened(connection),
+            self._database.reading() as connection,
+            self._opened(connection) as session,
         ):
-            yield connection
+            there = read_relations(session)
+            yield all(TableRef(self._name, name) in there for name in names)
 
     @contextmanager
-    def _opened(self, connection: DuckDBPyConnection) -> Iterator[None]:
-        self._open = connection
-        try:
+    def _transaction(self) -> Iterator[None]:
+        with (
+            translated("target"),
+            self._database.writing() as connection,
+            self._opened(connection) as session,
+        ):
             yield
+            session.run("COMMIT")
+
+    @contextmanager
+    def _opened(self, connection: DuckDBPyConnection) -> Iterator[DuckSession]:
+        self._open = DuckSession(connection, "target")
+        try:
+            yield self._open
         finally:
             self._open = None
 
@@ -136,17 +117,17 @@ class DuckRecords(SqlRecords):
         ):
             if deadline is not None and time.monotonic() > deadline:
                 raise TransientError(
-                    f"target: run {run_id}: partitions that are to be copied again are being "
-                    "copied; expected no attempt under way",
+                    f"target: run {run_id}: partitions to copy again are being copied at this "
+                    "moment; expected no attempt under way",
                     Diagnosis(side="target"),
                 )
             time.sleep(POLL)
 
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
         if self._open is not None:
-            return self._open.execute(statement, values).fetchall()
+            return self._open.connection.execute(statement, values).fetchall()
         if reading:
             with self.reading() as found:
-                return [] if found is None else found.execute(statement, values).fetchall()
-        with self._transaction() as connection:
-            return connection.execute(statement, values).fetchall()
+                return self.execute(statement, values, reading=True) if found else []
+        with self._transaction():
+            return self.execute(statement, values, reading=False)

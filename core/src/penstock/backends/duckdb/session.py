@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.duckdb.connection import catalog_name, full_name
 from penstock.backends.duckdb.dialect import DUCKDB
-from penstock.backends.duckdb.errors import planning
+from penstock.backends.duckdb.errors import planning, translated
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
@@ -21,7 +21,7 @@ BATCH = 1000
 class DuckSession:
     """
     Parameters:
-        connection: its session's zone is UTC; see `connection.configure`.
+        connection: its zone is UTC; see `connection.configure`.
     """
 
     dialect = DUCKDB
@@ -32,20 +32,30 @@ class DuckSession:
 
     @cached_property
     def catalog(self) -> str:
-        return catalog_name(self.connection, self.side)
+        ((name,),) = self.fetch("SELECT current_database()", "database")
+        return str(name)
 
     def table(self, table: TableRef) -> str:
-        return full_name(self.catalog, table)
+        """With the database's name: a schema of the same name would be taken for it."""
+        return f"{self.dialect.ident(self.catalog)}.{self.dialect.table(table)}"
 
-    def fetch(self, query: str, subject: str) -> list[Row]:
+    def search_path(self) -> tuple[str, ...]:
+        """``main``, where nobody has said otherwise."""
+        ((names,),) = self.fetch("SELECT current_schemas(true)", "search path")
+        return tuple(name for name in dict.fromkeys(names) if name != "pg_catalog")
+
+    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
         with planning(self.side, subject):
-            return self.connection.execute(query).fetchall()
+            return self.connection.execute(query, values).fetchall()
 
     def facts(self, query: str, table: TableRef) -> list[Row]:
         """What the catalog says of a table: `$1` to `$3` are its database, schema and name."""
-        with planning(self.side, f"table {table}"):
-            names = [self.catalog, table.schema, table.name]
-            return self.connection.execute(query, names).fetchall()
+        return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
+
+    def run(self, statements: str) -> int:
+        with translated(self.side):
+            found = self.connection.execute(statements).fetchall()
+        return int(found[0][0]) if found else 0
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         return streamed(self.connection.cursor(), query, self.side, subject)

@@ -6,14 +6,14 @@ https://duckdb.org/docs/stable/connect/concurrency
 
 from __future__ import annotations
 
-import os
 import secrets
-from contextlib import suppress
 from datetime import UTC, datetime
 
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.connection import connect_to_read
+from penstock.backends.duckdb.location import SCHEME
+from penstock.backends.shared import database_file
 from penstock.errors import SnapshotLost
 from penstock.model.snapshots import Snapshot
 
@@ -23,20 +23,12 @@ _MOMENTS: set[str] = set()
 
 def identity(path: str) -> str:
     """Equal: the same file, whatever it holds. Empty where there is none."""
-    with suppress(OSError):
-        found = os.stat(path)
-        return f"duckdb:{found.st_dev}:{found.st_ino}"
-    return ""
+    return database_file.identity(SCHEME, path)
 
 
 def version(path: str) -> str:
     """Equal: nobody has written to the file, or to its write-ahead log."""
-    parts = []
-    for name in (path, f"{path}.wal"):
-        with suppress(OSError):
-            found = os.stat(name)
-            parts.append(f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}")
-    return "+".join(parts)
+    return database_file.version(path, f"{path}.wal")
 
 
 def now() -> str:

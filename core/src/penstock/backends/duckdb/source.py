@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+
+import duckdb
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_definition, read_others
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.catalog.queries import subselect
-from penstock.backends.duckdb.catalog.tables import (
-    TYPE,
-    read_columns,
-    relations,
-    search_path,
-    unique_keys,
-)
-from penstock.backends.duckdb.connection import connect_to_read, interrupting
+from penstock.backends.duckdb.catalog.tables import unique_keys
+from penstock.backends.duckdb.connection import connect_to_read
 from penstock.backends.duckdb.dialect import DUCKDB, GROUP_ROWS, condition
 from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.duckdb.snapshot import check, identity, now, version
 from penstock.backends.sql.definition import definition_of
-from penstock.backends.sql.relations import find_by_name, matching
+from penstock.backends.sql.relations import TYPE, read_columns
 from penstock.errors import PlanningError
 from penstock.model.extents import Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
@@ -58,7 +55,8 @@ class DuckSource(DuckCatalog):
         return self._session.table(relation)
 
     def close(self) -> None:
-        interrupting(self._session.connection)()
+        with suppress(duckdb.Error):  # it is closed already
+            self._session.connection.interrupt()
         self._session.connection.close()
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
@@ -77,32 +75,11 @@ class DuckSource(DuckCatalog):
         return super().columns(relation)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        if partitioning:
-            raise PlanningError(
-                f"--partitioning: expected a table that consists of tables, found {relation}"
-            )
         columns = self.columns(relation)
-        if self._is_table(relation):
+        if self.is_table(relation):
             assert isinstance(relation, TableRef)
             return read_definition(self._session, relation, columns)
         return definition_of(DIALECT, columns, (), ())
-
-    def _is_table(self, relation: Relation) -> bool:
-        """A base table, not a view."""
-        return isinstance(relation, TableRef) and self._relations().get(relation) is False
-
-    def _relations(self) -> dict[TableRef, bool]:
-        return relations(self._session.connection, self._session.catalog)
-
-    def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
-        base = [table for table, is_view in self._relations().items() if not is_view]
-        return matching(base, include, exclude)
-
-    def schemas(self) -> tuple[str, ...]:
-        return search_path(self._session)
-
-    def find(self, name: str) -> TableRef | None:
-        return find_by_name(self._relations(), self.schemas(), name)
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
         return read_others(self._session, include, exclude)
@@ -119,14 +96,14 @@ class DuckSource(DuckCatalog):
         return SourceState(identity(self._path), seen, seen, seen)
 
     def _reads_elsewhere(self, relation: Relation) -> bool:
-        if self._is_table(relation):
+        if self.is_table(relation):
             return False
         return any(leaf not in _INSIDE for leaf in self.leaves(relation))
 
     # Sizes
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        if not self._is_table(relation):
+        if not self.is_table(relation):
             return super().statistics(relation, where)
         assert isinstance(relation, TableRef)
         self.check_where(relation, where)
@@ -184,7 +161,7 @@ class DuckSource(DuckCatalog):
     # Keys
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
-        if not self._is_table(relation):
+        if not self.is_table(relation):
             return None
         assert isinstance(relation, TableRef)
         ((rows,),) = self._session.fetch(
@@ -195,4 +172,4 @@ class DuckSource(DuckCatalog):
 
     def finds(self, relation: Relation) -> bool:
         # Each row group knows the least and the greatest value of each column.
-        return self._is_table(relation)
+        return self.is_table(relation)

@@ -15,14 +15,14 @@ from duckdb import DuckDBPyConnection
 
 from penstock.backends.api.attempt import Attempt, Stage
 from penstock.backends.api.worker import Wait
-from penstock.backends.duckdb.connection import catalog_name
 from penstock.backends.duckdb.database import Database
-from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.folder import staged, sweep
 from penstock.backends.duckdb.load.loading import Loading
 from penstock.backends.duckdb.load.stage import FileStage
 from penstock.backends.duckdb.location import path_of
+from penstock.backends.duckdb.records import DuckRecords
+from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.shared.background import compute
 from penstock.backends.shared.staged import StagedWriter
 from penstock.spec.worker_spec import WorkerSpec
@@ -42,7 +42,7 @@ class DuckHooks:
 
     def __init__(self, path: str, patience: float) -> None:
         self._path = path
-        self._database = Database(path, patience)
+        self._database = Database(path, patience, worker=True)
 
     def lock(self, attempt: Attempt) -> Mapping[str, int] | None:
         """A stage is locked as long as its attempt lives."""
@@ -67,25 +67,22 @@ class DuckHooks:
     @contextmanager
     def reading(self, attempt: Attempt) -> Iterator[Loading]:
         with translated("target"), self._database.reading() as connection:
-            yield _loading(connection, attempt)
+            yield self._loading(connection, attempt)
 
     @contextmanager
     def writing(self, attempt: Attempt) -> Iterator[Loading]:
         """The database stays open to its end: nobody else has a turn."""
         subject = f"partition {attempt.partition.id}"
-        with translated("target", subject), self._database.writing(worker=True) as connection:
-            loading = _loading(connection, attempt)
-            connection.execute("BEGIN")
-            yield loading
+        with translated("target", subject), self._database.writing() as connection:
+            yield self._loading(connection, attempt)
+
+    def _loading(self, connection: DuckDBPyConnection, attempt: Attempt) -> Loading:
+        session = DuckSession(connection, "target")
+        schema = attempt.spec.control_schema
+        return Loading(DuckRecords(self._database, schema, session), attempt)
 
     def compute(self, call: Callable[[], T], wait: Wait) -> T:
         return compute(call, "target", wait, self._database.interrupt)
 
     def interrupt(self) -> None:
         self._database.interrupt()
-
-
-def _loading(connection: DuckDBPyConnection, attempt: Attempt) -> Loading:
-    catalog = catalog_name(connection, "target")
-    schema = f"{ident(catalog)}.{ident(attempt.spec.control_schema)}"
-    return Loading(connection, attempt, schema, catalog)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.backends.api.worker import ARROW, Reader, Writer
+from penstock.backends.api.worker import Reader, Writer
 from penstock.backends.parquet import location
-from penstock.errors import UsageError
+from penstock.backends.parquet.capabilities import SOURCE, TARGET
 from penstock.model.tables import Place, Relation
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -22,11 +22,11 @@ class ParquetBackend:
     def __init__(self, *, remote: bool) -> None:
         self._remote = remote
 
+    source_capabilities = SOURCE
+    target_capabilities = TARGET
     located = True
-    has_control_ddl = False
     rewrites = "files that were replaced"
     snapshot_burden = "needed the source's files unchanged"
-    formats: tuple[str, ...] = (ARROW,)
     # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html, without keys and
     # tokens: those of the environment are in the URL by now.
     environment = (
@@ -80,9 +80,3 @@ class ParquetBackend:
         from penstock.backends.parquet.writer import parquet_writer  # noqa: PLC0415
 
         return parquet_writer(spec)
-
-    def control_ddl(self, control_schema: str) -> str:
-        raise UsageError(
-            "control-ddl: files have no control tables: what is kept of runs is written beside the "
-            "data, under _penstock/"
-        )

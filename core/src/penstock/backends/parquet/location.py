@@ -159,7 +159,7 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
     if path.lower().endswith(".duckdb"):
         raise UsageError(
             f"{flag}: expected Parquet files, or a folder of them; found the name of a DuckDB "
-            f"database, of which the URL is duckdb:///{unquote(path)}"
+            f"database, whose URL is duckdb:///{unquote(path)}"
         )
     if path.startswith("localhost/"):
         path = path.removeprefix("localhost")

@@ -18,12 +18,13 @@ from penstock.backends.api.worker import Block, Wait
 from penstock.backends.duckdb.catalog.values import travelling
 from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.parquet.files import engine as reading
-from penstock.backends.parquet.files.ahead import Ahead
 from penstock.backends.parquet.files.listing import ListedFile, list_files
-from penstock.backends.parquet.files.scan import FileScan, ScannedFiles, whole_file
+from penstock.backends.parquet.files.scan import FileScan, whole_file
+from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.files.types import converted
 from penstock.backends.parquet.location import parse
 from penstock.backends.parquet.storage.filesystems import file_system
+from penstock.backends.shared.background import Ahead
 from penstock.model.extents import FilePart, Files, Whole
 from penstock.model.plans import Partition
 from penstock.model.tables import Located
@@ -40,7 +41,7 @@ class ParquetReader:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self.rows = 0
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._listed = self._schema = None
 

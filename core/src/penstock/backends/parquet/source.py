@@ -15,12 +15,13 @@ from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
 from penstock.backends.parquet.files.footers import common_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
-from penstock.backends.parquet.files.scan import FileScan, ScannedFiles, whole_file
+from penstock.backends.parquet.files.scan import FileScan, whole_file
+from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.location import identity, parse
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.checksums import canonical_texts, read_digests
-from penstock.errors import PlanningError, SnapshotLost
+from penstock.errors import SnapshotLost
 from penstock.model.extents import Extent, FilePart, Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
@@ -90,10 +91,7 @@ class ParquetSource(DuckCatalog):
         return TableDefinition(DIALECT, {})
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
-        raise PlanningError(
-            f"source: {self._location} leads to the rows of one table: expected a database, whose "
-            "tables patterns can name; copy folders one by one"
-        )
+        return ()  # the URL leads to the rows of one
 
     def schemas(self) -> tuple[str, ...]:
         return ()
@@ -245,7 +243,7 @@ class ParquetSource(DuckCatalog):
             footer = self._footers.get(part.path)
             if footer is None or footer.file.version != part.version:
                 raise SnapshotLost(
-                    f"source: {part.path} is not the file any more that was planned: expected "
+                    f"source: {part.path} has changed since it was planned: expected "
                     f"version {part.version}, found {footer.file.version if footer else 'none'}"
                 )
             count += sum(rows for rows, _ in footer.groups[part.lower : part.upper])

@@ -10,7 +10,7 @@ from penstock.backends.parquet.files.comparing import Comparing
 from penstock.backends.parquet.load import load_plan, manifest
 from penstock.backends.parquet.load.fence import MANIFEST, replaces_files
 from penstock.backends.parquet.load.fitting import fit_columns
-from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest
+from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest, selections
 from penstock.backends.parquet.location import identity
 from penstock.backends.parquet.storage.storage import open_storage
 from penstock.backends.shared.arrow import schema_from_text
@@ -27,8 +27,6 @@ class ParquetTarget:
     Parameters:
         url: of a folder, which is the dataset.
     """
-
-    replaces_by_condition = False
 
     def __init__(self, url: str, control_schema: str) -> None:
         self._storage = open_storage(url, control_schema)
@@ -120,20 +118,19 @@ class ParquetTarget:
         """Files that the run of these records has not loaded, where there should be none."""
         left = visible.difference(*(record.files for record in records))
         run_id = records[0].transaction if records else ""
-        state = self.control.runs.state(run_id) if run_id else None
-        if state is None:
+        run = self.control.load_run(run_id) if run_id else None
+        if run is None:
             return left
-        spec, _ = self.control.runs.planned(state)
-        mode = MODES[spec["mode"]]
+        mode = MODES[run.spec["mode"]]
         if mode.empties_before:
             return left
-        if not replaces_files(mode) or MANIFEST not in state["steps"]:
+        if not replaces_files(mode) or MANIFEST not in self.control.steps_done(run_id):
             return set()
-        selections = list(self.control.runs.selections(state).values())
-        if EVERYTHING in selections:
+        mine = list(selections(run.spec, run.plan).values())
+        if EVERYTHING in mine:
             return left
         listed = manifest.read(self._storage.documents).files
-        return left & {entry.path for entry in listed if entry.selection in selections}
+        return left & {entry.path for entry in listed if entry.selection in mine}
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         return ()

@@ -10,12 +10,11 @@ from penstock.backends.api.worker import Block, Wait
 from penstock.backends.parquet.load.fence import Fence
 from penstock.backends.parquet.load.names import new_nonce
 from penstock.backends.parquet.load.output import Naming, Output
-from penstock.backends.parquet.records import series
-from penstock.backends.parquet.records.records import CachedDocuments, Files
-from penstock.backends.parquet.records.runs import Runs
+from penstock.backends.parquet.storage.documents import CachedDocuments
 from penstock.backends.parquet.storage.storage import Storage, open_storage
 from penstock.backends.parquet.storage.transfer import Transfer
 from penstock.backends.parquet.storage.uploads import Uploads
+from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.writer import RollForwardWriter
 from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.spec.worker_spec import WorkerSpec
@@ -44,23 +43,18 @@ class ParquetHooks:
         return self._storage
 
     def documents(self) -> CachedDocuments:
-        return CachedDocuments(self._open)
+        return self._open.documents
 
-    def store(self) -> Files:
-        return Files(self._open.uploads)
+    def store(self) -> Uploads:
+        return self._open.uploads
 
     def standing(self, attempt: Attempt) -> Standing:
-        runs = Runs(self._open)
-        state = runs.state(attempt.spec.run_id)
-        if state is None:
+        runs = Runs(self._open.documents, self._open.uploads)
+        run = runs.find(attempt.spec.run_id)
+        if run is None:
             return Standing(None, committed=False)
-        Fence(self._open, runs).check_open(attempt.spec.run_id, state)
-        return Standing(state["generation"], committed=False)
-
-    def claim(self, attempt: Attempt) -> None:
-        spec = attempt.spec
-        partition_id = attempt.partition.id
-        series.claim(self._open, spec.series, spec.run_id, spec.generation, partition_id)
+        Fence(self._open, runs).check_open(attempt.spec.run_id, run)
+        return Standing(run.generation, committed=False)
 
     def open_stream(self, attempt: Attempt, wait: Wait) -> FilesStream:
         return FilesStream(self._open.uploads, attempt)

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.backends.api.worker import ARROW, Reader, Writer
-from penstock.backends.postgresql import connection
-from penstock.backends.postgresql.statements import FORMATS
+from penstock.backends.api.worker import Reader, Writer
+from penstock.backends.postgresql import location
+from penstock.backends.postgresql.capabilities import SOURCE, TARGET
 from penstock.model.tables import Place, Relation
 from penstock.spec.worker_spec import WorkerSpec
 
 
 class PostgresBackend:
+    source_capabilities = SOURCE
+    target_capabilities = TARGET
     located = False
-    has_control_ddl = True
     rewrites = "VACUUM FULL, CLUSTER or TRUNCATE"
     snapshot_burden = "held back vacuum on the source"
-    formats: tuple[str, ...] = (*FORMATS, ARROW)
     # https://www.postgresql.org/docs/current/libpq-envars.html, without PGPASSWORD.
     environment = (
         "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSFILE", "PGSERVICE",
@@ -28,15 +28,13 @@ class PostgresBackend:
     )  # fmt: skip
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
-        return connection.resolve(url, environ, flag)
+        return location.resolve(url, environ, flag)
 
     def secrets(self, url: str) -> tuple[str, ...]:
-        return connection.secrets(url)
+        return location.secrets(url)
 
     def place(self, url: str) -> Place:
-        from penstock.backends.postgresql.location import place_of  # noqa: PLC0415
-
-        return place_of(url)
+        return location.place_of(url)
 
     # The modules are imported where they are used: a worker needs neither catalog.
 

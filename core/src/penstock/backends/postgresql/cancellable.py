@@ -1,4 +1,4 @@
-"""Statements that may compute for long, and must still be cancelled at once."""
+"""Statements whose end is waited for without blocking, so that they can be cancelled at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
 
 from penstock.backends.api.worker import Wait
 from penstock.backends.postgresql.connection import Connection
@@ -21,20 +22,57 @@ def compute(connection: Connection, query: sql.Composable, side: str, wait: Wait
     No bytes move while a server computes, so that is no stall: to wait for a lock for too long is
     an error of the server's, and a peer that is gone is found by keepalives.
     """
-    pgconn = connection.pgconn
-    pgconn.send_query_params(query.as_bytes(connection), None)
+    _send(connection, query, side, wait)
+    return _count(connection.pgconn, side, wait, patient=True) or 0
+
+
+def start_copy(
+    connection: Connection, query: sql.Composed, side: str, wait: Wait, expected: ExecStatus
+) -> None:
+    """Send a COPY and come back when the server is ready to stream."""
+    _send(connection, query, side, wait)
+    result = _next_result(connection.pgconn, side, wait)
+    assert result is not None
+    if result.status != expected:
+        raise psycopg.errors.error_from_result(result)
+
+
+def end_copy(connection: Connection, side: str, wait: Wait) -> int:
+    """Wait for the end of a COPY. Returns the rows that the server counted."""
+    rows = _count(connection.pgconn, side, wait)
+    if rows is None:
+        raise psycopg.OperationalError("the server ended COPY without a count")
+    return rows
+
+
+def flush(pgconn: PGconn, side: str, wait: Wait) -> None:
+    """Hand all that libpq holds to the server."""
     while pgconn.flush():
         wait(side, pgconn.socket, True)
         pgconn.consume_input()
-    count = 0
-    while True:
-        while pgconn.is_busy():
-            with contextlib.suppress(StallError):
-                wait(side, pgconn.socket, False)
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None:
-            return count
+
+
+def _send(connection: Connection, query: sql.Composable, side: str, wait: Wait) -> None:
+    connection.pgconn.send_query_params(query.as_bytes(connection), None)
+    flush(connection.pgconn, side, wait)
+
+
+def _next_result(
+    pgconn: PGconn, side: str, wait: Wait, *, patient: bool = False
+) -> PGresult | None:
+    ignored = [StallError] if patient else []
+    while pgconn.is_busy():
+        with contextlib.suppress(*ignored):
+            wait(side, pgconn.socket, False)
+        pgconn.consume_input()
+    return pgconn.get_result()
+
+
+def _count(pgconn: PGconn, side: str, wait: Wait, *, patient: bool = False) -> int | None:
+    """The rows of a statement that is run to its end."""
+    count = None
+    while (result := _next_result(pgconn, side, wait, patient=patient)) is not None:
         if result.status not in _ENDED:
             raise psycopg.errors.error_from_result(result)
-        count = result.command_tuples or 0
+        count = result.command_tuples
+    return count

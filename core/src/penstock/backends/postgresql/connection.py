@@ -1,30 +1,21 @@
-"""Connecting: URLs, session settings, cancelling."""
+"""Sessions: their settings, their transactions, and how they are cancelled."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
 
 import psycopg
-from psycopg import conninfo, pq, sql
+from psycopg import conninfo, sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.postgresql.errors import from_connecting, from_driver
-from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.attempt.older_sessions import Guard
 
-_FORM = "postgresql://user:password@host:port/database"
-_ESCAPES = "write %2F, %40, %3A, %23, %3F, %25, %26, %5B or %5D for / @ : # ? % & [ ] in a password"
-MAX_PORT = 65535
-_PARAMETER = re.compile(r"[a-z_]+")
-_SECRET_NAME = re.compile(r"pass|secret|token|key", re.I)
-_HIDDEN = ("password", "sslpassword", "oauth_client_secret")
 CONNECT_TIMEOUT = 30
 CANCEL_TIMEOUT = 1.5
 
@@ -45,7 +36,7 @@ SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    # When our machine is gone without a word, the server lets go of locks, of the snapshot and of
+    # When our machine vanishes, the server lets go of locks, of the snapshot and of
     # the sign that a run is executed, in two minutes instead of two hours.
     "tcp_keepalives_idle": "60",
     "tcp_keepalives_interval": "10",
@@ -57,84 +48,19 @@ SETTINGS_14 = {
     "client_connection_check_interval": "2s",
 }
 SETTINGS_17 = {"transaction_timeout": "0"}
-# A query that somebody wrote, and what it calls, shall only read.
+# A user's query, and what it calls, must only read.
 SETTINGS_SOURCE = {"default_transaction_read_only": "on"}
 # Where a transaction sets its own.
 SET_IN_TRANSACTION = {"default_transaction_read_only": "transaction_read_only"}
 # These say what a session without a transaction does: there the pooler's own rules hold.
 SET_OUTSIDE = ("idle_session_timeout",)
-# Find a peer that is gone without a word in two minutes, not the system's two hours.
+# Notice within two minutes, not the system's two hours, that the peer has vanished.
 KEEPALIVES = {
     "keepalives_idle": 60,
     "keepalives_interval": 10,
     "keepalives_count": 6,
     "tcp_user_timeout": 120_000,
 }
-
-
-def parts_of(url: str, flag: str) -> dict[str, Any]:
-    """What libpq makes of a URL.
-
-    Raises:
-        UsageError: it cannot read the URL, or could not connect with it anywhere. Nothing of the
-            URL is shown, nor what libpq says of it: any part may be one of a password.
-    """
-    if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
-        raise UsageError(
-            f"{flag}: malformed URL: expected {_FORM}, found an unescaped '/' or '@' before the "
-            f"host; {_ESCAPES}"
-        )
-    try:
-        parts = conninfo.conninfo_to_dict(url)
-        conninfo.make_conninfo("", **parts)
-    except (psycopg.Error, ValueError):
-        unknown = _unknown_parameters(url)
-        found = (
-            f"{', '.join(map(repr, unknown))}, which libpq does not know as a parameter"
-            if unknown
-            else f"one that libpq cannot read: a %, [ or & that stands for itself, for instance; "
-            f"{_ESCAPES}"
-        )
-        raise UsageError(f"{flag}: malformed URL: expected {_FORM}, found {found}") from None
-    for port in str(parts.get("port", "") or "").split(","):
-        if port and not (re.fullmatch(r"[0-9]+", port) and 0 < int(port[:6]) <= MAX_PORT):
-            raise UsageError(
-                f"{flag}: malformed URL: expected a number from 1 to {MAX_PORT} as port"
-            )
-    return parts
-
-
-def _unknown_parameters(url: str) -> list[str]:
-    """Names that libpq does not know, but none that may be the rest of a password with a &."""
-    head, _, query = url.partition("?")
-    _, at, _ = head.partition("//")[2].partition("/")[0].rpartition("@")
-    if "@" in query or (":" in head.partition("//")[2] and not at):
-        return []  # a password may end where this query begins
-    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
-    names: list[str] = []
-    for name, _ in parse_qsl(query, keep_blank_values=True):
-        if not _PARAMETER.fullmatch(name) or _SECRET_NAME.search(name):
-            break
-        names.append(name)
-    return [name for name in names if name not in known]
-
-
-def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
-    """Check a URL and fold PGPASSWORD into it, so that no child needs it in its environment.
-
-    Raises:
-        UsageError: see `parts_of`.
-    """
-    parts = parts_of(url, flag)
-    if "password" not in parts and environ.get("PGPASSWORD"):
-        parts["password"] = environ["PGPASSWORD"]
-    return conninfo.make_conninfo("", **parts)
-
-
-def secrets(url: str) -> tuple[str, ...]:
-    """The parts of a connection string that libpq itself hides from display."""
-    given = conninfo.conninfo_to_dict(url)
-    return tuple(str(given[name]) for name in _HIDDEN if given.get(name))
 
 
 def connect(url: str, side: str, application_name: str) -> Connection:
@@ -182,7 +108,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     """
 
     side = ""
-    """Where it is said, a lost connection is a `TransientError` whatever is asked of it."""
+    """Where it is set, a lost connection is a `TransientError`, whatever was asked."""
     guard: Guard | None = None
     """Watches the statements that are executed from now on."""
     _set: Mapping[str, str]
@@ -231,6 +157,17 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 return self._execute(*args, **options)
         return self._execute(*args, **options)
 
+    def first(self, *args: Any) -> tuple[Any, ...]:
+        """The first row of a query that always has one."""
+        row = self.execute(*args).fetchone()
+        assert row is not None
+        return row
+
+    def value(self, *args: Any) -> Any:
+        """The first column of a query's first row; None where there is no row."""
+        row = self.execute(*args).fetchone()
+        return None if row is None else row[0]
+
     def _execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         with self._translated_loss():
             if self.guard is None:
@@ -266,6 +203,17 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         """Only where it is needed: nothing may be asked before a snapshot is imported."""
         if self._each_time and self.guard is not None:
             ((self._pid,),) = super().execute("SELECT pg_catalog.pg_backend_pid()").fetchall()
+
+
+@contextmanager
+def full_names(connection: Connection) -> Iterator[None]:
+    """A transaction in which the server writes, and reads, names with their schemas."""
+    with connection.transaction():
+        before = connection.value("SELECT pg_catalog.current_setting('search_path')")
+        set_path = "SELECT pg_catalog.set_config('search_path', %s, true)"
+        connection.execute(set_path, ["pg_catalog, pg_temp"])
+        yield
+        connection.execute(set_path, [before])
 
 
 def abandon(connection: Connection) -> None:

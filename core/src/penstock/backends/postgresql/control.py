@@ -10,28 +10,17 @@ from psycopg import sql
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
-from penstock.backends.postgresql.attempt.older_sessions import progress_of_copy
 from penstock.backends.postgresql.attempt.presence import enter
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
-from penstock.backends.postgresql.attempt.target_identity import (
-    check_loaded_since,
-    check_not_replaced,
-    check_target,
-    find_change,
-    has_taken_place,
-    note_rewritten,
-    note_target,
-    set_target,
-    target_changed,
-)
-from penstock.backends.postgresql.catalog.sequences import ADVANCE
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl.steps import SET_LOGGED
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.load.indexes import SET_LOGGED
+from penstock.backends.postgresql.load.loaded_table import LoadedTable
+from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.load.swap import SWAP
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
@@ -67,12 +56,9 @@ class ControlTables(RecordedRuns):
             enter(self._connection, self._schema, run_id, table, check)
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        progress = progress_of_copy(self._connection.info.server_version)
+        query = for_server(self._connection, "running")
         with translated("target"):
-            rows = self._connection.execute(
-                statement("running").format(progress=progress),
-                {"prefix": f"penstock:{run_id}:"},
-            ).fetchall()
+            rows = self._connection.execute(query, {"prefix": f"penstock:{run_id}:"}).fetchall()
         attempts = []
         for name, state, since, size in rows:
             partition_id, attempt = name.rsplit(":", 2)[1:]
@@ -80,35 +66,40 @@ class ControlTables(RecordedRuns):
         return tuple(attempts)
 
     def intact(self, run_id: str) -> bool:
+        asked = {"run_id": run_id, "set_logged": SET_LOGGED}
         with translated("target"):
-            found = self._connection.execute(
-                self._statement("intact"), {"run_id": run_id, "set_logged": SET_LOGGED}
-            ).fetchone()
-        return bool(found and found[0])
+            return bool(self._connection.value(self._statement("intact"), asked))
 
     # The table that is loaded
+
+    def _loaded(self, run_id: str) -> LoadedTable:
+        return LoadedTable(self._connection, self._schema, run_id)
 
     def check_target(self, run_id: str) -> None:
         run = self.load_run(run_id)
         assert run is not None
+        loaded = self._loaded(run_id)
         with translated("target"):
-            found = find_change(self._connection, self._schema, run_id)
+            found = loaded.find_change()
             if MODES[run.spec["mode"]].inserts_in_place:
-                check_not_replaced(self._connection, self._schema, run_id)
+                loaded.check_not_replaced()
         if found is None:
             return
         what, same_table = found
         if not same_table or not self._holds_rows(run):
-            raise target_changed(self._connection, self._schema, run_id, what)
+            raise loaded.changed(what)
         with translated("target"):  # VACUUM FULL and its like move rows, and lose none
-            note_target(self._connection, self._schema, run_id, run.plan.load.table)
+            loaded.note(run.plan.load.table)
 
     def _holds_rows(self, run: RunRow) -> bool:
         """Whether all rows that the run has committed are there, and no others where it has emptied
-        the table and committed none yet; False where nobody can tell."""
+        the table and committed none yet; False where that cannot be known."""
         table, records = run.plan.load.table, self.committed(run.run_id)
         if not any(record.rows for record in records):
-            return not MODES[run.spec["mode"]].starts_empty or self._is_empty(table)
+            mode = MODES[run.spec["mode"]]
+            if mode.empties_before and self._loaded(run.run_id).emptied_by():
+                return False  # that run has loaded nothing either, and goes on from here
+            return not mode.starts_empty or self._is_empty(table)
         try:
             counts = read_loaded(
                 self._connection, table, None, records, target_values((), tuple), others=False
@@ -131,36 +122,35 @@ class ControlTables(RecordedRuns):
 
     def check_emptying(self, run: RunRow) -> None:
         if run.plan.load.before and not run.plan.load.volatile:
-            check_loaded_since(self._connection, self._schema, run.run_id)
+            self._loaded(run.run_id).check_loaded_since()
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         if load.volatile:
             self._connection.execute(self._statement("mark_volatile"), [run.run_id])
-        note_target(self._connection, self._schema, run.run_id, load.table)
+        self._loaded(run.run_id).note(load.table)
         return {}
 
     def do(self, run: RunRow, step: Step) -> None:
         if step.after:
             if step.urgent:
                 self._connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}")
-            check_target(self._connection, self._schema, run.run_id)
+            self._loaded(run.run_id).check()
             if step.id == SWAP:
-                check_loaded_since(self._connection, self._schema, run.run_id)
+                self._loaded(run.run_id).check_loaded_since()
         self._connection.execute(step.statement.encode(), _parameters(step))
 
     def is_done(self, run: RunRow, step: Step) -> bool:
         with translated("target"):
             if step.id == SWAP:
                 ref = CopySpec.from_stored(run.spec, "", "").target_ref
-                return has_taken_place(self._connection, self._schema, run.run_id, ref)
-            found = step.done and self._connection.execute(step.done.encode()).fetchone()
-        return bool(found and found[0])
+                return self._loaded(run.run_id).has_taken_place(ref)
+            return bool(step.done and self._connection.value(step.done))
 
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id == SWAP:  # what was loaded has the name of the old table from here on
-            set_target(self._connection, self._schema, run.run_id, None)
+            self._loaded(run.run_id).forget()
         elif step.id.startswith(SET_LOGGED):
-            note_rewritten(self._connection, self._schema, run.run_id)
+            self._loaded(run.run_id).note_rewritten()
 
     # Partitions that are copied again
 

@@ -17,7 +17,6 @@ from penstock.errors import (
     PenstockError,
     PermanentError,
     PlanningError,
-    SnapshotLost,
     TooManyConnections,
     TransientError,
 )
@@ -56,7 +55,7 @@ _TOO_MANY = re.compile(
     r"|no more connections allowed|query_wait_timeout",
     re.I,
 )
-# What a pooler repeats of its server's words is told by those.
+# A pooler repeats its server's words: these tell what happened.
 _REFUSED = re.compile(
     r"authentication failed|no pg_hba|no such (user|database)"
     r"|(role|user|database) \S+ does not exist",
@@ -104,7 +103,9 @@ def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockE
     if state == TOO_MANY_CONNECTIONS or (state[:2] == "08" and _TOO_MANY.search(message)):
         return TooManyConnections(message, diagnosis)
     if state[:2] == "08" and _POOLER_NEVER.search(message):
-        message += "; expected a pooler that keeps a session for a transaction at least"
+        message += (
+            "; expected a pooler that keeps a server session for a whole transaction at least"
+        )
         return PermanentError(message, diagnosis)
     if state:
         transient = (
@@ -179,23 +180,3 @@ def planning(side: str, subject: str) -> Iterator[None]:
             raise ours from error
         # The context would speak of our own statement.
         raise PlanningError(ours.message, replace(ours.diagnosis, context="")) from error
-
-
-# "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in
-# between, "object not in prerequisite state".
-SNAPSHOT_GONE = {"22023", "42704", "55000"}
-
-
-@contextmanager
-def importing_snapshot(token: str) -> Iterator[None]:
-    """Tell a lost snapshot from other errors of SET TRANSACTION SNAPSHOT."""
-    try:
-        yield
-    except psycopg.Error as error:
-        ours = from_driver(error, "source")
-        if error.sqlstate in SNAPSHOT_GONE:
-            raise SnapshotLost(
-                f"source: snapshot {token} cannot be imported: nobody holds it any more",
-                ours.diagnosis,
-            ) from error
-        raise ours from error

@@ -1,18 +1,97 @@
-"""Where a URL leads: the server and the database, and nothing else of it."""
+"""URLs: checked without connecting, their secrets, and where they lead."""
 
 from __future__ import annotations
 
-from penstock.backends.postgresql.connection import parts_of
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import psycopg
+from psycopg import conninfo, pq
+
+from penstock.errors import UsageError
 from penstock.model.tables import Place
 
 # What assets and lineage call it, and the port where a URL names none.
 SCHEME = "postgres"
 DEFAULT_PORT = 5432
+_FORM = "postgresql://user:password@host:port/database"
+_ESCAPES = "write %2F, %40, %3A, %23, %3F, %25, %26, %5B or %5D for / @ : # ? % & [ ] in a password"
+MAX_PORT = 65535
+_PARAMETER = re.compile(r"[a-z_]+")
+_SECRET_NAME = re.compile(r"pass|secret|token|key", re.I)
+_HIDDEN = ("password", "sslpassword", "oauth_client_secret")
+
+
+def parts_of(url: str, flag: str) -> dict[str, Any]:
+    """What libpq makes of a URL.
+
+    Raises:
+        UsageError: it cannot read the URL, or could not connect with it anywhere. Nothing of the
+            URL is shown, nor what libpq says of it: any part may be one of a password.
+    """
+    if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
+        raise UsageError(
+            f"{flag}: malformed URL: expected {_FORM}, found an unescaped '/' or '@' before the "
+            f"host; {_ESCAPES}"
+        )
+    try:
+        parts = conninfo.conninfo_to_dict(url)
+        conninfo.make_conninfo("", **parts)
+    except (psycopg.Error, ValueError):
+        unknown = _unknown_parameters(url)
+        found = (
+            f"{', '.join(map(repr, unknown))}, which libpq does not accept as a parameter"
+            if unknown
+            else f"one that libpq cannot read: a %, [ or & that stands for itself, for instance; "
+            f"{_ESCAPES}"
+        )
+        raise UsageError(f"{flag}: malformed URL: expected {_FORM}, found {found}") from None
+    for port in str(parts.get("port", "") or "").split(","):
+        if port and not (re.fullmatch(r"[0-9]+", port) and 0 < int(port[:6]) <= MAX_PORT):
+            raise UsageError(
+                f"{flag}: malformed URL: expected a number from 1 to {MAX_PORT} as port"
+            )
+    return parts
+
+
+def _unknown_parameters(url: str) -> list[str]:
+    """Parameters that libpq does not accept, but none that may be part of a password with a &."""
+    head, _, query = url.partition("?")
+    _, at, _ = head.partition("//")[2].partition("/")[0].rpartition("@")
+    if "@" in query or (":" in head.partition("//")[2] and not at):
+        return []  # a password may end where this query begins
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
+    names: list[str] = []
+    for name, _ in parse_qsl(query, keep_blank_values=True):
+        if not _PARAMETER.fullmatch(name) or _SECRET_NAME.search(name):
+            break
+        names.append(name)
+    return [name for name in names if name not in known]
+
+
+def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
+    """Check a URL and fold PGPASSWORD into it, so that no child needs it in its environment.
+
+    Raises:
+        UsageError: see `parts_of`.
+    """
+    parts = parts_of(url, flag)
+    if "password" not in parts and environ.get("PGPASSWORD"):
+        parts["password"] = environ["PGPASSWORD"]
+    return conninfo.make_conninfo("", **parts)
+
+
+def secrets(url: str) -> tuple[str, ...]:
+    """The parts of a connection string that libpq itself hides from display."""
+    given = conninfo.conninfo_to_dict(url)
+    return tuple(str(given[name]) for name in _HIDDEN if given.get(name))
 
 
 def place_of(url: str) -> Place:
-    """Of several hosts the first is told; a socket is on `localhost`; where a URL has only the name
-    of a service (`pg_service.conf`), that stands for its host.
+    """The first of several hosts; `localhost` for a socket; the name of the service
+    (`pg_service.conf`) where the URL names no host.
 
     Parameters:
         url: with its secrets; none of them is in what is returned.

@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
 from penstock.backends.api.worker import ARROW, Block, Wait
-from penstock.backends.postgresql.catalog.columns import read_columns
+from penstock.backends.postgresql.cancellable import end_copy, start_copy
+from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
+from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.queries import described_query
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import CSV, copy_format, selected, statement
-from penstock.errors import PermanentError
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 # One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
 GATHER = 128 * 1024
-# A record batch is made of so much CSV, and of so many rows at most.
+# Bytes of CSV in a record batch, and its rows at most.
 GATHER_CSV = 1024 * 1024
 MOST_ROWS = 1 << 16
 
@@ -44,7 +43,7 @@ class PostgresReader:
         self._columns: list[Column] = []
         self.rows = 0
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         if spec.snapshot != self._spec.snapshot:
             self.abandon()
         self._spec = spec
@@ -133,7 +132,7 @@ class PostgresReader:
         # Imported here: between two servers nothing needs Arrow, and it may not be installed.
         from penstock.backends.postgresql.arrow.reading import Decoder  # noqa: PLC0415
 
-        relation = self._spec.relation
+        relation, pairs = self._spec.relation, self._spec.pairs
         if not self._columns:
             with translated("source"):
                 if isinstance(relation, Query):
@@ -141,17 +140,9 @@ class PostgresReader:
                 else:
                     assert isinstance(relation, TableRef)
                     found = read_columns(connection, relation, "source")
-            by_name = {column.name: column for column in found}
-            missing = [pair.source for pair in self._spec.pairs if pair.source not in by_name]
-            if missing:
-                raise PermanentError(
-                    f"source: {relation}: expected the columns that the run was planned with; "
-                    f"found no {', '.join(map(repr, missing))}"
-                )
-            self._columns = [by_name[pair.source] for pair in self._spec.pairs]
-        return Decoder(
-            self._columns, self._spec.pairs, f"source: {relation}, partition {partition.id}"
-        )
+            names = [pair.source for pair in pairs]
+            self._columns = planned_columns(found, names, "source", relation)
+        return Decoder(self._columns, pairs, f"source: {relation}, partition {partition.id}")
 
     def _ready(self, partition: Partition) -> Connection:
         """Connected, in a transaction, and labelled in it.
@@ -183,40 +174,3 @@ class PostgresReader:
             connection, self._connection = self._connection, None
             self._locked = set()
             abandon(connection)
-
-
-def start_copy(
-    connection: Connection, query: sql.Composed, side: str, wait: Wait, expected: ExecStatus
-) -> None:
-    """Send a COPY and come back when the server is ready to stream."""
-    pgconn = connection.pgconn
-    pgconn.send_query_params(query.as_bytes(connection), None)
-    while pgconn.flush():
-        wait(side, pgconn.socket, True)
-        pgconn.consume_input()
-    while pgconn.is_busy():
-        wait(side, pgconn.socket, False)
-        pgconn.consume_input()
-    result = pgconn.get_result()
-    assert result is not None
-    if result.status != expected:
-        raise psycopg.errors.error_from_result(result)
-
-
-def end_copy(connection: Connection, side: str, wait: Wait) -> int:
-    """Wait for the end of a COPY. Returns the rows that the server counted."""
-    pgconn = connection.pgconn
-    rows: int | None = None
-    while True:
-        while pgconn.is_busy():
-            wait(side, pgconn.socket, False)
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None:
-            break
-        if result.status != ExecStatus.COMMAND_OK:
-            raise psycopg.errors.error_from_result(result)
-        rows = result.command_tuples
-    if rows is None:
-        raise psycopg.OperationalError("the server ended COPY without a count")
-    return rows

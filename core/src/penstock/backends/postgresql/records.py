@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.postgresql.attempt.older_sessions import Guard, control_name
+from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.statements import statement
@@ -22,7 +23,7 @@ from penstock.spec.worker_spec import Patience
 
 T = TypeVar("T")
 
-# Any number that nobody else is likely to use: two runs may create the tables at once.
+# An arbitrary number that nothing else is likely to use: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
 # A run's row is shared by its attempts and steps, in this mode.
 _SHARED = "KEY SHARE"
@@ -38,6 +39,7 @@ class PostgresRecords(SqlRecords):
         connect: opens another session, to look at what the first one waits for.
     """
 
+    steps_with_records = TARGET.steps_with_records
     now = "clock_timestamp()"
     text = "text"
 
@@ -55,7 +57,7 @@ class PostgresRecords(SqlRecords):
     def schema(self) -> str:
         return sql.Identifier(self._name).as_string(self._connection)
 
-    def place(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         return "%s"
 
     def written(self, column: str, value: Any) -> Any:
@@ -108,7 +110,7 @@ class PostgresRecords(SqlRecords):
             if missing:
                 raise PermanentError(
                     f"target: control schema {self._name!r} lacks {', '.join(missing)}, without "
-                    "which no run can be read or go on; restore what was there, or choose another "
+                    "which no run can be read or resumed; restore them, or choose another "
                     "--control-schema for new runs",
                     Diagnosis(side="target"),
                 )
@@ -139,7 +141,7 @@ class PostgresRecords(SqlRecords):
                 else:
                     if hold is Hold.RECOPY:
                         self._wait_for_attempts(run_id, partition_ids, patience)
-                    # As an attempt does it: nobody starts the run over meanwhile.
+                    # As an attempt does it: meanwhile the run cannot be started over.
                     self._lock_run(run_id, _SHARED)
                     self._lock_committed(run_id, hold, partition_ids)
                 # What others have committed meanwhile is seen by the statements that follow.
@@ -150,7 +152,7 @@ class PostgresRecords(SqlRecords):
         self._connection.execute(query.encode(), [run_id])
 
     def _lock_committed(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
-        """Steps share the commit records; nobody takes one back until they are done."""
+        """Steps share the commit records; none can be taken back until they are done."""
         some = "" if hold is Hold.STEP else " AND partition_id = ANY (%s) ORDER BY partition_id"
         mode = _SHARED if hold is Hold.STEP else "UPDATE"
         query = f"SELECT FROM {self.schema}.commit_record WHERE run_id = %s{some} FOR {mode}"
@@ -162,10 +164,7 @@ class PostgresRecords(SqlRecords):
     ) -> None:
         self._connection.execute(f"SET LOCAL lock_timeout = {round(patience * 1000)}")
         for partition_id in partition_ids:
-            self._connection.execute(
-                "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended(%s, 0))",
-                [f"penstock:{run_id}:{partition_id}"],
-            )
+            self._call("pg_advisory_xact_lock", f"penstock:{run_id}:{partition_id}")
         self._connection.execute("SET LOCAL lock_timeout = 0")
 
     def _shut_out_attempts(self, run_id: str) -> None:

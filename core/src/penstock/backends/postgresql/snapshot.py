@@ -13,13 +13,16 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection, connect
-from penstock.backends.postgresql.errors import importing_snapshot, planning, translated
+from penstock.backends.postgresql.errors import from_driver, planning, translated
 from penstock.backends.postgresql.statements import quoted, relation
-from penstock.errors import Diagnosis, PlanningError, TransientError
+from penstock.errors import Diagnosis, PlanningError, SnapshotLost, TransientError
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
 
 JOIN_LOCK_MS = 5000
+# "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in
+# between, "object not in prerequisite state".
+SNAPSHOT_GONE = {"22023", "42704", "55000"}
 # What is no table; what may be read in part; and, before PostgreSQL 13, partitions that may be read
 # as parts of their table alone.
 UNLOCKABLE = (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege)
@@ -45,34 +48,26 @@ class ExportedSnapshot:
                     self._connection.close()
                     raise _too_many_locks(count, len(relations), error) from error
         with planning("source", "snapshot"):
-            found = self._connection.execute(
-                "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text"
-            ).fetchone()
-        assert found is not None
-        self.snapshot = Snapshot(*found)
+            exported = "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text"
+            self.snapshot = Snapshot(*self._connection.first(exported))
 
     def alive(self) -> bool:
         """A server that goes away closes the socket, which then reads as ready."""
         if self._connection.closed:
             return False
-        ready, _, _ = select.select([self._connection.fileno()], [], [], 0)
-        if not ready:
-            return True
         try:
-            self._connection.pgconn.consume_input()
-        except psycopg.Error:
-            self._connection.close()
-            return False
-        ready, _, _ = select.select([self._connection.fileno()], [], [], 0)
-        return not ready or self._says_alive()
-
-    def _says_alive(self) -> bool:
-        try:
-            self._connection.execute("SELECT 1")
+            if self._has_input():
+                self._connection.pgconn.consume_input()
+                if self._has_input():
+                    self._connection.execute("SELECT 1")
         except psycopg.Error:
             self._connection.close()
             return False
         return True
+
+    def _has_input(self) -> bool:
+        ready, _, _ = select.select([self._connection.fileno()], [], [], 0)
+        return bool(ready)
 
     def close(self) -> None:
         self._connection.close()
@@ -100,8 +95,8 @@ def join_locks(connection: Connection, tables: Sequence[Relation]) -> None:
     """Take the snapshot holder's locks in a worker's own transaction.
 
     Raises:
-        TransientError: somebody waits to rewrite a table. He waits for the snapshot's holder,
-            which waits for the workers; to wait behind him would be a deadlock that no server
+        TransientError: a session waits to rewrite a table. It waits for the snapshot's holder,
+            which waits for the workers: waiting behind it would be a deadlock that no server
             sees.
     """
     if not tables:
@@ -114,8 +109,8 @@ def join_locks(connection: Connection, tables: Sequence[Relation]) -> None:
         except TransientError as error:
             raise TransientError(
                 f"source: {table} is locked, or a session waits to lock it (VACUUM FULL, ALTER "
-                "TABLE, TRUNCATE?), which waits for this run's snapshot in turn; let nobody "
-                f"rewrite the table while it is copied: {error.message}",
+                "TABLE, TRUNCATE?), which waits for this run's snapshot in turn; do not "
+                f"rewrite the table while it is being copied: {error.message}",
                 error.diagnosis,
             ) from error
     connection.execute("SET LOCAL lock_timeout = 0")
@@ -125,13 +120,19 @@ def import_snapshot(connection: Connection, token: str) -> None:
     """Begin a transaction that sees what the snapshot sees.
 
     Raises:
-        SnapshotLost: nobody holds it any more.
+        SnapshotLost: its holder is gone.
     """
-    with importing_snapshot(token):
+    with translated("source"):
         connection.begin(ONE_MOMENT)
-        try:
-            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(token)))
-        except psycopg.Error:
-            with contextlib.suppress(psycopg.Error):
-                connection.execute("ROLLBACK")
-            raise
+    try:
+        connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(token)))
+    except psycopg.Error as error:
+        with contextlib.suppress(psycopg.Error):
+            connection.execute("ROLLBACK")
+        ours = from_driver(error, "source")
+        if error.sqlstate not in SNAPSHOT_GONE:
+            raise ours from error
+        raise SnapshotLost(
+            f"source: snapshot {token} can no longer be imported: its holder is gone",
+            ours.diagnosis,
+        ) from error

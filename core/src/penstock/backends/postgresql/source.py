@@ -9,12 +9,11 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
-from penstock.backends.postgresql.catalog import keys, sequences
+from penstock.backends.postgresql.catalog import sequences
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import read_columns
-from penstock.backends.postgresql.catalog.definition import read_definition
-from penstock.backends.postgresql.catalog.key_texts import ranked
-from penstock.backends.postgresql.catalog.moved import may_have_moved
+from penstock.backends.postgresql.catalog.keys import SourceKey, column_facts
+from penstock.backends.postgresql.catalog.queries import query_columns
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
@@ -24,20 +23,19 @@ from penstock.backends.postgresql.catalog.relations import (
     search_path,
 )
 from penstock.backends.postgresql.catalog.sizes import read_statistics
-from penstock.backends.postgresql.catalog.source_state import read_state
+from penstock.backends.postgresql.catalog.source_state import may_have_moved, read_state
 from penstock.backends.postgresql.compare.checksums import (
     read_checksum,
     read_rows,
     source_values,
 )
-from penstock.backends.postgresql.compare.conditions import key_expression, select
+from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.connection import abandon, connect
-from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.queries import query_columns
+from penstock.backends.postgresql.ddl.definition import read_definition
+from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.snapshot import import_snapshot
-from penstock.backends.postgresql.statements import column_list, raw, statement
-from penstock.backends.sql.keys import check_distinct, check_one_column
-from penstock.model.extents import Bound, Extent, Key, Whole
+from penstock.backends.postgresql.statements import column_list
+from penstock.model.extents import Bound, Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
     Column,
@@ -135,62 +133,44 @@ class PostgresSource:
     ) -> bool:
         return may_have_moved(self._connection, relation, where, extents, since)
 
+    def _key(self, relation: Relation, key: Key) -> SourceKey:
+        return SourceKey(self._connection, relation, key)
+
     def key_type(self, relation: Relation, key: Key) -> str:
-        return keys.key_type(self._connection, relation, key)
-
-    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
-        return keys.key_statistics(self._connection, relation, key, where)
-
-    def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
-        return keys.ntile(self._connection, relation, key, where, count)
-
-    def shared_order(self, relation: Relation, key: Key) -> str:
-        # The order of bytes: the only one that needs no library, of whatever version.
-        return "C" if keys.is_collatable(self._connection, relation, key) else ""
-
-    def windows(
-        self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
-    ) -> tuple[tuple[Bound, ...], str]:
-        return keys.windows(self._connection, relation, key, interval, where, limit)
+        return self._key(relation, key).type
 
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         if key.expression:
             return True, False
-        facts = keys.column_facts(self._connection, relation, key.text)
-        return facts.nullable, facts.indexed
+        return column_facts(self._connection, relation, key)
+
+    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
+        return self._key(relation, key).statistics(where)
+
+    def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
+        return self._key(relation, key).ntile(where, count)
+
+    def shared_order(self, relation: Relation, key: Key) -> str:
+        # The order of bytes: the only one that needs no library, of whatever version.
+        return "C" if self._key(relation, key).collatable else ""
+
+    def windows(
+        self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
+    ) -> tuple[tuple[Bound, ...], str]:
+        return self._key(relation, key).windows(interval, where, limit)
 
     def distinct(
         self, relation: Relation, key: Key, where: str | None, query: str | None, limit: int
     ) -> tuple[Bound, ...]:
-        type_ = self.key_type(relation, key)
-        if query is None:
-            values = select(relation, Whole(), where, key_expression(key))
-            subject = f"--key {key.text}"
-        else:
-            values, subject = raw(query), "--values-query"
-            with planning("source", subject):
-                self._connection.execute(sql.SQL("EXPLAIN {}").format(sql.SQL(query)))
-                described = self._connection.execute(
-                    sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(values)
-                ).description
-            check_one_column(len(described or ()))
-        with planning("source", subject):
-            rows = self._connection.execute(
-                statement("distinct").format(
-                    values=values if query else sql.SQL("({})").format(values),
-                    type=keys.type_sql(type_),
-                    limit=sql.Literal(limit + 1),
-                )
-            ).fetchall()
-        check_distinct(subject, len(rows), limit)
-        return tuple(Bound(type_, text) for (text,) in rows if text is not None)
+        return self._key(relation, key).distinct(where, query, limit)
 
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
-        type_ = (keys.ranged_type if ordered else keys.key_type)(self._connection, relation, key)
-        collate = keys.collate_clause(self._connection, relation, key)
-        return ranked(self._connection, key, type_, collate, texts)
+        found = self._key(relation, key)
+        if ordered:
+            found.check_ranged()
+        return found.ranked(texts)
 
     def checksum(
         self,

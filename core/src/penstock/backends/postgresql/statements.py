@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
 from penstock.backends.postgresql.query_text import without_end
 from penstock.model.tables import ColumnPair, Located, Query, Relation, TableRef
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.connection import Connection
 
 BINARY = "postgresql-binary"
 TEXT = "postgresql-text"
@@ -34,6 +38,55 @@ def statement(name: str) -> sql.SQL:
     """A .sql file as a template: ``{names}`` are filled by `sql.SQL.format`."""
     text = files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
     return sql.SQL(text)
+
+
+# What .sql files name and older servers lack: since which version it is there, how it is written
+# then, and what stands in its place before.
+_SINCE: Mapping[str, tuple[int, str, str]] = {
+    "inherited": (140000, "NOT i.inhdetachpending", "true"),
+    "progress": (
+        140000,
+        "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p WHERE p.pid = a.pid)",
+        "NULL::bigint",
+    ),
+    "multirange": (140000, "r.rngmultitypid", "NULL::oid"),
+    "compression": (140000, "nullif(a.attcompression::text, '')", "NULL"),
+    "statistics_target": (130000, "nullif(e.stxstattarget, -1)", "NULL"),
+    "publication_columns": (
+        150000,
+        "(SELECT json_agg(a.attname ORDER BY a.attnum) FROM pg_catalog.pg_attribute AS a"
+        " WHERE a.attrelid = m.prrelid AND a.attnum = ANY (m.prattrs))",
+        "NULL",
+    ),
+    "publication_condition": (150000, "pg_catalog.pg_get_expr(m.prqual, m.prrelid)", "NULL"),
+    "nulls_equal": (150000, "x.indnullsnotdistinct", "false"),
+}
+
+
+def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sql.Composed:
+    """A .sql file as this server's version takes it.
+
+    Parameters:
+        parts: what else it names.
+    """
+    version = connection.info.server_version
+    known = {
+        key: sql.SQL(new if version >= since else old) for key, (since, new, old) in _SINCE.items()
+    }
+    return statement(name).format(**known, **parts)
+
+
+def ident(*names: str) -> str:
+    return sql.Identifier(*names).as_string(None)
+
+
+def literal(text: str) -> str:
+    return sql.Literal(text).as_string(None).strip()
+
+
+def name(ref: TableRef) -> str:
+    """A table's name, quoted, with its schema."""
+    return ident(ref.schema, ref.name)
 
 
 def raw(text: str) -> sql.SQL:
@@ -64,13 +117,13 @@ def column_list(names: Iterable[str]) -> sql.Composed:
 
 def selected(pairs: Iterable[ColumnPair]) -> sql.Composed:
     """The select list of a stream: the source's columns, cast where the target differs."""
-    return sql.SQL(", ").join(
-        # The type's name is the server's own spelling of it.
-        sql.SQL("{}::{}").format(sql.Identifier(pair.source), sql.SQL(pair.cast))
-        if pair.cast
-        else sql.Identifier(pair.source)
-        for pair in pairs
-    )
+    return sql.SQL(", ").join(map(selected_column, pairs))
+
+
+def selected_column(pair: ColumnPair) -> sql.Composable:
+    column = sql.Identifier(pair.source)
+    # The type's name is the server's own spelling of it.
+    return sql.SQL("{}::{}").format(column, sql.SQL(pair.cast)) if pair.cast else column
 
 
 def type_name(tag: str) -> sql.Composable:

@@ -9,8 +9,8 @@ from psycopg import sql
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.catalog.columns import read_columns
-from penstock.backends.postgresql.catalog.definition import DIALECT
-from penstock.backends.postgresql.catalog.relations import find_by_name, search_path
+from penstock.backends.postgresql.catalog.privileges import check_writable_server, missing_grant
+from penstock.backends.postgresql.catalog.relations import find_by_name, find_oid, search_path
 from penstock.backends.postgresql.catalog.source_state import identity
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.compare.checksums import (
@@ -23,13 +23,13 @@ from penstock.backends.postgresql.compare.checksums import (
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.control import ControlTables
+from penstock.backends.postgresql.ddl.definition import DIALECT
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
 from penstock.backends.postgresql.load.loadable import check_loadable
-from penstock.backends.postgresql.load.recreate import defined_columns
-from penstock.backends.postgresql.statements import quoted, rows_of, statement
-from penstock.errors import PlanningError
+from penstock.backends.postgresql.load.rehearsal import defined_columns
+from penstock.backends.postgresql.statements import ident, name, rows_of, statement
 from penstock.model.extents import Extent
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
@@ -65,14 +65,9 @@ class PostgresTarget:
         return read_columns(self._connection, table, "target")
 
     def identity(self, table: TableRef) -> str:
-        name = quoted(table).as_string(self._connection)
         with translated("target"):
-            exists = self._connection.execute("SELECT to_regclass(%s)", [name]).fetchone()
-            if exists is None or exists[0] is None:
-                return ""
-        return identity(self._connection, table)
-
-    replaces_by_condition = True
+            exists = find_oid(self._connection, table) is not None
+        return identity(self._connection, table) if exists else ""
 
     def makes(self, table: TableRef, mode: Mode) -> bool:
         return mode.recreates
@@ -85,16 +80,10 @@ class PostgresTarget:
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         if definition.dialect != DIALECT:
-            from penstock.backends.postgresql.load.recreate_unlike import made_columns  # noqa: PLC0415 - Arrow
+            from penstock.backends.postgresql.load.unlike import made_columns  # noqa: PLC0415 - Arrow
 
             return made_columns(self._connection, table, columns, types)
-        if types:
-            raise PlanningError(
-                "--types: source and target are of one system, where the target's columns are "
-                "those of the source; expected --query with casts; found "
-                + ", ".join(f"{name}={kind}" for name, kind in types.items())
-            )
-        return defined_columns(self._connection, table, definition)
+        return defined_columns(self._connection, table, definition.content)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         if any(ARROW in column.traits for column in source):
@@ -104,39 +93,26 @@ class PostgresTarget:
         return fit_columns(source, target)
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
+        target = name(table)
+        asked = {
+            "table": target,
+            "table_privileges": _privileges(mode),
+            "columns": list(columns),
+        }
         with planning("target", f"table {table}"):
-            read_only = self._connection.execute("SHOW transaction_read_only").fetchone()
-            found = self._connection.execute(
-                statement("privileges"),
-                {
-                    "table": quoted(table).as_string(self._connection),
-                    "table_privileges": _privileges(mode),
-                    "columns": list(columns),
-                },
-            ).fetchone()
-        assert found is not None
-        _, owner, usage, missing, may_insert = found
-        user = self._connection.info.user
-        if read_only and read_only[0] == "on":
-            raise PlanningError(
-                f"target: expected a server that can be written, found one that is read-only "
-                f"(a standby?) at {self._connection.info.host}:{self._connection.info.port}"
-            )
+            check_writable_server(self._connection)
+            found = self._connection.first(statement("privileges"), asked)
+        owner, usage, missing, may_insert = found
         check_loadable(self._connection, table, mode)
-        name = quoted(table).as_string(self._connection)
-        grants = [*missing, *([] if may_insert else ["INSERT"])]
+        needed_by = f"--mode {mode}"
         if not usage:
-            schema = sql.Identifier(table.schema).as_string(self._connection)
-            raise PlanningError(
-                f"target: {user!r} may not use schema {table.schema!r}; expected "
-                f'GRANT USAGE ON SCHEMA {schema} TO "{user}"'
-            )
+            refused, grant = f"may not use schema {table.schema!r}", ident(table.schema)
+            raise missing_grant(self._connection, refused, needed_by, f"USAGE ON SCHEMA {grant}")
+        grants = [*missing, *([] if may_insert else ["INSERT"])]
         if grants:
             wanted = ", ".join(sorted(grants))
-            raise PlanningError(
-                f"target: {user!r} may not {wanted} on {table} (owner {owner!r}), which --mode "
-                f'{mode} needs; expected GRANT {wanted} ON {name} TO "{user}"'
-            )
+            refused = f"may not {wanted} on {table} (owner {owner!r})"
+            raise missing_grant(self._connection, refused, needed_by, f"{wanted} ON {target}")
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         return plan_load(self._connection, request)

@@ -9,18 +9,14 @@ from psycopg import sql
 
 from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.worker import Loaded, Wait
-from penstock.backends.postgresql.attempt.older_sessions import (
-    Guard,
-    end_session,
-    progress_of_copy,
-)
+from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
 from penstock.backends.postgresql.attempt.replacing import Replaced
-from penstock.backends.postgresql.attempt.staging import STAGE, Stage
-from penstock.backends.postgresql.attempt.target_identity import check_target
+from penstock.backends.postgresql.attempt.stage import STAGE, Stage
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.load.loaded_table import LoadedTable
+from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.refusals import load_lost
 from penstock.backends.shared.transactional import TransactionalWriter
 from penstock.spec.worker_spec import Patience, WorkerSpec
@@ -38,9 +34,9 @@ class PostgresTransaction:
         schema = sql.Identifier(spec.control_schema)
         self._begin_record = statement("begin_record").format(schema=schema)
         self._complete_record = statement("complete_record").format(schema=schema)
-        self.turn(spec)
+        self.switch_run(spec)
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         self._stage: Stage | None = None
         self._stream = CopyStream(spec)
 
@@ -66,9 +62,9 @@ class PostgresTransaction:
             "lock_timeout": f"{round(spec.stall_timeout * 1000)}ms",
             "application_name": attempt.name,
         }
-        locked = connection.execute(statement("lock_partition"), wanted).fetchone()
-        if locked is not None and locked[2]:
-            # Who holds the run's row, and does nothing, was stopped while it started the run over.
+        _, _, locked = connection.first(statement("lock_partition"), wanted)
+        if locked:
+            # A session that holds the run's row idly was stopped while it started the run over.
             connection.guard = Guard(
                 spec.run_id,
                 Patience(spec.grace, 0),
@@ -76,11 +72,9 @@ class PostgresTransaction:
             )
             return None
         connection.execute("ROLLBACK")
-        query = statement("lock_holders").format(
-            progress=progress_of_copy(connection.info.server_version)
-        )
+        query = for_server(connection, "lock_holders")
         wanted = {"partition": attempt.lock, "prefix": f"{attempt.lock}:"}
-        return {pid: signs for pid, _, signs in connection.execute(query, wanted).fetchall()}
+        return dict(connection.execute(query, wanted).fetchall())
 
     def end_older(self, attempt: Attempt, older: int) -> None:
         end_session(self._open, older, f"attempt of partition {attempt.partition.id}")
@@ -127,7 +121,7 @@ class PostgresTransaction:
         )
 
     def check_target(self, attempt: Attempt) -> None:
-        check_target(self._open, attempt.spec.control_schema, attempt.spec.run_id)
+        LoadedTable(self._open, attempt.spec.control_schema, attempt.spec.run_id).check()
 
     def delete(self, attempt: Attempt, wait: Wait) -> None:
         self._replaced = Replaced(attempt.spec, attempt.partition)

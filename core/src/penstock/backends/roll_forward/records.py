@@ -7,7 +7,7 @@ record, and the record says when that is done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.backends.api.roll_forward import Pieces, RecordDocuments
@@ -139,6 +139,18 @@ class Records:
             if self.write(generation, partition_id, taken_back(found, request), version):
                 return found.is_committed
 
+    def take_back_all(self, generation: int, requests: Mapping[str, Sequence[str]]) -> None:
+        """Void what was asked for, where that was not done yet.
+
+        Parameters:
+            requests: ids of partitions, by request.
+        """
+        found = self.read_all(generation)
+        for request, partition_ids in requests.items():
+            for partition_id in partition_ids:
+                if partition_id not in found or request not in found[partition_id][0].requests:
+                    self.take_back(generation, partition_id, request)
+
     def close(self, generation: int, partition_ids: Sequence[str]) -> None:
         """End a generation: take back what it has committed, and let nothing more be committed."""
 
@@ -153,5 +165,7 @@ class Records:
                 else:
                     return
 
+        found = self.read_all(generation)
+        left = [name for name in partition_ids if name not in found or not found[name][0].is_over]
         with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(close, partition_ids))
+            list(pool.map(close, left))

@@ -73,6 +73,11 @@ class Record:
     def is_published(self) -> bool:
         return self.state is State.PUBLISHED
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will ever become of it again."""
+        return self.state is State.CLOSED and not self.remove
+
 
 @dataclass(frozen=True, slots=True)
 class Transition:
@@ -189,7 +194,7 @@ def committed(
         rows=rows,
         bytes=bytes,
         started_at=_text(started_at),
-        committed_at=_text(datetime.now(UTC)),
+        committed_at=now(),
         pieces=pieces,
         read_at=read_at,
     )
@@ -229,6 +234,10 @@ def _emptied(before: Record) -> dict[str, Any]:
         "remove": (*before.pieces, *before.remove),
         "read_at": "",
     }
+
+
+def now() -> str:
+    return _text(datetime.now(UTC))
 
 
 def _text(moment: datetime) -> str:

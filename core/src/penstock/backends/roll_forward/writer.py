@@ -10,6 +10,8 @@ from penstock.backends.api.attempt import Attempt, Write
 from penstock.backends.api.roll_forward import PieceStream, RollForwardHooks
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.roll_forward.records import Records
+from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.roll_forward.series import Claim, claim_partition
 from penstock.backends.roll_forward.states import State, committed
 from penstock.backends.shared.refusals import check_standing, started_over
 from penstock.errors import Diagnosis, PenstockError, TransientError
@@ -34,17 +36,17 @@ class RollForwardWriter:
 
     def __init__(self, spec: WorkerSpec, hooks: RollForwardHooks) -> None:
         self._spec = spec
-        self._hooks = hooks
+        self.hooks = hooks
         self._stream: PieceStream | None = None
         self._may_discard = True
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         if (spec.target, spec.control_schema) != (self._spec.target, self._spec.control_schema):
-            self._hooks.disconnect()
+            self.hooks.disconnect()
         self._spec = spec
 
     def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
-        hooks, spec = self._hooks, self._spec
+        hooks, spec = self.hooks, self._spec
         self._attempt = this = Attempt(spec, partition, attempt)
         with wait.answering("target"):
             hooks.connect(spec)
@@ -59,7 +61,9 @@ class RollForwardWriter:
             if found.state is State.CLOSED:
                 raise started_over(this, standing.generation)
             if spec.series:
-                hooks.claim(this)
+                documents = hooks.documents()
+                mine = Claim(spec.series, spec.run_id, spec.generation)
+                claim_partition(documents, Runs(documents, hooks.store()), mine, partition.id)
         self._before, self._version = found, version
         self._may_discard = True
         self._stream = stream = hooks.open_stream(this, wait)
@@ -93,14 +97,14 @@ class RollForwardWriter:
                 self._may_discard = True
                 raise TransientError(
                     f"target: the commit record of partition {partition_id} was written by "
-                    "somebody else since this attempt began: expected that it is alone",
+                    "somebody else since this attempt began",
                     Diagnosis(side="target"),
                 )
             self._records.publish(generation, partition_id, found, version)
         self._close()
 
     def abandon(self) -> None:
-        stream, hooks = self._close(), self._hooks
+        stream, hooks = self._close(), self.hooks
         pieces = stream.pieces() if stream is not None and self._may_discard else ()
         if not pieces:
             hooks.disconnect()

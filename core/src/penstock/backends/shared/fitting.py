@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.backends.api.facts import Fit
+from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import is_list, kind_of
 
 UNITS = ("s", "ms", "us", "ns")
@@ -17,14 +18,24 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
 
 
-def holds(mine: pa.DataType, theirs: pa.DataType) -> bool:
-    """Whether a type of numbers has every value of another, or rounds it."""
+def refused_numbers(mine: pa.DataType, theirs: pa.DataType) -> str:
+    """Which numbers of one type another one does not take; empty where it takes them all, or rounds
+    them."""
     if pt.is_floating(theirs):
         bits = {16: 11, 32: 24, 64: 53}[theirs.bit_width]
-        return not pt.is_integer(mine) or mine.bit_width <= bits
+        return losses.beyond(bits) if pt.is_integer(mine) and mine.bit_width > bits else ""
     low, high, scale = _range(mine)
     their_low, their_high, their_scale = _range(theirs)
-    return their_low <= low and high <= their_high and scale <= their_scale
+    if scale > their_scale == 0:
+        return losses.FRACTIONS
+    if pt.is_decimal(mine) and scale > their_scale:
+        return losses.longer(theirs.scale)
+    return "" if their_low <= low and high <= their_high else losses.OUT_OF_RANGE
+
+
+def refused_times(mine: pa.DataType, theirs: pa.DataType) -> str:
+    """Which times or durations another type does not take; empty where it takes them all."""
+    return losses.finer(theirs.unit) if UNITS.index(mine.unit) > UNITS.index(theirs.unit) else ""
 
 
 def _range(kind: pa.DataType) -> tuple[float, float, float]:
@@ -43,39 +54,37 @@ def fit_types(mine: pa.DataType, theirs: pa.DataType) -> Fit:
     """How values go into a column whose own values travel as another type, where the database
     casts what Arrow does not. Formats are left open."""
     a, b = kind_of(mine), kind_of(theirs)
-    refused = f"values that are no {theirs} are refused"
     if mine.equals(theirs):
         return Fit(canonical=b)
     match a, b:
         case ("decimal", "float"):
-            return Fit(warning="values may be rounded", lossy=True)
+            return Fit(warning=losses.DIGITS, lossy=True)
         case ("float", "float") if theirs.bit_width < mine.bit_width:
-            return Fit(warning="values may be rounded", lossy=True)
+            return Fit(warning=losses.DIGITS, lossy=True)
         case ("float", "decimal" | "integer"):
-            return Fit(warning="values may be rounded, or refused", lossy=True)
+            return Fit(warning=f"{losses.DIGITS}; {losses.OUT_OF_RANGE}", lossy=True)
         case ("integer" | "decimal" | "float", "integer" | "decimal" | "float"):
             # A whole number is written alike as a decimal.
             canonical = "decimal" if a == "decimal" else b
-            return Fit(warning="" if holds(mine, theirs) else refused, canonical=canonical)
+            return Fit(warning=refused_numbers(mine, theirs), canonical=canonical)
         case ("boolean", "integer") | ("integer", "boolean"):
             return Fit(lossy=a == "integer")
         case ("date", "date") | ("time", "time") | ("text", "text") | ("bytes", "bytes"):
             return Fit(canonical=b)
         case ("timestamp", "timestamp"):
-            remarks = [refused] if UNITS.index(mine.unit) > UNITS.index(theirs.unit) else []
-            if (mine.tz is None) != (theirs.tz is None):
-                remarks.append("a time without zone is taken for UTC")
-            return Fit(warning=", ".join(remarks), canonical=b)
+            zone = losses.UTC if (mine.tz is None) != (theirs.tz is None) else ""
+            remarks = filter(None, (refused_times(mine, theirs), zone))
+            return Fit(warning="; ".join(remarks), canonical=b)
         case ("date", "timestamp"):
             return Fit(canonical=b)
         case ("timestamp", "date"):
-            return Fit(warning="the time of day is cut off", lossy=True)
+            return Fit(warning=losses.DAY, lossy=True)
         case ("uuid", "text"):
             return Fit(canonical="uuid")
         case ("text", "bytes") | ("bytes", "text"):
             return Fit(reason="bytes are no text: expected one or the other on both sides")
         case ("text", _) if b and not b.startswith("list:"):
-            return Fit(warning=f"texts that are no {theirs} are refused")
+            return Fit(warning=losses.NO_VALUE)
         case (_, "text") if a and not a.startswith("list:"):
             return Fit()
     return _fit_nested(mine, theirs)

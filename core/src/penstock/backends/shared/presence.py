@@ -10,15 +10,14 @@ import fcntl
 import hashlib
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from urllib.parse import quote, unquote
 
-from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.backends.shared.locked_files import is_locked, locked
+from penstock.errors import PermanentError, TransientError
 
 LOCK = "lock"
-POLL = 0.02
 # Who looks for other runs reads a few of them, and may wait for its turn at the target.
 ENTER_SECONDS = 60.0
 # Who leaves only removes files.
@@ -78,69 +77,27 @@ class Presence:
         """Marks of tables and run ids of those that are locked; the others are removed."""
         for name in os.listdir(self._folder):
             mark, _, rest = name.partition("~")
-            if not rest:
-                continue
             path = os.path.join(self._folder, name)
-            with suppress(FileNotFoundError):
-                descriptor = os.open(path, os.O_RDWR)
-                try:
-                    if try_lock(descriptor):
-                        os.unlink(path)
-                    else:
-                        yield mark, unquote(rest.rpartition("~")[0])
-                finally:
-                    os.close(descriptor)
+            if rest and is_locked(path):
+                yield mark, unquote(rest.rpartition("~")[0])
+            elif rest:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
 
     @contextmanager
     def _alone(self, patience: float) -> Iterator[None]:
         """Keep others from entering and leaving."""
         path = os.path.join(self._folder, LOCK)
-        deadline = time.monotonic() + patience
-        while True:
-            descriptor = self._open(path)
-            try:
-                while not try_lock(descriptor):
-                    if time.monotonic() > deadline:
-                        raise TransientError(
-                            f"target: another process keeps {path} locked: expected for a moment, "
-                            f"found for {patience:g} s (a process that is stopped?)",
-                            Diagnosis(side="target"),
-                        )
-                    time.sleep(POLL)
-                # Whoever had it before may have removed the file.
-                if is_at(descriptor, path):
-                    yield
-                    return
-            finally:
-                os.close(descriptor)
-
-    def _open(self, path: str) -> int:
-        while True:
-            try:
-                os.makedirs(self._folder, exist_ok=True)
-                return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-            except FileNotFoundError:
-                continue  # somebody removes the folder at this moment
-            except OSError as error:
-                raise PermanentError(
-                    f"target: expected that {self._folder} can be written, to tell other processes "
-                    f"of this run; found: {error.strerror}",
-                    Diagnosis(side="target"),
-                ) from error
-
-
-def try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def is_at(descriptor: int, path: str) -> bool:
-    """Whether an open file is still the one of that name."""
-    try:
-        found, mine = os.stat(path), os.fstat(descriptor)
-    except FileNotFoundError:
-        return False
-    return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+        descriptor = locked(
+            self._folder,
+            LOCK,
+            patience,
+            lambda holder: (
+                f"target: another process (PID {holder}) keeps {path} locked: expected "
+                f"for a moment, found for {patience:g} s (a process that is stopped?)"
+            ),
+        )
+        try:
+            yield
+        finally:
+            os.close(descriptor)

@@ -36,8 +36,8 @@ def started_over(attempt: Attempt, generation: int | None) -> PermanentError:
 
 def loaded_already(series: str, partition_id: str, run_id: str, at: str) -> PermanentError:
     return PermanentError(
-        f"target: partition {partition_id} was loaded already, by run {run_id} at {at}: expected "
-        f"that no run of series {series} has; loading it again would double its rows",
+        f"target: partition {partition_id} was loaded already, by run {run_id} at {at}; "
+        f"expected no other run of series {series} to have loaded it, which would double its rows",
         Diagnosis(side="target"),
     )
 
@@ -59,8 +59,8 @@ def attempt_ended(attempt: Attempt) -> TransientError:
 
 def locked_by_others(attempt: Attempt) -> TransientError:
     return TransientError(
-        f"target: partition {attempt.partition.id} is locked by a session that is none of its "
-        "attempts",
+        f"target: partition {attempt.partition.id} is locked by a session that is not one of "
+        "its attempts",
         Diagnosis(side="target"),
     )
 
@@ -137,7 +137,7 @@ def load_lost(run_id: str) -> LoadLost:
 
 def not_committed(run_id: str) -> TransientError:
     return TransientError(
-        f"target: another process has started run {run_id} over: some partitions are not committed "
-        "any more",
+        f"target: run {run_id} was started over by another process, or partitions of it are being "
+        "copied again: expected every partition committed, found some that are not",
         Diagnosis(side="target"),
     )

@@ -35,8 +35,12 @@ class SqlRecords(RecordStore):
     def schema(self) -> str:
         """The control schema's name, quoted."""
 
+    def named(self, table: str) -> str:
+        """A control table's name as statements have it."""
+        return f"{self.schema}.{table}"
+
     @abstractmethod
-    def place(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         """What stands for a statement's n-th value, counted from 1."""
 
     @abstractmethod
@@ -58,7 +62,7 @@ class SqlRecords(RecordStore):
         found: list[Row] = []
         for condition, values in self._conditions(where):
             for row in self.execute(
-                f"SELECT {listed} FROM {self.schema}.{kind.value} WHERE {condition}",
+                f"SELECT {listed} FROM {self.named(kind.value)} WHERE {condition}",
                 values,
                 reading=True,
             ):
@@ -73,7 +77,7 @@ class SqlRecords(RecordStore):
             count
             for condition, values in self._conditions(where)
             for (count,) in self.execute(
-                f"SELECT count(*) FROM {self.schema}.{kind.value} WHERE {condition}",
+                f"SELECT count(*) FROM {self.named(kind.value)} WHERE {condition}",
                 values,
                 reading=True,
             )
@@ -89,7 +93,7 @@ class SqlRecords(RecordStore):
             )
             added += len(
                 self.execute(
-                    f"INSERT INTO {self.schema}.{kind.value} ({', '.join(some[0])})"
+                    f"INSERT INTO {self.named(kind.value)} ({', '.join(some[0])})"
                     f" VALUES {tuples} ON CONFLICT DO NOTHING RETURNING run_id",
                     values,
                     reading=False,
@@ -105,7 +109,7 @@ class SqlRecords(RecordStore):
         return sum(
             len(
                 self.execute(
-                    f"UPDATE {self.schema}.{kind.value} SET {assignments} WHERE {condition}"
+                    f"UPDATE {self.named(kind.value)} SET {assignments} WHERE {condition}"
                     " RETURNING run_id",
                     all_values,
                     reading=False,
@@ -117,7 +121,7 @@ class SqlRecords(RecordStore):
     def delete(self, kind: Kind, where: Row) -> None:
         for condition, values in self._conditions(where):
             self.execute(
-                f"DELETE FROM {self.schema}.{kind.value} WHERE {condition}", values, reading=False
+                f"DELETE FROM {self.named(kind.value)} WHERE {condition}", values, reading=False
             )
 
     def _conditions(
@@ -150,7 +154,7 @@ class SqlRecords(RecordStore):
         if isinstance(value, Now):
             return self.now
         values.append(self.written(column, value))
-        return self.place(len(values))
+        return self.placeholder(len(values))
 
 
 def _pieces(values: Sequence[T]) -> Iterator[Sequence[T]]:

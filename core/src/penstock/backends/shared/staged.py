@@ -32,15 +32,15 @@ class StagedWriter:
 
     def __init__(self, spec: WorkerSpec, hooks: StagedHooks) -> None:
         self._spec = spec
-        self._hooks = hooks
+        self.hooks = hooks
         self._stage: Stage | None = None
         self._open = ExitStack()
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
 
     def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
-        hooks = self._hooks
+        hooks = self.hooks
         self._attempt = this = Attempt(self._spec, partition, attempt)
         lock_partition(hooks, this, wait)
         hooks.sweep()
@@ -52,7 +52,7 @@ class StagedWriter:
 
     def _is_committed(self) -> bool:
         attempt = self._attempt
-        with self._hooks.reading(attempt) as transaction:
+        with self.hooks.reading(attempt) as transaction:
             standing = transaction.standing(attempt)
             check_standing(attempt, standing)
             if not standing.committed:
@@ -63,13 +63,13 @@ class StagedWriter:
         """Load what is staged; the transaction stays open until the commit."""
         assert self._stage is not None
         self._stage.end(wait)
-        return self._hooks.compute(self._load, wait)
+        return self.hooks.compute(self._load, wait)
 
     def _load(self) -> Loaded:
         attempt, stage = self._attempt, self._stage
         assert stage is not None
         with ExitStack() as stack:
-            transaction = stack.enter_context(self._hooks.writing(attempt))
+            transaction = stack.enter_context(self.hooks.writing(attempt))
             standing = transaction.standing(attempt)
             check_standing(attempt, standing)
             if standing.committed:
@@ -102,7 +102,7 @@ class StagedWriter:
                 self._transaction.insert_record(self._attempt, loaded, bytes)
                 self._transaction.commit()
 
-        self._hooks.compute(call, wait)
+        self.hooks.compute(call, wait)
         self._remove_stage()
 
     def _remove_stage(self) -> None:
@@ -111,7 +111,7 @@ class StagedWriter:
             stage.remove()
 
     def abandon(self) -> None:
-        self._hooks.interrupt()
+        self.hooks.interrupt()
         with suppress(PenstockError):
             self._open.close()  # without a commit nothing of it stays
         self._remove_stage()

@@ -27,14 +27,14 @@ class TransactionalWriter:
 
     def __init__(self, spec: WorkerSpec, hooks: TransactionalHooks) -> None:
         self._spec = spec
-        self._hooks = hooks
+        self.hooks = hooks
 
-    def turn(self, spec: WorkerSpec) -> None:
+    def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
-        self._hooks.turn(spec)
+        self.hooks.switch_run(spec)
 
     def begin(self, partition: Partition, attempt: int, wait: Wait) -> bool:
-        hooks = self._hooks
+        hooks = self.hooks
         self._attempt = this = Attempt(self._spec, partition, attempt)
         with wait.answering("target"):
             hooks.connect(this)
@@ -55,20 +55,20 @@ class TransactionalWriter:
 
     def end(self, wait: Wait) -> Loaded:
         rows = self._end(wait)
-        with self._hooks.translated():
+        with self.hooks.translated():
             if self._spec.load_mode.merges_by_key:
-                return self._hooks.merge(self._attempt, rows, wait)
+                return self.hooks.merge(self._attempt, rows, wait)
             if self._spec.load_mode.deletes_by_partition:
-                left = self._hooks.leave_only(self._attempt, rows, wait)
+                left = self.hooks.leave_only(self._attempt, rows, wait)
                 if left > 0:
                     raise not_replaced(self._attempt, left)
         return Loaded(rows)
 
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
-        with self._hooks.translated(), wait.answering("target"):
-            self._hooks.check_target(self._attempt)
-            if not self._hooks.commit(self._attempt, loaded, bytes):
+        with self.hooks.translated(), wait.answering("target"):
+            self.hooks.check_target(self._attempt)
+            if not self.hooks.commit(self._attempt, loaded, bytes):
                 raise record_gone(self._attempt)
 
     def abandon(self) -> None:
-        self._hooks.abandon()
+        self.hooks.abandon()

@@ -53,7 +53,7 @@ def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, 
     """
     dialect = session.dialect
     number = dialect.digest(row_text(dialect, list(texts.values()))) if texts else "0"
-    total = dialect.text(f"coalesce(sum({number}), 0)")
+    total = dialect.total(number)
     ((count, digest),) = session.fetch(
         f"SELECT count(*), {total} FROM {rows} WHERE {chosen}", "checksum"
     )
@@ -92,4 +92,4 @@ def _key_text(dialect: CatalogDialect, texts: Mapping[str, str], key: Sequence[s
     for name in key:
         parts += ["','", f"coalesce({texts[name]}, 'NULL')"]
     text = parts[1] if len(key) == 1 else dialect.joined(["'('", *parts[1:], "')'"])
-    return f"left({text}, {KEY_LENGTH})"
+    return dialect.beginning(text, KEY_LENGTH)

@@ -60,7 +60,7 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
             number = dialect.hashed(dialect.key(key))
             return [f"coalesce({number} % {modulus}, 0) = {remainder}"]
         case _:
-            raise PlanningError(f"{dialect.name} has no rows by {extent}")
+            raise PlanningError(f"{dialect.name} cannot select rows by {extent}")
 
 
 def _listed(dialect: Dialect, key: Key, test: str, values: Sequence[Bound]) -> str:

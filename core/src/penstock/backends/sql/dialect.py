@@ -59,9 +59,13 @@ class Dialect(ABC):
     def compared(self, key: Key, tag: str) -> str:
         return self.comparable(tag, self.key(key))
 
-    @abstractmethod
     def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
-        """Conditions that select the rows of some blocks."""
+        """Conditions that select the rows of some blocks.
+
+        Raises:
+            PlanningError: tables are not cut by blocks.
+        """
+        raise PlanningError(f"{self.name} does not cut tables by blocks")
 
     @abstractmethod
     def hashed(self, value: str) -> str:
@@ -75,6 +79,8 @@ class CatalogDialect(Dialect):
     """The type for each tag of a `Bound`."""
     ranged: tuple[str, ...]
     """Tags of the types whose text is exact and whose order is total."""
+    computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
+    """Of a row of the information schema's columns: 1 for one that the table computes."""
 
     def cast(self, value: str, type_: str) -> str:
         return f"CAST({value} AS {type_})"
@@ -86,9 +92,73 @@ class CatalogDialect(Dialect):
     def joined(self, texts: Sequence[str]) -> str:
         return " || ".join(texts)
 
+    def beginning(self, text: str, length: int) -> str:
+        """The first characters of a text."""
+        return f"left({text}, {length})"
+
     def limited(self, select: str, count: int) -> str:
         """A SELECT that ends after so many rows."""
         return f"{select} LIMIT {count}"
+
+    def placeholder(self, number: int) -> str:
+        """What stands for a statement's n-th value, counted from 1."""
+        return "?"
+
+    # Tables
+
+    @property
+    def relations(self) -> str:
+        """A query for schema, name and kind (`VIEW`, or another) of all tables and views; its value
+        is what `Session.catalog` says."""
+        return (
+            "SELECT table_schema, table_name, table_type FROM information_schema.tables"
+            f" WHERE table_catalog = {self.placeholder(1)} ORDER BY table_schema, table_name"
+        )
+
+    @property
+    def column_facts(self) -> str:
+        """A query for the columns of a table: name, whether it may be NULL (`YES`), default, and
+        `computed`; its values are those of `Session.facts`."""
+        catalog, schema, name = map(self.placeholder, (1, 2, 3))
+        return (
+            f"SELECT column_name, is_nullable, column_default, {self.computed}"
+            " FROM information_schema.columns"
+            f" WHERE table_catalog = {catalog} AND table_schema = {schema} AND table_name = {name}"
+        )
+
+    # Loading
+
+    def emptied(self, table: TableRef) -> str:
+        """The statement that takes all rows out of a table."""
+        return f"TRUNCATE TABLE {self.table(table)}"
+
+    def renamed(self, table: TableRef, name: str) -> str:
+        """The statement that gives a table another name in its schema."""
+        return f"ALTER TABLE {self.table(table)} RENAME TO {self.ident(name)}"
+
+    def differ(self, names: Sequence[str]) -> str:
+        """Whether the rows `t` and `s` differ in one of these columns."""
+        columns = map(self.ident, names)
+        return " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in columns) or "1 = 0"
+
+    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
+        """The statement that updates the rows of a table that differ from those staged for the same
+        key, and inserts the others.
+
+        Parameters:
+            key, rest: names of the columns, which both tables have.
+        """
+        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
+        same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        update = ""
+        if others:
+            changes = ", ".join(f"{name} = s.{name}" for name in others)
+            update = f" WHEN MATCHED AND ({self.differ(rest)}) THEN UPDATE SET {changes}"
+        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        return (
+            f"MERGE INTO {table} AS t USING {staged} AS s ON {same}{update}"
+            f" WHEN NOT MATCHED THEN INSERT ({', '.join([*keys, *others])}) VALUES ({values})"
+        )
 
     # Bounds
 
@@ -145,21 +215,29 @@ class CatalogDialect(Dialect):
     def digest(self, text: str) -> str:
         """The first 60 bits of the MD5 of a text, as a whole number."""
 
-    # Windows of time
+    def total(self, digest: str) -> str:
+        """The sum of the digests of many rows as a text, exactly: it has more than 64 bits. `0`
+        for no rows."""
+        return self.text(f"coalesce(sum({digest}), 0)")
 
-    @abstractmethod
+    # Windows of time: for databases that have the strategy `time`.
+
     def interval(self, text: str) -> str:
-        """A length of time as somebody wrote it."""
+        """A length of time as somebody wrote it.
 
-    @abstractmethod
+        Raises:
+            PlanningError: tables are not cut by windows of time.
+        """
+        raise PlanningError(f"{self.name} does not cut tables by windows of time")
+
     def is_positive(self, interval: str) -> str:
         """Whether an interval is longer than nothing."""
+        raise NotImplementedError
 
-    @abstractmethod
     def is_finite(self, value: str) -> str:
         """Whether a date or timestamp is one."""
+        raise NotImplementedError
 
-    @abstractmethod
     def window_starts(self, width: str, tag: str, first: str, last: str, count: int) -> str:
         """A SELECT of one column, ``start``: starts of windows of one width, the first at the
         beginning of a year, week, day or hour, the last at `last` or before it.
@@ -168,3 +246,4 @@ class CatalogDialect(Dialect):
             first, last: values of the key's type.
             count: so many at most.
         """
+        raise NotImplementedError

@@ -130,11 +130,13 @@ def distinct(
     value = dialect.comparable(tag, "value")
     chosen = dialect.limited(
         f"SELECT DISTINCT {value} AS value FROM (SELECT {dialect.cast('value', type_)} AS value "
-        f"FROM ({listed}) AS listed (value)) AS typed WHERE value IS NOT NULL",
+        "FROM penstock_listed) AS typed WHERE value IS NOT NULL",
         limit + 1,
     )
     values = session.fetch(
-        f"SELECT {dialect.bound_text(tag, 'value')} FROM ({chosen}) AS d ORDER BY value", subject
+        f"WITH penstock_listed (value) AS ({listed}) "
+        f"SELECT {dialect.bound_text(tag, 'value')} FROM ({chosen}) AS d ORDER BY value",
+        subject,
     )
     check_distinct(subject, len(values), limit)
     return tuple(Bound(tag, text) for (text,) in values)
@@ -167,8 +169,9 @@ def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[
         for place, text in enumerate(texts)
     )
     found = session.fetch(
+        f"WITH penstock_written (place, value, exact) AS (VALUES {listed}) "
         f"SELECT {dialect.bound_text(tag, 'value')}, dense_rank() OVER (ORDER BY value), exact "
-        f"FROM (VALUES {listed}) AS written (place, value, exact) ORDER BY place",
+        "FROM penstock_written ORDER BY place",
         f"--key {key.text}: bounds",
     )
     return tuple(

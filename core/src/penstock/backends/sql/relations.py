@@ -1,4 +1,4 @@
-"""Tables and views by their names, as far as every database finds them alike."""
+"""Tables and views by their names, and their columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,63 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.tables import TableRef
+from penstock.model.tables import Column, TableRef
+
+TYPE = "sql type"
+"""The trait of a column that holds its type as the driver describes it."""
+
+
+def read_relations(session: Session) -> dict[TableRef, bool]:
+    """Tables and views of the database, and of each whether it is a view."""
+    rows = session.fetch(session.dialect.relations, "tables", [session.catalog])
+    return {TableRef(schema, name): kind == "VIEW" for schema, name, kind in rows}
+
+
+def read_columns(session: Session, table: TableRef) -> tuple[Column, ...]:
+    """
+    Raises:
+        PlanningError: no such table or view.
+    """
+    known = read_relations(session)
+    if table not in known:
+        raise no_such(table, known, session.side)
+    rows = session.facts(session.dialect.column_facts, table)
+    facts = {column: said for column, *said in rows}
+    columns = []
+    for column, type_ in session.describe(
+        f"SELECT * FROM {session.table(table)}", f"table {table}"
+    ):
+        # The catalog knows a view as it was created.
+        nullable, default, computed = facts.get(column, ("YES", None, 0))
+        columns.append(
+            Column(
+                column,
+                str(type_),
+                nullable=known[table] or nullable == "YES",
+                generated=computed == 1,
+                has_default=default is not None,
+                traits={TYPE: type_},
+            )
+        )
+    return tuple(columns)
+
+
+def check_is_table(session: Session, table: TableRef, needs: str) -> None:
+    """
+    Raises:
+        PlanningError: it is a view.
+    """
+    if read_relations(session)[table]:
+        raise PlanningError(f"{needs}: expected {table} to be a table, found a view")
+
+
+def find_relation(session: Session, name: str) -> TableRef | None:
+    """The first table or view of that name along the search path."""
+    known = read_relations(session)
+    refs = (TableRef(schema, name) for schema in session.search_path())
+    return next((ref for ref in refs if ref in known), None)
 
 
 def matching(
@@ -19,14 +74,6 @@ def matching(
         return any(fnmatchcase(f"{table.schema}.{table.name}", pattern) for pattern in patterns)
 
     return tuple(t for t in known if is_one(t, include) and not is_one(t, exclude))
-
-
-def find_by_name(
-    known: Collection[TableRef], search_path: Sequence[str], name: str
-) -> TableRef | None:
-    """The first table of that name along the search path."""
-    refs = (TableRef(schema, name) for schema in search_path)
-    return next((ref for ref in refs if ref in known), None)
 
 
 def no_such(table: TableRef, known: Collection[TableRef], side: str) -> PlanningError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from penstock.backends.sql.dialect import CatalogDialect, Type
@@ -14,8 +14,8 @@ Row = tuple[Any, ...]
 class Session(Protocol):
     """Texts of values mean the same in all of its sessions: the zone is UTC.
 
-    All methods raise `PlanningError` where the database refuses, `TransientError` where another
-    try may help; `subject` says in their messages what was asked for.
+    They raise `PlanningError` where the database refuses, `TransientError` where another try may
+    help; `subject` says in their messages what was asked for.
     """
 
     @property
@@ -30,8 +30,32 @@ class Session(Protocol):
         """A table as an item of FROM."""
         ...
 
-    def fetch(self, query: str, subject: str) -> list[Row]:
-        """All rows of a query."""
+    @property
+    def catalog(self) -> str:
+        """What the information schema calls the database."""
+        ...
+
+    def search_path(self) -> tuple[str, ...]:
+        """The schemas in which a name without one is looked for."""
+        ...
+
+    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
+        """All rows of a query.
+
+        Parameters:
+            values: for the places in it; see `CatalogDialect.placeholder`.
+        """
+        ...
+
+    def facts(self, query: str, table: TableRef) -> list[Row]:
+        """What a catalog says of a table: the query's values are its database, schema and name."""
+        ...
+
+    def run(self, statements: str) -> int:
+        """Do something to a table. Raises `PermanentError` where the database refuses.
+
+        Returns: how many rows the last statement has changed.
+        """
         ...
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:

@@ -11,6 +11,7 @@ from penstock.backends.sql.bounds import check_ranged
 from penstock.backends.sql.checksums import canonical_texts, read_checksum, read_digests
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.relations import find_relation, matching, read_relations
 from penstock.backends.sql.session import Session, closed
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.snapshots import SourceState
@@ -56,6 +57,24 @@ class SqlSource(ABC):
         Raises:
             PlanningError: it is no single query.
         """
+
+    # Tables
+
+    def schemas(self) -> tuple[str, ...]:
+        return self._session.search_path()
+
+    def find(self, name: str) -> TableRef | None:
+        return find_relation(self._session, name)
+
+    def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
+        known = read_relations(self._session)
+        return matching([table for table in known if not known[table]], include, exclude)
+
+    def is_table(self, relation: Relation) -> bool:
+        """A base table, not a view."""
+        return isinstance(relation, TableRef) and not read_relations(self._session).get(
+            relation, True
+        )
 
     # Columns
 

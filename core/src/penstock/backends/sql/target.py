@@ -1,4 +1,4 @@
-"""A target's catalog, as far as it is SQL: its rows compared, its conditions checked."""
+"""A target's catalog, as far as it is SQL: its tables found, its rows compared."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.backends.api.facts import Checksum
 from penstock.backends.sql.checksums import (
     as_loaded,
@@ -14,35 +15,73 @@ from penstock.backends.sql.checksums import (
     read_digests,
 )
 from penstock.backends.sql.conditions import condition
+from penstock.backends.sql.load_plan import TargetTables
+from penstock.backends.sql.relations import (
+    check_is_table,
+    find_relation,
+    read_columns,
+    read_relations,
+)
 from penstock.backends.sql.session import Session
 from penstock.model.extents import Extent
 from penstock.model.records import CommitRecord
 from penstock.model.tables import ColumnPair, TableRef
+from penstock.spec.modes import Mode
 
 
 class SqlTarget(ABC):
     """The part of a `TargetCatalog` that is SQL. Rows do not tell who has loaded them."""
 
-    replaces_by_condition = True
+    capabilities: TargetCapabilities
+    tables: TargetTables
 
     @abstractmethod
     def _reading(self) -> AbstractContextManager[Session]:
         """A session that changes nothing."""
 
-    def _check(
-        self, session: Session, rows: str, table: TableRef, where: str | None, extent: Extent
-    ) -> None:
-        """
-        Parameters:
-            rows: an item of FROM with the table's columns.
+    def _made(self) -> AbstractContextManager[tuple[Session, TableRef]]:
+        """A table of the columns that were last defined, and a session that sees it."""
+        raise NotImplementedError  # no mode makes a table
 
-        Raises:
-            PlanningError: the condition cannot be evaluated on them.
-        """
-        session.check(
-            f"SELECT 1 FROM {rows} WHERE {condition(session.dialect, where, extent)}",
-            f"--mode replace: the partitions' condition on {table}",
-        )
+    # Tables
+
+    def schemas(self) -> tuple[str, ...]:
+        with self._reading() as session:
+            return session.search_path()
+
+    def find(self, name: str) -> TableRef | None:
+        with self._reading() as session:
+            return find_relation(session, name)
+
+    def makes(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates:
+            return True
+        if mode not in self.capabilities.makes_missing:
+            return False
+        with self._reading() as session:
+            return table not in read_relations(session)
+
+    def unique_key(self, table: TableRef) -> tuple[str, ...]:
+        with self._reading() as session:
+            nullable = {column.name for column in read_columns(session, table) if column.nullable}
+            for key in self.tables.unique_keys(session, table):
+                if not nullable.intersection(key.names):
+                    return key.names
+        return ()
+
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
+        with self._reading() as session:
+            check_is_table(session, table, "target")
+
+    def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
+        with self._reading() as session:
+            if table in read_relations(session):
+                _check(session, table, table, where, extent)
+                return
+        with self._made() as (made_in, made):
+            _check(made_in, made, table, where, extent)
+
+    # Rows
 
     def checksum(
         self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
@@ -81,3 +120,19 @@ class SqlTarget(ABC):
             rows, chosen = session.table(table), condition(session.dialect, where, extent)
             texts = canonical_texts(session, rows, as_loaded(pairs))
             yield from read_digests(session, rows, chosen, texts, key, only)
+
+
+def _check(
+    session: Session, rows: TableRef, table: TableRef, where: str | None, extent: Extent
+) -> None:
+    """
+    Parameters:
+        rows: the target's table, or one that has its columns.
+
+    Raises:
+        PlanningError: the condition cannot be evaluated on them.
+    """
+    session.check(
+        f"SELECT 1 FROM {session.table(rows)} WHERE {condition(session.dialect, where, extent)}",
+        f"--mode replace: the partitions' condition on {table}",
+    )

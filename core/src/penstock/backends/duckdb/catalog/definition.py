@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import duckdb
 
 from penstock.backends.duckdb.catalog.tables import constraints, index_definitions
+from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.errors import first_lines
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.sql.definition import KEYS, KINDS, definition_of
@@ -57,7 +58,7 @@ def read_type(written: str, name: str) -> str:
     Raises:
         PlanningError: it is no type.
     """
-    with duckdb.connect() as scratch:
+    with instance() as scratch:
         try:
             types = scratch.sql(f"SELECT CAST(NULL AS\n{written}\n)").types
         except duckdb.Error as error:

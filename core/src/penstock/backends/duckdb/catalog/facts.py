@@ -39,19 +39,24 @@ class DuckCatalog(SqlSource):
 
     def estimated(self, relation: Relation, where: str | None) -> int | None:
         """How many rows DuckDB's planner expects; None where it does not say."""
-        return _cardinality(self._plan(relation, where))
+        for operator in self._operators(relation, where):
+            said = operator.get("extra_info", {}).get("Estimated Cardinality")
+            if said is not None:
+                return int(str(said).lstrip("~"))
+        return None
 
     def leaves(self, relation: Relation) -> list[str]:
         """Names of the operators that the rows come from."""
-        return list(_leaves(self._plan(relation, None)))
+        operators = self._operators(relation, None)
+        return [str(each["name"]).strip() for each in operators if not each.get("children")]
 
-    def _plan(self, relation: Relation, where: str | None) -> list[Mapping[str, Any]]:
+    def _operators(self, relation: Relation, where: str | None) -> Iterator[Mapping[str, Any]]:
         query = (
             f"EXPLAIN (FORMAT json) SELECT * FROM {self._rows(relation)} "
             f"WHERE {condition(where, Whole())}"
         )
         ((_, plan), *_) = self._session.fetch(query, str(relation))
-        return list(json.loads(plan))
+        return _operators(json.loads(plan))
 
     def row_width(self, relation: Relation) -> int:
         """Bytes of a row, roughly."""
@@ -77,25 +82,11 @@ class DuckCatalog(SqlSource):
         )
 
 
-def _cardinality(plan: Sequence[Mapping[str, Any]]) -> int | None:
-    """What the topmost operator that says so expects."""
+def _operators(plan: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Each before those that it takes its rows from."""
     for operator in plan:
-        said = operator.get("extra_info", {}).get("Estimated Cardinality")
-        if said is not None:
-            return int(str(said).lstrip("~"))
-        found = _cardinality(operator.get("children", ()))
-        if found is not None:
-            return found
-    return None
-
-
-def _leaves(plan: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for operator in plan:
-        below = operator.get("children", ())
-        if below:
-            yield from _leaves(below)
-        else:
-            yield str(operator["name"]).strip()
+        yield operator
+        yield from _operators(operator.get("children", ()))
 
 
 def _is_long(type_: Type) -> bool:

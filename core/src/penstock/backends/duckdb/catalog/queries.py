@@ -6,6 +6,7 @@ from functools import cache
 
 import duckdb
 
+from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.sql.dialect import raw
 from penstock.errors import PlanningError
@@ -25,7 +26,7 @@ def subselect(text: str) -> str:
 @cache
 def _checked(text: str) -> str:
     # Parsing needs no database, and no file is touched.
-    with duckdb.connect() as parser, planning("source", "--query"):
+    with instance() as parser, planning("source", "--query"):
         statements = parser.extract_statements(text)
     if len(statements) != 1:
         raise PlanningError(f"{ONE} {len(statements) or 'no'} statements")

@@ -9,11 +9,12 @@ import pyarrow.types as pt
 
 from penstock.backends.api.facts import Fit
 from penstock.backends.api.worker import ARROW
-from penstock.backends.duckdb.catalog.tables import TYPE
 from penstock.backends.duckdb.dialect import MOST_DIGITS, ident
+from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
 from penstock.backends.shared.fitting import fit_types
 from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.relations import TYPE
 from penstock.errors import PlanningError
 from penstock.model.tables import Column
 
@@ -87,7 +88,7 @@ def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]
 def _fit(source: Column, target: Column) -> Fit:
     mine, theirs = arrow_type(source), arrow_type(target)
     if target.generated:
-        return Fit(reason="the target computes it")
+        return Fit(reason=losses.COMPUTED)
     own = target.traits[TYPE].id if TYPE in target.traits else ""
     if untold := _untold(target):
         return Fit(
@@ -121,7 +122,7 @@ def _untold(column: Column) -> str:
 def _fit_written(mine: pa.DataType, theirs: pa.DataType) -> Fit:
     """Into a column whose values travel as texts, but are none."""
     if is_text(mine):
-        return Fit(warning="texts that are no value of the type are refused")
+        return Fit(warning=losses.NO_VALUE)
     if pt.is_duration(mine) or pt.is_interval(mine) or pt.is_null(mine):
         return Fit()
     return Fit(reason=f"{mine} does not go into {theirs}")

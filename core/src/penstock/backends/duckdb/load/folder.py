@@ -8,18 +8,17 @@ its process, however that ends. The folder is removed when nothing is left in it
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from penstock.backends.shared.presence import is_at, try_lock
-from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.backends.shared import locked_files
+from penstock.backends.shared.locked_files import POLL, is_locked, locked
+from penstock.errors import PenstockError
 
 LOCK = "lock"
 SUFFIX = ".arrows"
-POLL = 0.02
 
 
 def folder_of(path: str) -> str:
@@ -37,8 +36,15 @@ def turn(path: str, patience: float) -> Iterator[None]:
         TransientError: somebody else had it for all that time.
         PermanentError: the folder cannot be made.
     """
-    deadline = time.monotonic() + patience if patience else None
-    descriptor = _locked(path, deadline)
+    descriptor = locked(
+        folder_of(path),
+        LOCK,
+        patience,
+        lambda holder: (
+            f"target: {path} is open for writing in another process (PID {holder}); "
+            "expected that it ends within the stall timeout"
+        ),
+    )
     try:
         yield
     finally:
@@ -46,71 +52,16 @@ def turn(path: str, patience: float) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _locked(path: str, deadline: float | None) -> int:
-    name = os.path.join(folder_of(path), LOCK)
-    while True:
-        descriptor = create(path, LOCK)
-        try:
-            while True:
-                if try_lock(descriptor):
-                    # Whoever had it before may have removed the file.
-                    if is_at(descriptor, name):
-                        os.ftruncate(descriptor, 0)
-                        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-                        return descriptor
-                    break
-                if deadline is not None and time.monotonic() > deadline:
-                    held = os.pread(descriptor, 20, 0).decode(errors="replace")
-                    raise TransientError(
-                        f"target: {path} is open for writing in another process (PID {held}); "
-                        "expected that it ends within the stall timeout",
-                        Diagnosis(side="target"),
-                    )
-                time.sleep(POLL)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
 def create(path: str, name: str) -> int:
-    """A descriptor of a file in the folder, which is made where it is missing.
-
-    Raises:
-        PermanentError: it cannot be made.
-    """
-    folder = folder_of(path)
-    while True:
-        try:
-            os.makedirs(folder, exist_ok=True)
-            return os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:
-            if not os.path.isdir(os.path.dirname(path)):
-                raise PermanentError(
-                    f"target: expected a folder {os.path.dirname(path)} for {path}, found none",
-                    Diagnosis(side="target"),
-                ) from None
-            continue  # somebody removes it at this moment
-        except OSError as error:
-            raise PermanentError(
-                f"target: expected that {folder} can be written, for what is staged; found: "
-                f"{error.strerror}",
-                Diagnosis(side="target"),
-            ) from error
+    """A descriptor of a file in the folder; see `locked_files.create`."""
+    return locked_files.create(folder_of(path), name)
 
 
 def tidy(path: str) -> None:
-    """Remove the folder unless something else is in it. Somebody who has the lock does that."""
-    name = os.path.join(folder_of(path), LOCK)
-    try:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError:
-        return
-    try:
-        if try_lock(descriptor) and is_at(descriptor, name):
-            _tidy(path)
-    finally:
-        os.close(descriptor)
+    """Remove the folder unless something else is in it. Somebody who has a turn does that."""
+    if os.path.isdir(folder_of(path)):
+        with suppress(PenstockError), turn(path, POLL):
+            pass
 
 
 def _tidy(path: str) -> None:
@@ -139,14 +90,7 @@ class Staged:
 
     def is_alive(self) -> bool:
         """Whether a process has it locked; also False where it is gone."""
-        try:
-            descriptor = os.open(self.file, os.O_RDWR)
-        except OSError:
-            return False
-        try:
-            return not try_lock(descriptor)
-        finally:
-            os.close(descriptor)
+        return is_locked(self.file)
 
 
 def stage_name(run_id: str, partition_id: str, attempt: int, nonce: str) -> str:

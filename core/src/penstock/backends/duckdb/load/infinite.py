@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.shared.arrow import leaves
+from penstock.backends.shared.arrow import first_failing, leaves, own
 
 _INFINITE = {"date": (1 << 31) - 1, "timestamp": (1 << 63) - 1}
 # https://duckdb.org/docs/stable/sql/data_types/timestamp: what is before has no text there.
@@ -22,6 +22,21 @@ class Infinite(ValueError):
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
         self.kind = kind
+
+
+def first_infinite(array: pa.Array) -> tuple[int, Infinite] | None:
+    """The index of the first value that is not finite, and what it is; None where all are."""
+    try:
+        check_finite(array)
+    except Infinite:
+        row = first_failing(array, check_finite)
+    else:
+        return None
+    try:
+        check_finite(own(array.slice(row, 1)))
+        raise AssertionError("that row is finite")
+    except Infinite as found:
+        return row, found
 
 
 def check_finite(array: pa.Array) -> None:

@@ -13,9 +13,9 @@ from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.duckdb.load.fitting import staged_type
 from penstock.backends.duckdb.load.folder import create, folder_of, stage_name
-from penstock.backends.duckdb.load.infinite import Infinite, check_finite
-from penstock.backends.shared.arrow import Caster, first_failing, schema_from_text, shown
-from penstock.backends.shared.presence import is_at, try_lock
+from penstock.backends.duckdb.load.infinite import first_infinite
+from penstock.backends.shared.arrow import Caster, schema_from_text, shown
+from penstock.backends.shared.locked_files import is_at, try_lock
 from penstock.backends.shared.refusals import attempt_ended
 from penstock.errors import Diagnosis, PermanentError
 
@@ -81,15 +81,14 @@ class FileStage:
             PermanentError: DuckDB would take a finite value for an infinite one.
         """
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            try:
-                check_finite(array)
-            except Infinite as found:
-                row = first_failing(array, check_finite)
+            infinite = first_infinite(array)
+            if infinite is not None:
+                row, found = infinite
                 raise PermanentError(
                     f"{self._subject}: column {name!r}, row {self._rows + row + 1:,}: expected a "
                     f"{found.kind} that DuckDB holds, found {shown(array, row)}",
                     Diagnosis(side="target"),
-                ) from found
+                )
 
     def end(self, wait: Wait) -> int:
         assert self._writer is not None

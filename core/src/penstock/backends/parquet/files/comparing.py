@@ -14,7 +14,8 @@ from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
 from penstock.backends.parquet.files.footers import plain_schema, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, list_files
-from penstock.backends.parquet.files.scan import FileScan, ScannedFiles, whole_file
+from penstock.backends.parquet.files.scan import FileScan, whole_file
+from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.sql.checksums import (

@@ -16,7 +16,7 @@ from penstock.backends.duckdb.session import DuckSession, streamed
 from penstock.backends.parquet.errors import DRIVER_ERRORS, from_driver
 from penstock.backends.parquet.files.footers import key_fields, read_footers
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
-from penstock.backends.parquet.files.scan import ScannedFiles
+from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.location import Location
 from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PlanningError, SnapshotLost
@@ -106,8 +106,8 @@ def listed_as(location: Location, token: str | None) -> tuple[ListedFile, ...]:
     files = list_files(location)
     if token is not None and token != fingerprint(files):
         raise SnapshotLost(
-            f"source: the files of {location} are not those any more that were planned: some came, "
-            "went, or were written anew"
+            f"source: the files of {location} have changed since they were planned: some were "
+            "added, removed or rewritten"
         )
     return files
 

@@ -157,9 +157,7 @@ def _differences(footers: Sequence[Footer]) -> Iterator[tuple[str, str, str, str
     first = footers[0]
     expected = {part.name: str(part.type) for part in first.schema}
     for footer in footers[1:]:
-        if footer.schema.equals(first.schema):
-            pass
-        else:
+        if not footer.schema.equals(first.schema):
             found = {part.name: str(part.type) for part in footer.schema}
             for name in expected | found:
                 if expected.get(name) != found.get(name):

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from penstock.backends.parquet.errors import translated
+from penstock.backends.parquet.load.names import NULL_FOLDER
 from penstock.backends.parquet.location import FILE, Location
+from penstock.backends.parquet.storage.documents import list_objects
 from penstock.backends.parquet.storage.filesystems import s3_client
 from penstock.errors import PlanningError, UsageError
 
@@ -28,9 +30,6 @@ _WILD = re.compile(r"\*\*/?|\*|\[[^]]+\]")
 # A Hive partition's column may begin with an underscore.
 _VISIBLE = r"(?!\.|_(?![^/]*=))"
 _BELOW = rf"(?:/{_VISIBLE}[^/]+)*"
-# What Hive writes for NULL.
-# https://cwiki.apache.org/confluence/display/Hive/LanguageManual+DDL#LanguageManualDDL-PartitionedTables
-NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +169,8 @@ def _remote(client: S3Client, pattern: str) -> Iterator[ListedFile]:
             return
         base += "/"
     matcher = _matcher(pattern)
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=base)
-    for page in pages:
-        for found in page.get("Contents", []):
-            path = f"{bucket}/{found['Key']}"
-            # A key that ends in / is what some tools write for a folder.
-            if not path.endswith("/") and matcher.fullmatch(path):
-                yield ListedFile(path, found["Size"], found["ETag"])
+    for found in list_objects(client, bucket, base):
+        path = f"{bucket}/{found['Key']}"
+        # A key that ends in / is what some tools write for a folder.
+        if not path.endswith("/") and matcher.fullmatch(path):
+            yield ListedFile(path, found["Size"], found["ETag"])

@@ -1,14 +1,12 @@
 """The rows of files as record batches, in bounded memory, whatever the size of a row group.
 
 A row group is decoded batch by batch (`ParquetFile.iter_batches`), never as a whole, as pyarrow's
-own datasets do. DuckDB reads the same way: through `ScannedFiles`, to which it hands the columns
-and the conditions that it needs, so that row groups are left out by their statistics.
+own datasets do.
 """
 
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,16 +17,13 @@ from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.files import int96
-from penstock.backends.parquet.files.ahead import Ahead
 from penstock.backends.parquet.files.broken import check_values
 from penstock.backends.parquet.files.footers import open_file
 from penstock.backends.parquet.files.listing import ListedFile, local_file
 from penstock.backends.parquet.files.types import converted, engine, key_value
-from penstock.backends.shared.arrow import has_empty_struct
 from penstock.errors import (
     Diagnosis,
     Interrupted,
-    PenstockError,
     PermanentError,
     SnapshotLost,
 )
@@ -43,8 +38,6 @@ UNSURE_ROWS = 256
 AT_ONCE = 48 << 20
 # Else each column is read by pieces, which together take so much.
 PIECES = 48 << 20
-# Batches that are read before DuckDB takes them.
-AHEAD = 6
 LEAST_PIECE, MOST_PIECE, LOCAL_PIECE = 64 << 10, 8 << 20, 1 << 20
 
 _FORMAT = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
@@ -139,7 +132,7 @@ class FileScan:
         None for all, where the condition says nothing that the footer could answer.
         """
         text = str(condition)
-        if any(_in_engine(part).type != part.type and part.name in text for part in self.schema):
+        if any(in_engine(part).type != part.type and part.name in text for part in self.schema):
             return None  # it speaks of other values than those of the file
         with translated(self._side, part.path):
             fragment = _FORMAT.make_fragment(part.path, self._filesystem)
@@ -181,7 +174,7 @@ class FileScan:
 
     def _changed(self, part: FilePart, why: str) -> SnapshotLost:
         return SnapshotLost(
-            f"{self._side}: {part.path} is not the file any more that was planned: {why}",
+            f"{self._side}: {part.path} has changed since it was planned: {why}",
             Diagnosis(side=self._side),
         )
 
@@ -255,7 +248,7 @@ class FileScan:
                 return
         raise PermanentError(
             f"{self._side}: {part.path}: row group {number} ended early: its footer says "
-            f"{group.num_rows:,} rows, {left:,} of them are not there",
+            f"{group.num_rows:,} rows, {left:,} of them are missing",
             Diagnosis(side=self._side),
         )
 
@@ -313,100 +306,6 @@ def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:
     return stored, unpacked, count, sure
 
 
-class ScannedFiles(ds.UnionDataset):  # type: ignore[misc]
-    """Parts of files as something that DuckDB reads: it asks for a scanner each time.
-
-    It reads `pyarrow.dataset.Dataset` and hands columns and conditions to `scanner`; what it hands
-    over it does not test again. https://duckdb.org/docs/stable/guides/python/sql_on_arrow
-    """
-
-    scan: FileScan
-    parts: Sequence[FilePart]
-    head: int | None
-    failures: list[PenstockError]
-    """Of scans: DuckDB tells no more of them than their text."""
-    asked: list[ds.Expression | None] | None
-    """Where it is a list: nothing is read, and conditions are noted here."""
-
-    @classmethod
-    def of(cls, scan: FileScan, parts: Sequence[FilePart], head: int | None = None) -> ScannedFiles:
-        known = [part for part in scan.schema if not has_empty_struct(part.type)]
-        made = cls(pa.schema([_in_engine(part) for part in known]), [])
-        made.scan, made.parts, made.head = scan, parts, head
-        made.failures, made.asked = [], None
-        return made
-
-    def scanner(
-        self,
-        columns: list[str] | None = None,
-        filter: ds.Expression | None = None,
-        **_: Any,
-    ) -> _Scanner:
-        if self.asked is not None:
-            self.asked.append(filter)
-        names = self.schema.names
-        if columns is not None or filter is not None:
-            # An expression tells the columns in it by its text alone: one too many does no harm.
-            text = "" if filter is None else str(filter)
-            wanted = names if columns is None else columns
-            names = [name for name in names if name in wanted or name in text]
-        schema = pa.schema([self.schema.field(name) for name in names])
-        wanted = schema if columns is None else pa.schema([schema.field(n) for n in columns])
-        batches = iter(()) if self.asked is not None else self._ahead(schema, columns, filter)
-        return _Scanner(pa.RecordBatchReader.from_batches(wanted, batches))
-
-    def _ahead(
-        self, schema: pa.Schema, columns: list[str] | None, condition: ds.Expression | None
-    ) -> Iterator[pa.RecordBatch]:
-        """The columns of the rows for which a condition holds, a few batches ahead.
-
-        A scanner of pyarrow's own would be as far ahead as nobody takes its batches: twice the
-        memory where DuckDB is slow (measured).
-        """
-
-        def chosen(stopped: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
-            for batch in self._batches(schema, condition):
-                if stopped():
-                    return
-                rows = ds.dataset(pa.Table.from_batches([batch])).scanner(
-                    columns=columns, filter=condition, use_threads=False
-                )
-                yield from rows.to_batches()
-
-        yield from Ahead(chosen, AHEAD).take(_waited)
-
-    def _batches(
-        self, schema: pa.Schema, condition: ds.Expression | None
-    ) -> Iterator[pa.RecordBatch]:
-        def chosen(part: FilePart) -> Sequence[int] | None:
-            return None if condition is None else self.scan.groups(part, condition)
-
-        try:
-            for batch in self.scan.batches(self.parts, schema.names, chosen, self.head):
-                arrays = [
-                    array if array.type == type_ else array.cast(type_)
-                    for array, type_ in zip(batch.columns, schema.types, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-        except PenstockError as error:
-            self.failures.append(error)
-            raise
-
-
-class _Scanner:
-    """As much of a `pyarrow.dataset.Scanner` as DuckDB asks for."""
-
-    def __init__(self, reader: pa.RecordBatchReader) -> None:
-        self._reader = reader
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        return self._reader
-
-
-def _waited(side: str, descriptor: int, writing: bool) -> None:
-    """Whoever waits for DuckDB notices a stall."""
-    select.select([descriptor], [], [])
-
-
-def _in_engine(part: pa.Field) -> pa.Field:
+def in_engine(part: pa.Field) -> pa.Field:
+    """A column as DuckDB reads it."""
     return pa.field(part.name, engine(part.type), part.nullable)

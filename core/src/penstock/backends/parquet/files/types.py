@@ -13,6 +13,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.types as is_
 
+from penstock.backends.shared.arrow import is_list
+
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -54,13 +56,7 @@ def engine(type_: pa.DataType) -> pa.DataType:
 
 def _nested(type_: pa.DataType, of: object) -> pa.DataType:
     assert callable(of)
-    if (
-        is_.is_list(type_)
-        or is_.is_large_list(type_)
-        or is_.is_list_view(type_)
-        or is_.is_large_list_view(type_)
-        or is_.is_fixed_size_list(type_)
-    ):
+    if is_list(type_):
         return pa.list_(_plain(of(type_.value_type)))
     if is_.is_map(type_):
         return pa.map_(_plain(of(type_.key_type)), _plain(of(type_.item_type)))

@@ -9,12 +9,13 @@ attempt of it can commit any more, and what it has committed is taken back.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from penstock.backends.api.control import RunRow
 from penstock.backends.parquet.load import manifest
 from penstock.backends.parquet.load.names import is_empty, run_of
-from penstock.backends.parquet.records.records import records_of
-from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.roll_forward.runs import RunDocument, Runs
 from penstock.errors import Diagnosis, TargetChanged
 from penstock.spec.modes import MODES, Mode
 
@@ -51,47 +52,46 @@ class Fence:
         """Whether a run has begun, and its files are not the dataset's yet."""
         return self._storage.documents.get(self._name(run_id)) is not None
 
-    def _empties(self, state: State) -> bool:
-        return MODES[self._runs.planned(state)[0]["mode"]].empties_before
-
-    def owner(self, run_id: str, state: State) -> str:
+    def owner(self, run: RunRow) -> str:
         """Of the dataset that a run has prepared."""
-        return run_id if self._empties(state) else manifest.read(self._storage.documents).owner
+        if MODES[run.spec["mode"]].empties_before:
+            return run.run_id
+        return manifest.read(self._storage.documents).owner
 
     def check(self, run_id: str) -> None:
         """
         Raises:
             TargetChanged: see `ControlStore.check_target`.
         """
-        state = self._runs.state(run_id)
-        if state is None or not _is_loading(state):
+        run = self._runs.find(run_id)
+        if run is None or not _is_loading(run):
             return
-        self.check_open(run_id, state)
-        self.check_owner(run_id)
-        records = records_of(self._storage, run_id).publish_all(state["generation"])
-        self.check_there(
-            run_id,
-            {piece.name: piece.bytes for record in records.values() for piece in record.pieces},
-        )
+        self.check_open(run_id, run)
+        self.check_owner(run_id, run)
+        self.check_there(run_id, self.committed_files(run_id, run))
 
-    def check_owner(self, run_id: str) -> None:
+    def committed_files(self, run_id: str, run: RunDocument) -> dict[str, int]:
+        """Sizes of the files that a run has committed."""
+        records = self._runs.records(run_id).publish_all(run.generation)
+        return {piece.name: piece.bytes for record in records.values() for piece in record.pieces}
+
+    def check_owner(self, run_id: str, run: RunDocument) -> None:
         """
         Raises:
             TargetChanged: another run has emptied the dataset since this one has, or replaced files
                 of it.
         """
-        state = self._runs.state(run_id)
-        assert state is not None
-        if self._empties(state) and self._is_lost(run_id, state):
+        if self._empties(run) and self._is_lost(run_id, run):
             raise self.lost(run_id, EMPTIED)
 
-    def check_loaded_since(self, run_id: str, state: State) -> None:
+    def check_loaded_since(self, run_id: str) -> None:
         """
         Raises:
             TargetChanged: another run has loaded rows since this one has emptied the dataset, which
                 would go if that were done once more.
         """
-        if not _is_loading(state) or not self._empties(state):
+        run = self._runs.find(run_id)
+        if run is None or not _is_loading(run) or not self._empties(run):
             return
         found = manifest.read(self._storage.documents)
         others = {entry.run for entry in found.files if entry.partition} - {run_id}
@@ -102,18 +102,14 @@ class Fence:
                 Diagnosis(side="target"),
             )
 
-    def check_open(self, run_id: str, state: State) -> None:
+    def check_open(self, run_id: str, run: RunDocument) -> None:
         """
         Raises:
             TargetChanged: the run was shut out.
         """
-        if state["disturbed_by"]:
-            self._take_back(run_id, state)
-            raise self._changed(
-                run_id,
-                EMPTIED,
-                state["disturbed_by"],
-            )
+        if run.disturbed_by:
+            self._runs.carry_out(run_id, run)
+            raise self._changed(run_id, EMPTIED, run.disturbed_by)
 
     def check_there(self, run_id: str, files: Mapping[str, int]) -> Mapping[str, int]:
         """
@@ -142,17 +138,17 @@ class Fence:
         Parameters:
             by: the other run; empty to find it.
         """
-        state = self._runs.state(run_id)
+        run = self._runs.find(run_id)
         owner = manifest.read(self._storage.documents).owner
-        if not by and state is not None and owner not in (run_id, state["owner"]):
+        if not by and run is not None and owner not in (run_id, run.owner):
             by = owner
         if by:
             marked = self._runs.change(
                 run_id,
-                lambda now_is: {**now_is, "disturbed_by": by} if _is_loading(now_is) else None,
+                lambda now_is: replace(now_is, disturbed_by=by) if _is_loading(now_is) else None,
             )
             if marked is not None:
-                self._take_back(run_id, marked)
+                self._runs.carry_out(run_id, marked)
         return self._changed(run_id, what, by)
 
     def bury(self, run_id: str) -> None:
@@ -169,35 +165,29 @@ class Fence:
                 self._shut_out(other)
 
     def _shut_out(self, run_id: str) -> None:
-        owner = ""
-
-        def disturbed(state: State) -> State | None:
-            nonlocal owner
+        def disturbed(run: RunDocument) -> RunDocument | None:
             owner = manifest.read(self._storage.documents).owner
             # A run that is prepared has taken the dataset before; whoever has taken it since is
             # the owner now.
-            if not _is_loading(state) or not self._is_lost(run_id, state):
+            if not _is_loading(run) or not self._is_lost(run_id, run):
                 return None
-            return {**state, "disturbed_by": state["disturbed_by"] or owner or "another run"}
+            return replace(run, disturbed_by=run.disturbed_by or owner or "another run")
 
-        state = self._runs.change(run_id, disturbed)
-        if state is not None:
-            self._take_back(run_id, state)
+        run = self._runs.change(run_id, disturbed)
+        if run is not None:
+            self._runs.carry_out(run_id, run)
             self.end(run_id)
 
-    def _is_lost(self, run_id: str, state: State) -> bool:
-        found = manifest.read(self._storage.documents)
-        if state["disturbed_by"]:
-            return True
-        if self._empties(state):
-            return bool(found.owner != state["owner"])
-        return any(run_of(path) == run_id and not is_empty(path) for path in found.leaving)
+    def _empties(self, run: RunDocument) -> bool:
+        return MODES[self._runs.planned(run).spec["mode"]].empties_before
 
-    def _take_back(self, run_id: str, state: State) -> None:
-        _, plan = self._runs.planned(state)
-        records_of(self._storage, run_id).close(
-            state["generation"], [partition.id for partition in plan.partitions]
-        )
+    def _is_lost(self, run_id: str, run: RunDocument) -> bool:
+        found = manifest.read(self._storage.documents)
+        if run.disturbed_by:
+            return True
+        if self._empties(run):
+            return found.owner != run.owner
+        return any(run_of(path) == run_id and not is_empty(path) for path in found.leaving)
 
     def _changed(self, run_id: str, what: str, by: str) -> TargetChanged:
         whom = f"run {by}" if by else "somebody else"
@@ -208,5 +198,5 @@ class Fence:
         )
 
 
-def _is_loading(state: State) -> bool:
-    return state["prepared_at"] is not None and MANIFEST not in state["steps"]
+def _is_loading(run: RunDocument) -> bool:
+    return run.prepared_at is not None and MANIFEST not in run.steps

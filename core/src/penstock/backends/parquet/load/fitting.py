@@ -9,8 +9,9 @@ import pyarrow as pa
 from penstock.backends.api.facts import Fit
 from penstock.backends.api.worker import ARROW
 from penstock.backends.parquet.files.column_types import shown
+from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
-from penstock.backends.shared.fitting import UNITS, holds, is_number
+from penstock.backends.shared.fitting import is_number, refused_numbers, refused_times
 from penstock.model.tables import Column
 
 
@@ -71,33 +72,32 @@ def _losses(source: pa.DataType, target: pa.DataType) -> Iterator[str]:
         if pa.types.is_floating(theirs):
             narrower = pa.types.is_floating(mine) and mine.bit_width > theirs.bit_width
             if narrower or pa.types.is_decimal(mine):
-                yield f"values are rounded to {shown(theirs)}"
+                yield losses.DIGITS
         if pa.types.is_timestamp(mine) and pa.types.is_date(theirs):
-            yield "the time of day is cut off"
-        if pa.types.is_timestamp(mine) and pa.types.is_timestamp(theirs):
-            if mine.tz and not theirs.tz:
-                yield "the zone is left out: values are in UTC"
-            elif theirs.tz and not mine.tz:
-                yield "values are taken to be in UTC"
+            yield losses.DAY
+        both = pa.types.is_timestamp(mine) and pa.types.is_timestamp(theirs)
+        if both and bool(mine.tz) != bool(theirs.tz):
+            yield losses.UTC
         if pa.types.is_struct(mine) and pa.types.is_struct(theirs):
-            yield "fields of the struct that the target lacks are left out"
+            yield "fields of the struct that the target lacks are dropped"
 
 
 def _risks(source: pa.DataType, target: pa.DataType) -> Iterator[str]:
     for mine, theirs in _leaves(source, target):
         if mine == theirs:
             continue
-        if is_number(mine) and is_number(theirs) and not holds(mine, theirs):
-            yield f"a value that {shown(theirs)} does not hold is an error"
+        if is_number(mine) and is_number(theirs):
+            if refused := refused_numbers(mine, theirs):
+                yield refused
         elif is_text(mine) and not is_text(theirs) and not is_bytes(theirs):
-            yield f"a text that is no {shown(theirs)} is an error"
+            yield losses.NO_VALUE
         elif is_bytes(mine) and is_text(theirs):
-            yield "bytes that are no UTF-8 are an error"
+            yield losses.NOT_UTF8
         elif _counted(mine) and _counted(theirs):
-            if UNITS.index(theirs.unit) < UNITS.index(mine.unit):
-                yield f"a value with a fraction that {shown(theirs)} does not hold is an error"
+            if refused := refused_times(mine, theirs):
+                yield refused
             elif theirs.unit == "ns" and mine.unit != "ns":
-                yield "a value before 1677 or after 2262 is an error"
+                yield "times before 1677 or after 2262 are rejected"
 
 
 def _counted(kind: pa.DataType) -> bool:

@@ -20,8 +20,8 @@ from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest
 from penstock.backends.parquet.load.names import run_of
 from penstock.backends.parquet.load.steps import plan_steps
 from penstock.backends.parquet.location import FILE
-from penstock.backends.parquet.records.runs import Runs
 from penstock.backends.parquet.storage.storage import Storage
+from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.shared.arrow import (
     TRAIT,
     arrow_type,
@@ -70,7 +70,6 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
-    _check_options(request)
     check_writable(storage)
     found = manifest.read(storage.documents)
     if request.definition is not None:
@@ -91,18 +90,6 @@ def plan_load(storage: Storage, request: LoadRequest) -> LoadPlan:
     )
 
 
-def _check_options(request: LoadRequest) -> None:
-    if request.mode.merges_by_key:
-        raise PlanningError(
-            "--mode upsert: rows of Parquet files cannot be updated; expected append, truncate, "
-            "replace, recreate or swap"
-        )
-    if request.indexes == "defer":
-        raise PlanningError("--indexes defer: Parquet files have no indexes; leave it out")
-    if request.unlogged:
-        raise PlanningError("--unlogged: Parquet files have no write-ahead log; leave it out")
-
-
 def check_writable(storage: Storage) -> None:
     """Of a local folder: S3 tells with the first document that is written.
 
@@ -118,7 +105,7 @@ def check_writable(storage: Storage) -> None:
         raise PlanningError(f"target: {storage}: expected a folder, found that {path} is a file")
     if not os.access(path, os.W_OK | os.X_OK):
         raise PlanningError(
-            f"target: {storage}: expected the permission to write to {path}; found none"
+            f"target: {storage}: expected permission to write to {path}; found none"
         )
 
 
@@ -131,8 +118,8 @@ def _check_left_out(schema: pa.Schema, request: LoadRequest) -> None:
     needed = [field.name for field in schema if field.name not in copied and not field.nullable]
     if needed:
         raise PlanningError(
-            f"the dataset's {', '.join(needed)} cannot be NULL: expected values for each column "
-            "that is not nullable, found that --columns leaves these out"
+            f"the dataset's {', '.join(needed)} cannot be NULL, but nothing is copied into "
+            "them; add them to --columns"
         )
 
 
@@ -150,11 +137,11 @@ def _check_folders(schema: pa.Schema, partition_by: Sequence[str]) -> None:
             f"{', '.join(map(repr, unknown))}; there are {', '.join(schema.names)}"
         )
     if len(partition_by) == len(schema.names):
-        raise PlanningError("--partition-by: expected that a column is left for the files")
+        raise PlanningError("--partition-by: expected at least one column to stay in the files")
     hidden = [name for name in partition_by if name.startswith(("_", "."))]
     if hidden:
         raise PlanningError(
-            f"--partition-by: readers take folders that begin with _ or . for hidden: expected "
+            f"--partition-by: readers ignore folders whose names begin with _ or .: expected "
             f"other columns, found {', '.join(hidden)}"
         )
     wrong = [
@@ -251,11 +238,11 @@ def _check_unfinished(storage: Storage, unknown: Sequence[str], request: LoadReq
     """
     if request.given:
         return  # runs of partitions that the caller names are made to run side by side
-    runs = Runs(storage)
+    runs = Runs(storage.documents, storage.uploads)
     for run_id in sorted({run_of(path) for path in unknown} - {request.run_id}):
-        state = runs.state(run_id)
-        if state is None or state["status"] != "done":
-            status = state["status"] if state else "unknown"
+        run = runs.find(run_id)
+        if run is None or run.status != "done":
+            status = run.status if run else "unknown"
             raise PlanningError(
                 f"--mode {request.mode}: {storage} holds files of run {run_id}, which is not done "
                 f"({status}): expected files of runs that are; resume it, or use --mode truncate, "

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.backends.parquet.storage.documents import Documents
+from penstock.backends.api.roll_forward import RecordDocuments
 from penstock.backends.roll_forward.documents import decode, encode
 from penstock.model.codec import JsonForm, to_json
+from penstock.model.plans import PartitionPlan
 
 NAME = "manifest.json"
 
@@ -38,6 +39,17 @@ EVERYTHING: Mapping[str, Any] = {"where": None, "extent": None}
 """The selection of a run without a condition whose partitions cover the source."""
 
 
+def selections(spec: Mapping[str, Any], plan: PartitionPlan) -> dict[str, Mapping[str, Any]]:
+    """What each partition of a run selects."""
+    return {
+        partition.id: {
+            "where": spec["where"],
+            "extent": to_json(partition.extent) if plan.given else None,
+        }
+        for partition in plan.partitions
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     files: tuple[Entry, ...] = ()
@@ -53,12 +65,12 @@ class Manifest:
     """The run that has emptied the dataset last, or replaced files of it."""
 
 
-def read(documents: Documents) -> Manifest:
+def read(documents: RecordDocuments) -> Manifest:
     """An empty one where there is none."""
     return _read(documents)[0]
 
 
-def change(documents: Documents, changed: Callable[[Manifest], Manifest]) -> None:
+def change(documents: RecordDocuments, changed: Callable[[Manifest], Manifest]) -> None:
     """
     Parameters:
         changed: makes the new one out of the old one; called again where somebody was faster.
@@ -76,7 +88,7 @@ def change(documents: Documents, changed: Callable[[Manifest], Manifest]) -> Non
             return
 
 
-def _read(documents: Documents) -> tuple[Manifest, str]:
+def _read(documents: RecordDocuments) -> tuple[Manifest, str]:
     found = documents.get(NAME)
     if found is None:
         return Manifest(), ""
@@ -87,7 +99,7 @@ def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) 
     return replace(manifest, schema=schema, partition_by=partition_by)
 
 
-def removed(documents: Documents, paths: Collection[str]) -> None:
+def removed(documents: RecordDocuments, paths: Collection[str]) -> None:
     """Forget files that were leaving, and are gone."""
 
     def forgotten(found: Manifest) -> Manifest:

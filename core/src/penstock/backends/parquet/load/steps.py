@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.backends.api.control import RunRow
 from penstock.backends.parquet.load import manifest
 from penstock.backends.parquet.load.fence import MANIFEST, Fence, replaces_files
-from penstock.backends.parquet.load.manifest import EVERYTHING, Entry, Manifest
+from penstock.backends.parquet.load.manifest import EVERYTHING, Entry, Manifest, selections
 from penstock.backends.parquet.load.names import (
     empty_name,
     folder_of,
@@ -21,13 +22,13 @@ from penstock.backends.parquet.load.names import (
     partition_of,
     run_of,
 )
-from penstock.backends.parquet.records.runs import Runs, State
 from penstock.backends.parquet.storage.storage import Storage
-from penstock.backends.roll_forward.records import Records
+from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.states import Record
 from penstock.backends.shared.arrow import schema_from_text
-from penstock.errors import Diagnosis, PermanentError, TransientError
-from penstock.model.plans import LoadPlan, Step
+from penstock.backends.shared.refusals import not_committed
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.plans import Step
 from penstock.spec.modes import MODES, Mode
 
 
@@ -52,33 +53,39 @@ def plan_steps(mode: Mode, place: str, leaving: str) -> tuple[Step, ...]:
 class Steps:
     """Does the steps of one run. Each may be done again, also by two processes at once."""
 
-    def __init__(
-        self, storage: Storage, runs: Runs, records: Records, run_id: str, state: State
-    ) -> None:
+    def __init__(self, storage: Storage, runs: Runs, run: RunRow) -> None:
         self._storage = storage
         self._runs = runs
-        self._records = records
-        self._run_id = run_id
-        self._state = state
+        self._records = runs.records(run.run_id)
+        self._run_id = run.run_id
+        self._run = run
         self._fence = Fence(storage, runs)
-        self._spec, self._plan = runs.planned(state)
-        self._replaces = replaces_files(MODES[self._spec["mode"]])
-        self._partition_by = tuple(self._spec["partition_by"] or ())
+        self._schema = run.plan.load.schema
+        self._selections = selections(run.spec, run.plan)
+        self._replaces = replaces_files(MODES[run.spec["mode"]])
+        self._partition_by = tuple(run.spec["partition_by"] or ())
 
-    def do(self, step: Step, load: LoadPlan) -> None:
+    def do(self, step: Step) -> None:
+        """
+        Raises:
+            TransientError: not every partition is committed any more.
+            TargetChanged: see `ControlStore.check_target`.
+        """
         match step.statement:
             case "dataset":
-                self._note_columns(load)
+                self._note_columns()
             case "empty":
-                self._empty(load)
+                self._empty()
             case "manifest":
-                self._switch(load)
+                self._switch()
             case "clean":
+                self._committed()
+                self._check_switched()
                 self._clean()
 
     # Before the first partition
 
-    def _note_columns(self, load: LoadPlan) -> None:
+    def _note_columns(self) -> None:
         visible = self._storage.uploads.visible()
         others = not self._replaces_all and any(
             run_of(path) not in ("", self._run_id) for path in visible
@@ -88,33 +95,28 @@ class Steps:
             if self._is_prepared():
                 return found
             if found.schema and (found.files or others):
-                self._check_same(found, load)
+                self._check_same(found)
                 return found
-            return manifest.with_schema(found, load.schema, self._partition_by)
+            return manifest.with_schema(found, self._schema, self._partition_by)
 
         manifest.change(self._storage.documents, noted)
 
     def _is_prepared(self) -> bool:
         """Whether somebody else has done the steps before the first partition meanwhile, long ago
         maybe: then others may rely on what they have left."""
-        state = self._runs.state(self._run_id)
-        return (
-            state is None
-            or state["prepared_at"] is not None
-            or state["generation"] != self._state["generation"]
-        )
+        run = self._runs.find(self._run_id)
+        return run is None or run.prepared_at is not None or run.generation != self._run.generation
 
     @property
     def _replaces_all(self) -> bool:
-        mine = self._runs.selections(self._state).values()
-        return self._replaces and EVERYTHING in mine
+        return self._replaces and EVERYTHING in self._selections.values()
 
-    def _check_same(self, found: Manifest, load: LoadPlan) -> None:
+    def _check_same(self, found: Manifest) -> None:
         """
         Raises:
             PermanentError: another run has made the dataset since this one was planned, otherwise.
         """
-        theirs, mine = schema_from_text(found.schema), schema_from_text(load.schema)
+        theirs, mine = schema_from_text(found.schema), schema_from_text(self._schema)
         if theirs == mine and found.partition_by == self._partition_by:
             return
         raise PermanentError(
@@ -124,7 +126,7 @@ class Steps:
             Diagnosis(side="target"),
         )
 
-    def _empty(self, load: LoadPlan) -> None:
+    def _empty(self) -> None:
         others: list[str] = []
 
         def emptied(found: Manifest) -> Manifest:
@@ -136,7 +138,7 @@ class Steps:
             others.extend(path for path in visible if run_of(path) != self._run_id)
             kept = tuple(entry for entry in found.files if entry.run == self._run_id)
             leaving = _leaving(found, others, visible)
-            return Manifest(kept, load.schema, self._partition_by, leaving, owner=self._run_id)
+            return Manifest(kept, self._schema, self._partition_by, leaving, owner=self._run_id)
 
         manifest.change(self._storage.documents, emptied)
         self._fence.bury(self._run_id)
@@ -145,18 +147,20 @@ class Steps:
 
     # After the last one
 
-    def _switch(self, load: LoadPlan) -> None:
+    def _switch(self) -> None:
         empty = self._empty_entry()
         put: list[str] = []
 
         def switched(found: Manifest) -> Manifest:
-            state = self._runs.state(self._run_id)
-            if state is not None and MANIFEST in state["steps"]:
+            run = self._runs.find(self._run_id)
+            if run is not None and MANIFEST in run.steps:
                 return found  # by somebody else, long ago maybe: others may have added files since
             # Looked at after the manifest was read: where somebody copies a partition again, or
             # removes files, from now on, the manifest is another one before anything is lost.
             mine = self._entries()
-            self._fence.check_owner(self._run_id)
+            run = self._runs.find(self._run_id)
+            assert run is not None
+            self._fence.check_owner(self._run_id, run)
             sizes = {entry.path: entry.bytes for entry in mine}
             visible = self._fence.check_there(self._run_id, sizes)
             others = [entry for entry in found.files if entry.run != self._run_id]
@@ -172,12 +176,12 @@ class Steps:
             elif not files:
                 if empty.path not in visible:
                     put.append(empty.path)
-                    self._storage.uploads.put(empty.path, self._empty_file(load))
+                    self._storage.uploads.put(empty.path, self._empty_file())
                 files = [empty]
             if kept:
-                self._check_same(found, load)
+                self._check_same(found)
             else:  # the run's own columns, where its files are all that is there
-                found = manifest.with_schema(found, load.schema, self._partition_by)
+                found = manifest.with_schema(found, self._schema, self._partition_by)
             files.sort(key=lambda entry: entry.path)
             listed = {entry.path for entry in files}
             leaving = [path for path in _leaving(found, left, visible) if path not in listed]
@@ -188,33 +192,36 @@ class Steps:
         if put:  # and stopped then, maybe, while somebody else has ended the run
             self._remove_unlisted(put)
 
+    def _check_switched(self) -> None:
+        """
+        Raises:
+            TransientError: partitions were copied again, and the manifest is yet to list them: what
+                it then says is leaving would stay if cleaning were done before.
+        """
+        run = self._runs.find(self._run_id)
+        if run is not None and MANIFEST not in run.steps:
+            raise not_committed(self._run_id)
+
     def _remove_unlisted(self, paths: Collection[str]) -> None:
         """Files without rows that tell the columns, where the manifest lists others meanwhile."""
         visible = self._storage.uploads.visible()
         listed = {entry.path for entry in manifest.read(self._storage.documents).files}
         self._storage.uploads.remove([p for p in paths if p in visible and p not in listed])
 
-    def committed(self) -> dict[str, Record]:
-        """
-        Raises:
-            TransientError: not every partition is committed any more.
-            TargetChanged: see `ControlStore.check_target`.
-        """
-        state = self._runs.state(self._run_id)
-        if state is not None:
-            self._fence.check_open(self._run_id, state)
-        found = self._records.publish_all(self._state["generation"])
-        same = state is not None and state["generation"] == self._state["generation"]
-        if not same or len(found) < len(self._plan.partitions):
-            raise disturbed(self._run_id)
+    def _committed(self) -> dict[str, Record]:
+        run = self._runs.find(self._run_id)
+        if run is not None:
+            self._fence.check_open(self._run_id, run)
+        found = self._records.publish_all(self._run.generation)
+        same = run is not None and run.generation == self._run.generation
+        if not same or len(found) < len(self._run.plan.partitions):
+            raise not_committed(self._run_id)
         return found
 
     def _entries(self) -> list[Entry]:
-        found = self.committed()
-        selections = self._runs.selections(self._state)
         return [
-            Entry(piece.name, piece.rows, piece.bytes, self._run_id, name, selections[name])
-            for name, record in found.items()
+            Entry(piece.name, piece.rows, piece.bytes, self._run_id, name, self._selections[name])
+            for name, record in self._committed().items()
             for piece in record.pieces
         ]
 
@@ -239,25 +246,26 @@ class Steps:
         unknown = {path for path in visible if path not in known and run_of(path) != self._run_id}
         if self._replaces_all:
             return known | unknown
-        mine = list(self._runs.selections(self._state).values())
+        mine = list(self._selections.values())
         left = {entry.path for entry in others if entry.selection in mine}
         return left | {path for path in unknown if self._selection_of(path) in mine}
 
     def _selection_of(self, path: str) -> Mapping[str, Any] | None:
         """Of a file of a run that has not ended; None where no run has written it."""
         run_id = run_of(path)
-        state = self._runs.state(run_id) if run_id else None
-        if state is None:
+        run = self._runs.find(run_id) if run_id else None
+        if run is None:
             return None
-        return self._runs.selections(state).get(partition_of(path, run_id))
+        planned = self._runs.planned(run)
+        return selections(planned.spec, planned.parsed).get(partition_of(path, run_id))
 
     def _empty_entry(self) -> Entry:
         folder = folder_of(self._partition_by, [None] * len(self._partition_by))
-        selection = {**EVERYTHING, "where": self._spec["where"]}
+        selection = {**EVERYTHING, "where": self._run.spec["where"]}
         return Entry(folder + empty_name(self._run_id), 0, 0, self._run_id, "", selection)
 
-    def _empty_file(self, load: LoadPlan) -> bytes:
-        schema = stored_schema(schema_from_text(load.schema), self._partition_by)
+    def _empty_file(self) -> bytes:
+        schema = stored_schema(schema_from_text(self._schema), self._partition_by)
         written = io.BytesIO()
         pq.write_table(schema.empty_table(), written)
         return written.getvalue()
@@ -283,7 +291,7 @@ class Steps:
         uploads = self._storage.uploads
         pending = uploads.pending(self._run_id)
         # Read after the uploads were listed: no attempt that began before can commit any more.
-        found = self._records.read_all(self._state["generation"])
+        found = self._records.read_all(self._run.generation)
         done = {name for name, (record, _) in found.items() if record.is_published}
         left = [each for each in pending if partition_of(each[0], self._run_id) in done]
         uploads.abandon(self._run_id, left)
@@ -294,14 +302,6 @@ def _leaving(
 ) -> tuple[str, ...]:
     """What leaves a dataset, with what does so already and is not gone yet."""
     return tuple(sorted({*found.leaving, *paths} & visible.keys()))
-
-
-def disturbed(run_id: str) -> TransientError:
-    return TransientError(
-        f"target: run {run_id} was started over, or partitions of it are copied again, by somebody "
-        "else: expected every partition committed, found some that are not",
-        Diagnosis(side="target"),
-    )
 
 
 def stored_schema(schema: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:

@@ -6,7 +6,6 @@ folders have links and renames for that, S3 has conditional requests.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import time
@@ -19,10 +18,12 @@ from uuid import uuid4
 from botocore.exceptions import ClientError
 
 from penstock.backends.parquet.errors import translated
+from penstock.backends.shared.locked_files import try_lock
 from penstock.errors import Diagnosis, TransientError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectTypeDef
 
 # Who replaces a document holds the lock for a millisecond.
 LOCK_SECONDS = 30.0
@@ -78,7 +79,7 @@ class LocalDocuments:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 draft = f"{path}.{uuid4().hex}.draft"
                 try:
-                    _write(draft, content)
+                    write_synced(draft, content)
                     os.link(draft, path)
                 except FileExistsError:
                     found = self.get(name)
@@ -97,7 +98,7 @@ class LocalDocuments:
             found = self.get(name)
             if found is None or found[1] != version:
                 return False
-            _write(path + ".draft", content)
+            write_synced(path + ".draft", content)
             os.rename(path + ".draft", path)
             sync_folder(os.path.dirname(path))
             return True
@@ -147,23 +148,19 @@ class LocalDocuments:
         path = self._path("lock")
         with open(path, "ab+") as file:
             deadline = time.monotonic() + LOCK_SECONDS
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise TransientError(
-                            f"target: another process keeps {path} locked: expected for some "
-                            f"milliseconds, found for {LOCK_SECONDS:g} s (a process that is "
-                            "stopped?)",
-                            Diagnosis(side="target"),
-                        ) from None
-                    time.sleep(0.01)
+            while not try_lock(file.fileno()):
+                if time.monotonic() > deadline:
+                    raise TransientError(
+                        f"target: another process has kept {path} locked for "
+                        f"{LOCK_SECONDS:g} s; expected milliseconds (is that process stopped?)",
+                        Diagnosis(side="target"),
+                    )
+                time.sleep(0.01)
             yield
 
 
-def _write(path: str, content: bytes) -> None:
+def write_synced(path: str, content: bytes) -> None:
+    """Write a file that survives a crash of the machine."""
     with open(path, "wb") as file:
         file.write(content)
         file.flush()
@@ -239,15 +236,16 @@ class S3Documents:
         delete_keys(self._client, self._bucket, [self._prefix + name for name in names])
 
     def stamps(self, folder: str) -> Mapping[str, str]:
-        found = {}
         with translated("target", self._shown(folder)):
-            pages = self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=f"{self._prefix}{folder}/"
-            )
-            for page in pages:
-                for item in page.get("Contents", ()):
-                    found[item["Key"].removeprefix(self._prefix)] = item["ETag"]
-        return found
+            listed = list_objects(self._client, self._bucket, f"{self._prefix}{folder}/")
+            return {item["Key"].removeprefix(self._prefix): item["ETag"] for item in listed}
+
+
+def list_objects(client: S3Client, bucket: str, prefix: str) -> Iterator[ObjectTypeDef]:
+    """All objects whose keys begin so."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    for page in pages:
+        yield from page.get("Contents", ())
 
 
 def delete_keys(client: S3Client, bucket: str, keys: Sequence[str]) -> None:
@@ -261,21 +259,21 @@ def delete_keys(client: S3Client, bucket: str, keys: Sequence[str]) -> None:
         list(pool.map(delete, keys))
 
 
-class Cached:
-    """Documents of a folder, of which those that have not changed are not read again."""
+class CachedDocuments:
+    """Of the documents in a folder, those that have not changed are not read again."""
 
     def __init__(self, documents: Documents) -> None:
-        self._documents = documents
+        self.create, self.replace, self.get = documents.create, documents.replace, documents.get
+        self.delete, self.stamps = documents.delete, documents.stamps
         self._known: dict[str, tuple[bytes, str]] = {}
         self._stamps: dict[str, str] = {}
 
     def read_all(self, folder: str) -> dict[str, tuple[bytes, str]]:
-        """Content and version, by name."""
-        stamps = self._documents.stamps(folder)
+        stamps = self.stamps(folder)
         stale = [name for name, stamp in stamps.items() if self._stamps.get(name) != stamp]
         if stale:
             with ThreadPoolExecutor(READERS) as pool:
-                for name, found in zip(stale, pool.map(self._documents.get, stale), strict=True):
+                for name, found in zip(stale, pool.map(self.get, stale), strict=True):
                     if found is not None:
                         # What is read may be newer than the stamp: then it is read once more.
                         self._known[name], self._stamps[name] = found, stamps[name]

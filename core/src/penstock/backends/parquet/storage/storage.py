@@ -6,15 +6,21 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from penstock.backends.parquet.location import S3, Location, parse
-from penstock.backends.parquet.storage.documents import Documents, LocalDocuments, S3Documents
+from penstock.backends.parquet.storage.documents import (
+    CachedDocuments,
+    LocalDocuments,
+    S3Documents,
+)
 from penstock.backends.parquet.storage.filesystems import s3_client
-from penstock.backends.parquet.storage.uploads import LocalUploads, S3Uploads, Uploads
+from penstock.backends.parquet.storage.local_uploads import LocalUploads
+from penstock.backends.parquet.storage.s3_uploads import S3Uploads
+from penstock.backends.parquet.storage.uploads import Uploads
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
     location: Location
-    documents: Documents
+    documents: CachedDocuments
     uploads: Uploads
     hidden: str = ""
     """The folder of the documents, where that is local."""
@@ -40,13 +46,13 @@ def open_storage(url: str, control_schema: str) -> Storage:
         prefix = location.key + "/" if location.key else ""
         return Storage(
             location,
-            S3Documents(client, location.bucket, f"{prefix}{hidden}/"),
+            CachedDocuments(S3Documents(client, location.bucket, f"{prefix}{hidden}/")),
             S3Uploads(client, location.bucket, prefix),
         )
     root = location.path
     return Storage(
         location,
-        LocalDocuments(f"{root}/{hidden}"),
+        CachedDocuments(LocalDocuments(f"{root}/{hidden}")),
         LocalUploads(root, f"{root}/{hidden}"),
         f"{root}/{hidden}",
     )

@@ -1,10 +1,11 @@
-"""Which of Arrow's types can go into which of a server's: told by family."""
+"""Which Arrow types go into which types of a server, by family."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.shared.arrow import is_list, is_text
 
 _OF_SERVER = {
     "bool": "boolean",
@@ -81,34 +82,13 @@ def family(type_: pa.DataType) -> str:
     return next(name for name, holds in _OF_ARROW if holds(type_))
 
 
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(type_)
-        or pa.types.is_large_string(type_)
-        or pa.types.is_string_view(type_)
-    )
-
-
-def is_list(type_: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(type_)
-        or pa.types.is_large_list(type_)
-        or pa.types.is_fixed_size_list(type_)
-        or is_list_view(type_)
-    )
-
-
-def is_list_view(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_))
-
-
 _OF_ARROW = (
     ("null", pa.types.is_null),
     ("boolean", pa.types.is_boolean),
     ("integer", pa.types.is_integer),
     ("decimal", pa.types.is_decimal),
     ("float", pa.types.is_floating),
-    ("text", _is_text),
+    ("text", is_text),
     ("date", pa.types.is_date),
     ("time", pa.types.is_time),
     ("timestamp", pa.types.is_timestamp),
@@ -133,7 +113,7 @@ def family_of(type_: DataType) -> str:
 
 
 def element_of(type_: pa.DataType) -> tuple[pa.DataType, int]:
-    """What lists are made of, and how deep they are."""
+    """The innermost element of lists, and how deep they are nested."""
     type_, depth = plain(type_), 0
     while is_list(type_):
         type_, depth = plain(type_.value_type), depth + 1

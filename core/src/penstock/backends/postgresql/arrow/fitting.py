@@ -1,4 +1,4 @@
-"""How a column of record batches goes into one of a server's tables, and at what loss."""
+"""How a column of record batches fits a server's column, and at what loss."""
 
 from __future__ import annotations
 
@@ -16,19 +16,14 @@ from penstock.backends.postgresql.arrow.families import (
     goes_into,
     plain,
 )
-from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.postgresql.load.losses import (
-    DAY,
-    DIGITS,
-    UTC,
-    numeric_modifier,
-    precision,
-)
+from penstock.backends.postgresql.load.losses import numeric_modifier, precision
+from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import arrow_type
 from penstock.model.tables import Column
 
-BLANKS = "trailing blanks count for nothing"
+BLANKS = "trailing blanks are not significant"
 _INTEGER_BITS = {"int2": 16, "int4": 32, "int8": 64, "oid": 33, "xid": 33, "cid": 33, "xid8": 65}
 _EXACT_BITS = {"float4": 24, "float8": 53}
 _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
@@ -44,26 +39,24 @@ def fit_arrow(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
 
 
 def _fit(mine: Column, theirs: Column) -> Fit:
-    if theirs.generated:
-        return Fit(reason="the target computes this column")
+    if reason := why_not_loadable(theirs):
+        return Fit(reason=reason)
     type_, target = arrow_type(mine), data_type(theirs)
-    if not target.loadable:
-        return Fit(reason=f"no value of type {theirs.type} can be loaded: its input refuses all")
     if not goes_into(type_, target):
         return Fit(reason=f"Arrow's {type_} has no form that {theirs.type} takes")
-    losses = list(dict.fromkeys(_losses(type_, target)))
-    warning = "; ".join([*losses, *dict.fromkeys(_risks(type_, target))])
-    comparable = not losses or losses == [BLANKS]
+    lost = list(dict.fromkeys(_losses(type_, target)))
+    warning = "; ".join([*lost, *dict.fromkeys(_risks(type_, target))])
+    comparable = not lost or lost == [BLANKS]
     return Fit(
         formats=(ARROW,),
         warning=warning,
-        lossy=bool(losses),
+        lossy=bool(lost),
         canonical=canonical_kind(type_, target) if comparable else "",
     )
 
 
 def _leaves(type_: pa.DataType, target: DataType) -> Iterator[tuple[pa.DataType, DataType]]:
-    """What both are made of, side by side."""
+    """The components of both, side by side."""
     type_, target = plain(type_), target.bare
     if target.kind == "array" and family(type_) == "list":
         yield from _leaves(element_of(type_)[0], target.below[0])
@@ -75,7 +68,7 @@ def _leaves(type_: pa.DataType, target: DataType) -> Iterator[tuple[pa.DataType,
 
 
 def _losses(type_: pa.DataType, target: DataType) -> Iterator[str]:
-    """How values may arrive as others."""
+    """How values may change on the way."""
     for mine, theirs in _leaves(type_, target):
         if theirs.schema == "pg_catalog":
             yield from _lost(mine, theirs)
@@ -91,24 +84,24 @@ def _lost(type_: pa.DataType, target: DataType) -> Iterator[str]:
         elif name == "char":
             yield "cut to one byte"
         elif name == "jsonb":
-            yield "white space, the order of keys and repeated keys are left out"
+            yield "white space, key order and repeated keys are lost"
         elif name == "cidr":
             yield "bits to the right of the netmask are set to zero"
     if kind == "json" and name == "jsonb":
-        yield "white space, the order of keys and repeated keys are left out"
+        yield "white space, key order and repeated keys are lost"
     if (
         (kind == "decimal" and name in _EXACT_BITS)
         or (kind == "float" and name == "numeric")
         or (pa.types.is_float64(type_) and name == "float4")
     ):
-        yield DIGITS
+        yield losses.DIGITS
     if kind == "timestamp" and name == "date":
-        yield DAY
+        yield losses.DAY
     zoned = kind == "timestamp" and bool(type_.tz)
     if (name == "timestamptz" and kind in ("timestamp", "date") and not zoned) or (
         name in ("timestamp", "date") and zoned
     ):
-        yield UTC
+        yield losses.UTC
     if target.typmod >= 0:
         yield from _lost_by_modifier(type_, target)
 
@@ -125,14 +118,14 @@ def _lost_by_modifier(type_: pa.DataType, target: DataType) -> Iterator[str]:
         if kind != "date" and _UNIT_DIGITS[getattr(type_, "unit", "us")] > digits:
             yield f"rounded to {digits} digits after the second"
     elif name == "interval":
-        yield "what the target's interval does not have is left out"
+        yield "fields that the target's interval lacks are dropped"
 
 
 def _risks(type_: pa.DataType, target: DataType) -> Iterator[str]:
-    """Why values may not arrive, though others do."""
+    """Why some values may be rejected."""
     bare = target.bare
     if bare.kind == "array" and family(type_) == "list" and element_of(type_)[1] > 1:
-        yield "lists in a list that are of unequal lengths are refused"
+        yield "lists of lists of unequal lengths are rejected"
     for mine, theirs in _leaves(type_, target):
         yield from _refused(mine, theirs)
 
@@ -140,30 +133,30 @@ def _risks(type_: pa.DataType, target: DataType) -> Iterator[str]:
 def _refused(type_: pa.DataType, target: DataType) -> Iterator[str]:
     kind, theirs, name = family(type_), family_of(target), target.name
     if kind == "text" and theirs != "text":
-        yield "a text that is no value of the target's type is refused"
+        yield losses.NO_VALUE
     elif kind == "bytes" and theirs == "text":
-        yield "bytes that are not UTF-8 are refused"
+        yield losses.NOT_UTF8
     elif kind == "bytes" and theirs == "uuid" and type_ != pa.binary(16):
-        yield "other than 16 bytes are refused"
+        yield "values that are not 16 bytes long are rejected"
     elif theirs in ("integer", "number"):
         if kind == "integer":
             signed = pa.types.is_signed_integer(type_)
             fits = type_.bit_width + (not signed) <= _INTEGER_BITS[name]
             if not fits or (signed and theirs == "number"):
-                yield "numbers out of the range of the target are refused"
+                yield losses.OUT_OF_RANGE
         else:
-            yield "numbers out of range, or with digits after the point, are refused"
+            yield losses.FRACTIONS
     elif kind == "integer" and name in _EXACT_BITS and type_.bit_width > _EXACT_BITS[name]:
-        yield f"whole numbers beyond {_EXACT_BITS[name]} bits are refused"
+        yield losses.beyond(_EXACT_BITS[name])
     elif pa.types.is_float64(type_) and name == "float4":
-        yield "numbers out of the range of the target are refused"
+        yield losses.OUT_OF_RANGE
     elif name == "numeric" and target.typmod >= 0:
         most, scale = numeric_modifier(target.typmod)
         digits = _whole_digits(type_)
         if digits is None or digits > most - scale:
-            yield f"numbers of more than {most - scale} digits before the point are refused"
+            yield f"numbers of more than {most - scale} digits before the point are rejected"
     if getattr(type_, "unit", "") == "ns" and theirs in ("time", "timestamp", "interval", "text"):
-        yield "parts of a microsecond are refused"
+        yield losses.finer("us")
 
 
 def _whole_digits(type_: pa.DataType) -> int | None:

@@ -57,7 +57,7 @@ def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
 def _parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
     """
     Raises:
-        ValueError: one of them is none of its values. That includes `pyarrow.ArrowInvalid`.
+        ValueError: the type cannot represent one of them. That includes `pyarrow.ArrowInvalid`.
     """
     if pa.types.is_string(wanted):
         return texts

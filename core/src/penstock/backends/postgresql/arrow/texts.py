@@ -13,15 +13,9 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.postgresql.arrow.families import (
-    family,
-    family_of,
-    is_list,
-    is_list_view,
-    plain,
-)
+from penstock.backends.postgresql.arrow.families import family, family_of, plain
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.shared.arrow import own
+from penstock.backends.shared.arrow import is_list, own
 
 _DAY = 86_400_000_000
 # Of these Arrow writes years as the server reads them: 0001-01-01 to 9999-12-31.
@@ -39,7 +33,7 @@ def simplified(array: pa.Array) -> pa.Array:
         return simplified(pc.run_end_decode(array))
     if isinstance(type_, pa.BaseExtensionType):
         return simplified(array.storage)
-    if is_list_view(type_):
+    if pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
         # A cast of them gives lists whose offsets are wrong (pyarrow 26).
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_pylist()
         ends = pa.array(itertools.accumulate(lengths, initial=0), pa.int64())
@@ -99,7 +93,7 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
 def checked(array: pa.Array) -> pa.Array:
     """
     Raises:
-        pyarrow.ArrowInvalid: one of the texts is no UTF-8, which nobody may have looked at so far.
+        pyarrow.ArrowInvalid: one of the texts is not UTF-8; nothing may have checked that so far.
     """
     array.validate(full=True)
     return array
@@ -178,7 +172,7 @@ def _clock(of_day: int) -> str:
 def _check_times(array: pa.Array) -> None:
     """
     Raises:
-        ValueError: a time within is none of a day, of which Python would make another.
+        ValueError: a time within is longer than a day; Python would change it silently.
     """
     type_ = array.type
     if pa.types.is_struct(type_):
@@ -268,7 +262,7 @@ def _composites(array: pa.Array, parts: Sequence[DataType]) -> list[str | None]:
 def as_json(value: Any) -> str:
     """
     Raises:
-        ValueError: a number is none that JSON knows, or two keys are one text.
+        ValueError: JSON has no such number, or two keys have the same text.
     """
     if isinstance(value, dict):
         written = {_key(key): as_json(item) for key, item in value.items()}

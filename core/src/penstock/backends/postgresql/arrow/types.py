@@ -36,7 +36,7 @@ def travels_as(column: Column) -> pa.DataType:
     """In what type the values of a server's column travel.
 
     Parameters:
-        column: with the traits that `described` gives.
+        column: with the traits that `describe_columns` gives.
     """
     bare = data_type(column).bare
     if bare.kind == "enum":

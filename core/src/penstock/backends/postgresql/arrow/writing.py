@@ -1,4 +1,4 @@
-"""Record batches as the server's COPY takes them: binary where every column can be, else text."""
+"""Record batches as the server's COPY takes them: binary where all columns allow it, else text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from pgpq.encoders import StringEncoderBuilder
 from pgpq.schema import Jsonb
 
-from penstock.backends.postgresql.arrow.families import family, family_of, is_list, plain
+from penstock.backends.postgresql.arrow.families import family, family_of, plain
 from penstock.backends.postgresql.arrow.texts import simplified, texts
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.statements import BINARY, TEXT
-from penstock.backends.shared.arrow import exactly, first_failing, shown, too_fine
+from penstock.backends.shared.arrow import exactly, first_failing, is_list, shown, too_fine
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
@@ -45,7 +45,7 @@ _ALONE: dict[str, pa.DataType] = {
     "interval": pa.duration("us"),
     "uuid": pa.binary(16),
 }
-# Every whole number that Arrow has.
+# Holds every whole number that Arrow has.
 _WHOLE = pa.decimal128(20, 0)
 # The server counts from 2000-01-01, and its least numbers are -infinity: in days, in microseconds.
 _NO_DAY = -(1 << 31) + 10_957

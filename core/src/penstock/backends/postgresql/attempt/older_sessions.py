@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import psycopg
-from psycopg import sql
 
-from penstock.backends.postgresql.statements import statement
+from penstock.backends.postgresql.statements import for_server
 from penstock.backends.shared.older_attempts import Stalled
 from penstock.errors import Diagnosis, PenstockError, StallError, TransientError
 from penstock.spec.worker_spec import Patience
@@ -20,7 +19,7 @@ from penstock.spec.worker_spec import Patience
 if TYPE_CHECKING:
     from penstock.backends.postgresql.connection import Connection
 
-# Seconds. What takes less is not worth a word, nor a connection to find out what it waits for; a
+# Seconds. A shorter wait is not worth a message, nor a connection to find out its cause; a
 # step that locks others out waits for its lock less long.
 QUIET = 3.0
 # How long an attempt that is about to commit is waited for when its run starts over.
@@ -40,15 +39,6 @@ def is_of_run(application_name: str, run_id: str) -> bool:
     return attempt or application_name == control_name(run_id)
 
 
-def progress_of_copy(version: int) -> sql.SQL:
-    """The bytes of a session's COPY, which PostgreSQL 14 and later tell."""
-    if version < 140000:
-        return sql.SQL("NULL::bigint")
-    return sql.SQL(
-        "(SELECT p.bytes_processed FROM pg_catalog.pg_stat_progress_copy AS p WHERE p.pid = a.pid)"
-    )
-
-
 def end_session(connection: Connection, pid: int, what: str) -> None:
     """
     Parameters:
@@ -62,14 +52,14 @@ def end_session(connection: Connection, pid: int, what: str) -> None:
     except psycopg.errors.InsufficientPrivilege as error:
         raise TransientError(
             f"target: an older {what} is cut off but still open (session {pid}), and "
-            f"{connection.info.user!r} may not end it; expected the same user as that one's, "
-            "or a member of pg_signal_backend",
+            f"{connection.info.user!r} may not end it; connect as its user, or as a member of "
+            "pg_signal_backend",
             Diagnosis(side="target", code=error.sqlstate or ""),
         ) from error
 
 
 class Guard:
-    """Sees to it that a session does not wait for ever while it does something for a run.
+    """Keeps a session from waiting for ever while it works for a run.
 
     Older sessions of the run that are in its way are ended after the grace time without progress.
     For others it waits for the stall timeout without progress. It says whom it waits for.
@@ -139,7 +129,7 @@ class _Watch(threading.Thread):
                     self._guard.shut_out(looker)
                 holders = self._holders(looker)
             except (psycopg.Error, PenstockError):
-                continue  # who is in the way can be seen another time
+                continue  # try again at the next look
             try:
                 self._look(looker, holders)
             except psycopg.Error:
@@ -153,11 +143,8 @@ class _Watch(threading.Thread):
             looker.close()
 
     def _holders(self, looker: Connection) -> list[tuple[int, str, str, str]]:
-        query = statement("blockers").format(progress=progress_of_copy(looker.info.server_version))
-        return [
-            (pid, name or "", signs, user or "")
-            for pid, name, signs, user in looker.execute(query, {"pid": self._pid}).fetchall()
-        ]
+        found = looker.execute(for_server(looker, "blockers"), {"pid": self._pid}).fetchall()
+        return [(pid, name or "", signs, user or "") for pid, name, signs, user in found]
 
     def _look(self, looker: Connection, holders: Sequence[tuple[int, str, str, str]]) -> None:
         run_id, patience = self._guard.run_id, self._guard.patience
@@ -165,15 +152,15 @@ class _Watch(threading.Thread):
             if pid not in self._told:
                 self._told.add(pid)
                 _log.warning(
-                    "%s: waiting for session %d of user %s in the target (%s), which has locked "
-                    "what is needed",
+                    "%s: waiting for session %d of user %s in the target (%s), which holds a lock "
+                    "that it needs",
                     *(self._guard.what, pid, user, name or "no name"),
                 )
         ours = {pid: signs for pid, name, signs, _ in holders if is_of_run(name, run_id)}
         for pid in self._stalled.find(ours):
             end_session(looker, pid, f"session of {self._guard.what}")
             _log.warning(
-                "%s: ended session %d in the target, an older one of its own: no progress for %g s",
+                "%s: ended an older session of its own in the target, %d: no progress for %g s",
                 *(self._guard.what, pid, patience.grace),
             )
         signs = {(pid, signs) for pid, _, signs, _ in holders}
@@ -186,8 +173,8 @@ class _Watch(threading.Thread):
                 for pid, name, _, user in holders
             )
             raise StallError(
-                f"target: {self._guard.what}: waits for a lock: expected it within "
-                f"{patience.stall_timeout:g} s, found it held by {others}, which does nothing; end "
-                "that session, or wait for it, and resume",
+                f"target: {self._guard.what}: expected a lock within {patience.stall_timeout:g} s, "
+                f"found it held by {others}, idle all that time; end that session, or wait for it, "
+                "and resume",
                 Diagnosis(side="target"),
             )

@@ -8,9 +8,9 @@ from psycopg import sql
 
 from penstock.backends.postgresql.compare.checksums import OLDEST
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.load.indexes import SET_LOGGED
+from penstock.backends.postgresql.ddl.steps import SET_LOGGED
 from penstock.backends.postgresql.load.swap import SWAP
-from penstock.backends.postgresql.statements import quoted, rows_of, statement
+from penstock.backends.postgresql.statements import name, rows_of, statement
 from penstock.errors import Diagnosis, PermanentError, UsageError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
@@ -37,10 +37,7 @@ def delete_rows(connection: Connection, table: TableRef, records: Sequence[Commi
     Raises:
         PermanentError: the table does not hold exactly those rows.
     """
-    name = quoted(table).as_string(connection)
-    found = connection.execute(statement("keeps_xmin"), {"table": name}).fetchone()
-    assert found is not None
-    kept, newest = found
+    kept, newest = connection.first(statement("keeps_xmin"), {"table": name(table)})
     loaders = [int(record.transaction) for record in records]
     if not kept or any(newest - number >= OLDEST for number in loaders):
         raise PermanentError(

@@ -13,7 +13,7 @@ from penstock.backends.api.worker import Wait
 from penstock.backends.postgresql.cancellable import compute
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import OWN_XMIN, quoted, rows_of, statement
+from penstock.backends.postgresql.statements import OWN_XMIN, name, rows_of, statement
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -22,12 +22,12 @@ class Replaced:
     """The rows that a partition replaces."""
 
     def __init__(self, spec: WorkerSpec, partition: Partition) -> None:
-        self._table = quoted(spec.target_table)
+        self._table = name(spec.target_table)
         self._rows = rows_of(spec.target_table)
         self._condition = condition(spec.where, partition.extent)
 
     def delete(self, connection: Connection, wait: Wait) -> None:
-        # Who replaces the very same rows waits here, instead of copying against a unique key.
+        # An attempt that replaces the very same rows waits here instead of violating a unique key.
         rows = self._deletion(self._condition).as_string(connection)
         compute(connection, statement("lock_replaced").format(rows=rows), "target", wait)
         compute(connection, self._deletion(self._condition), "target", wait)
@@ -40,13 +40,10 @@ class Replaced:
 
         Returns: how many rows are left that were to go: a trigger or a rule may keep them.
         """
-        text = sql.Literal(self._table.as_string(connection))
-        compute(connection, statement("lock_replacing").format(table=text), "target", wait)
-        found = connection.execute(
-            statement("keeps_xmin"), {"table": self._table.as_string(connection)}
-        ).fetchone()
-        assert found is not None
-        if not found[0]:  # rows on another server do not say who has written them
+        lock = statement("lock_replacing").format(table=sql.Literal(self._table))
+        compute(connection, lock, "target", wait)
+        kept, _ = connection.first(statement("keeps_xmin"), {"table": self._table})
+        if not kept:  # rows on another server do not say what wrote them
             return self._count(connection, self._condition, wait) - rows
         others = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
         left = self._count(connection, others, wait)

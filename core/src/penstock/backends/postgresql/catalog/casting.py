@@ -29,21 +29,18 @@ def castable(
     types = {column.name: data_type(column) for column in columns}
     with planning("source", "casts"):
         oids = [
-            connection.execute("SELECT pg_catalog.to_regtype(%s)::oid::int8", [name]).fetchone()
+            connection.value("SELECT pg_catalog.to_regtype(%s)::oid::int8", [name])
             for _, name in wanted
         ]
-        known = [(found[0], -1) for found in oids if found and found[0] is not None]
+        known = [(oid, -1) for oid in oids if oid is not None]
         there = {kind.oid: kind for kind, _ in read_types(connection, known)}
         casts = {
             (source, target): by_assignment
             for source, target, by_assignment in connection.execute(statement("casts"))
         }
     return [
-        bool(found)
-        and found is not None
-        and found[0] in there
-        and _assignable(types[name], there[found[0]], casts)
-        for (name, _), found in zip(wanted, oids, strict=True)
+        oid in there and _assignable(types[name], there[oid], casts)
+        for (name, _), oid in zip(wanted, oids, strict=True)
     ]
 
 

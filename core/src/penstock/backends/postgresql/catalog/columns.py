@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from psycopg import sql
-
 from penstock.backends.postgresql.catalog.datatypes import DataType, read_types
+from penstock.backends.postgresql.catalog.relations import table_oid
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import quoted, statement
-from penstock.errors import PlanningError
-from penstock.model.tables import Column, TableRef
+from penstock.backends.postgresql.statements import statement
+from penstock.backends.shared.losses import COMPUTED
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.tables import Column, Relation, TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Attribute:
     generated: bool = False
     has_default: bool = False
     dimensions: int = 0
-    """Of an array, as far as it was said."""
+    """Of an array, as declared."""
 
 
 def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Column, ...]:
@@ -35,21 +35,13 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
     Raises:
         PlanningError: no such table.
     """
-    name = quoted(ref).as_string(connection)
     with planning(side, f"table {ref}"):
-        found = connection.execute("SELECT pg_catalog.to_regclass(%s)", [name]).fetchone()
-        if found is None or found[0] is None:
-            raise PlanningError(
-                f"{side}: table {ref} does not exist in database "
-                f"{connection.info.dbname!r} (or {connection.info.user!r} may not use its schema)"
-                + ("; create it, or use --mode recreate, which does" if side == "target" else "")
-            )
-        query = statement("columns").format(table=sql.Literal(name))
-        rows = connection.execute(query).fetchall()
-        return described(connection, [Attribute(*row) for row in rows])
+        oid = table_oid(connection, ref, side)
+        rows = connection.execute(statement("columns"), [oid]).fetchall()
+        return describe_columns(connection, [Attribute(*row) for row in rows])
 
 
-def described(connection: Connection, attributes: Sequence[Attribute]) -> tuple[Column, ...]:
+def describe_columns(connection: Connection, attributes: Sequence[Attribute]) -> tuple[Column, ...]:
     """Columns, whatever relation they are of."""
     types = read_types(connection, [(item.type, item.typmod) for item in attributes])
     encoding = connection.info.parameter_status("server_encoding")
@@ -73,8 +65,41 @@ def described(connection: Connection, attributes: Sequence[Attribute]) -> tuple[
     )
 
 
+def planned_columns(
+    found: Iterable[Column], names: Sequence[str], side: str, relation: Relation
+) -> list[Column]:
+    """Those that a run was planned with.
+
+    Parameters:
+        found: all that the relation has now.
+
+    Raises:
+        PermanentError: one of them is gone.
+    """
+    by_name = {column.name: column for column in found}
+    missing = [name for name in names if name not in by_name]
+    if missing:
+        raise PermanentError(
+            f"{side}: {relation}: expected the columns that the run was planned with; found no "
+            f"{', '.join(map(repr, missing))}",
+            Diagnosis(side=side),
+        )
+    return [by_name[name] for name in names]
+
+
 def data_type(column: Column) -> DataType:
-    """What `described` has found out of the column's type."""
+    """What `describe_columns` has found out of the column's type."""
     found = column.traits["type"]
     assert isinstance(found, DataType)
     return found
+
+
+def why_not_loadable(column: Column) -> str:
+    """Why no value can be loaded into a target's column; empty where one can."""
+    if column.generated:
+        return COMPUTED
+    if not data_type(column).loadable:
+        return (
+            f"no value of type {column.type} can be loaded: its input function rejects every value"
+        )
+    return ""

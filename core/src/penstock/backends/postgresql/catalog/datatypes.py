@@ -1,18 +1,15 @@
-"""What the catalog knows of a type, down to the types that it is made of."""
+"""What the catalog knows of a type and of its component types."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from psycopg import sql
-
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import statement
+from penstock.backends.postgresql.statements import for_server, statement
 
 # The object id of a type that is still to be made: none of another server is equal to it.
 UNKNOWN = 0
-MULTIRANGES = 140000  # https://www.postgresql.org/docs/release/14.0/
 
 # Types of the system whose input functions do nothing but refuse.
 _REFUSING = {
@@ -37,7 +34,7 @@ class DataType:
     category: str
     """As in pg_type: S for strings."""
     sends: bool
-    """It has binary input and output of its own; what it is made of may still lack them."""
+    """It has binary input and output of its own; its components may still lack them."""
     accepts: bool
     """Its input function takes values."""
     extension: str
@@ -103,7 +100,7 @@ class DataType:
             yield from part._embedded()
 
     def parts(self) -> Iterator[DataType]:
-        """It and all that it is made of."""
+        """The type and all its components."""
         yield self
         for part in self.below:
             yield from part.parts()
@@ -118,9 +115,7 @@ def read_types(
         asked: the modifier is -1 for none.
     """
     oids = [oid for oid, _ in asked]
-    known = connection.info.server_version >= MULTIRANGES
-    multirange = sql.SQL("r.rngmultitypid" if known else "NULL::oid")
-    query = statement("types").format(multirange=multirange)
+    query = for_server(connection, "types")
     rows = {row[0]: row[1:] for row in connection.execute(query, {"oids": oids})}
 
     def made(oid: int, typmod: int) -> DataType:

@@ -1,16 +1,13 @@
-"""What kinds of relations can be read, and which tables there are."""
+"""Relations: which kinds can be read, which tables exist, and where names lead."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from psycopg import sql
-
-from penstock.backends.postgresql.catalog.definition import full_names
-from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning, translated
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.statements import name, statement
 from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
 
@@ -37,10 +34,7 @@ def check_readable(connection: Connection, ref: TableRef) -> None:
         PlanningError: it holds no rows that could be copied, or hides some from this user.
     """
     with planning("source", f"table {ref}"):
-        found = connection.execute(
-            statement("relation"), {"table": quoted(ref).as_string(connection)}
-        ).fetchone()
-    assert found is not None
+        found = connection.first(statement("relation"), {"table": name(ref)})
     kind, temporary, populated, hidden = found
     user = connection.info.user
     if kind not in READABLE:
@@ -50,13 +44,13 @@ def check_readable(connection: Connection, ref: TableRef) -> None:
         )
     if temporary:
         raise PlanningError(
-            f"source: {ref} is a temporary table, which only the session that made it can read; "
+            f"source: {ref} is a temporary table, which only the session that created it can read; "
             "expected one that others see too"
         )
     if not populated:
         raise PlanningError(
             f"source: materialized view {ref} was never filled; expected REFRESH MATERIALIZED "
-            f"VIEW {quoted(ref).as_string(connection)} before"
+            f"VIEW {name(ref)} before"
         )
     if hidden:
         raise PlanningError(
@@ -76,15 +70,16 @@ def list_tables(
     with translated("source"):
         rows = connection.execute(statement("tables")).fetchall()
     found = []
-    for schema, name, by_name_alone in rows:
-        written = (f"{schema}.{name}", str(TableRef(schema, name)))
+    for schema, table, by_name_alone in rows:
+        ref = TableRef(schema, table)
+        written = (f"{schema}.{table}", str(ref))
         patterns = [
             pattern
             for pattern in include
             if not (by_name_alone and any(sign in pattern for sign in PATTERN_SIGNS))
         ]
         if _matches(written, patterns) and not _matches(written, exclude):
-            found.append(TableRef(schema, name))
+            found.append(ref)
     return tuple(found)
 
 
@@ -95,9 +90,9 @@ def list_others(
     with translated("source"), full_names(connection):
         rows = connection.execute(statement("others")).fetchall()
     found = []
-    for kind, schema, name, remedy in rows:
-        ref = TableRef(schema, name)
-        written = (f"{schema}.{name}", str(ref))
+    for kind, schema, label, remedy in rows:
+        ref = TableRef(schema, label)
+        written = (f"{schema}.{label}", str(ref))
         if _matches(written, include) and not _matches(written, exclude):
             found.append(NotCopied(kind, str(ref), remedy))
     return tuple(found)
@@ -106,22 +101,40 @@ def list_others(
 def search_path(connection: Connection, side: str) -> tuple[str, ...]:
     """The schemas of the search path that are there and that the user may look into."""
     with translated(side):
-        found = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
-    return tuple(found[0]) if found else ()
+        return tuple(connection.value("SELECT pg_catalog.current_schemas(false)"))
 
 
-def find_by_name(connection: Connection, name: str, side: str) -> TableRef | None:
+def find_by_name(connection: Connection, table: str, side: str) -> TableRef | None:
     with translated(side):
-        found = connection.execute(statement("find"), {"name": name}).fetchone()
-    return None if found is None else TableRef(found[0], name)
+        schema = connection.value(statement("find"), {"name": table})
+    return None if schema is None else TableRef(schema, table)
+
+
+def find_oid(connection: Connection, ref: TableRef) -> int | None:
+    """A relation's object id; None where there is none of that name."""
+    found: int | None = connection.value("SELECT pg_catalog.to_regclass(%s)::oid", [name(ref)])
+    return found
+
+
+def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
+    """
+    Raises:
+        PlanningError: no such table.
+    """
+    found = find_oid(connection, ref)
+    if found is None:
+        raise PlanningError(
+            f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
+            f"{connection.info.user!r} may not use its schema)"
+            + ("; create it, or use --mode recreate, which does" if side == "target" else "")
+        )
+    return found
 
 
 def list_heirs(connection: Connection, ref: TableRef) -> tuple[TableRef, ...]:
     """See `SourceCatalog.heirs`."""
     with planning("source", f"table {ref}"):
-        rows = connection.execute(
-            statement("heirs"), {"table": quoted(ref).as_string(connection)}
-        ).fetchall()
+        rows = connection.execute(statement("heirs"), {"table": name(ref)}).fetchall()
     return tuple(TableRef(*row) for row in rows)
 
 
@@ -129,9 +142,3 @@ def _matches(written: Sequence[str], patterns: Sequence[str]) -> bool:
     return any(
         text == pattern or fnmatchcase(text, pattern) for text in written for pattern in patterns
     )
-
-
-def inherited(connection: Connection) -> sql.SQL:
-    """The condition on pg_inherits, as `i`, that a child still belongs to its parent."""
-    detaching = connection.info.server_version >= 140000
-    return sql.SQL("NOT i.inhdetachpending" if detaching else "true")

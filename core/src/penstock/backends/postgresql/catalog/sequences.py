@@ -1,25 +1,18 @@
-"""Sequences that give columns their values: how far they have come, and how they are moved on."""
+"""Sequences that give columns their values, and how far they have come."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import sql
 
-from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog.definition import find_oid
+from penstock.backends.postgresql.catalog.relations import find_oid
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load import existing, indexes
-from penstock.backends.postgresql.load.ddl import ident, literal, name
-from penstock.backends.postgresql.statements import statement
-from penstock.model.plans import Step
+from penstock.backends.postgresql.statements import quoted, statement
 from penstock.model.tables import SequencePosition, TableRef
-
-# What the ids of steps begin with that move a sequence on.
-ADVANCE = "advance "
-WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +26,20 @@ class ColumnSequence:
     writable: bool = True
 
 
-def of_table(connection: Connection, oid: int) -> list[ColumnSequence]:
+def column_sequences(connection: Connection, oid: int) -> list[ColumnSequence]:
     rows = connection.execute(
         statement("column_sequences").format(table=sql.Literal(oid))
     ).fetchall()
     return [
         ColumnSequence(column, TableRef(schema, sequence), increment, readable, writable)
-        for column, schema, sequence, _, increment, readable, writable in rows
+        for column, schema, sequence, increment, readable, writable in rows
     ]
+
+
+def read_position(connection: Connection, ref: TableRef) -> list[Any]:
+    """The last value of a sequence, and whether it was given out."""
+    query = sql.SQL("SELECT last_value, is_called FROM {}").format(quoted(ref))
+    return list(connection.first(query))
 
 
 def positions(connection: Connection, ref: TableRef) -> Mapping[str, SequencePosition]:
@@ -48,16 +47,10 @@ def positions(connection: Connection, ref: TableRef) -> Mapping[str, SequencePos
     found: dict[str, SequencePosition] = {}
     with planning("source", f"sequences of {ref}"):
         oid = find_oid(connection, ref)
-        for sequence in of_table(connection, oid) if oid is not None else ():
+        for sequence in column_sequences(connection, oid) if oid is not None else ():
             if not sequence.readable:
                 continue
-            row = connection.execute(
-                sql.SQL("SELECT last_value, is_called FROM {}").format(
-                    sql.Identifier(sequence.ref.schema, sequence.ref.name)
-                )
-            ).fetchone()
-            assert row is not None
-            position = SequencePosition(*row)
+            position = SequencePosition(*read_position(connection, sequence.ref))
             before = found.get(sequence.column)
             if before is None or _beyond(position, before, sequence.increment):
                 found[sequence.column] = position
@@ -67,113 +60,3 @@ def positions(connection: Connection, ref: TableRef) -> Mapping[str, SequencePos
 def _beyond(one: SequencePosition, other: SequencePosition, increment: int) -> bool:
     sign = 1 if increment > 0 else -1
     return (sign * one.last, one.called) > (sign * other.last, other.called)
-
-
-def advance_existing(
-    connection: Connection, request: LoadRequest, beside: TableRef | None = None
-) -> tuple[list[Step], list[str]]:
-    """Steps that move on the sequences of a table that is there, and warnings of those that this
-    user may not move.
-
-    Parameters:
-        beside: the table that is loaded, where it is to take the other's place.
-    """
-    if request.counted is None:
-        return [], []
-    tree = existing.tree(connection, request.target)
-    if not tree:
-        return [], []
-    found = of_table(connection, tree[0].oid)
-    loaded = {pair.target for pair in request.pairs}
-    refused = [
-        name(item.ref)
-        for item in found
-        if item.column in loaded and not (item.readable and item.writable)
-    ]
-    warnings = []
-    if refused:
-        user = ident(connection.info.user)
-        warnings.append(
-            f"sequences that {connection.info.user!r} may not set stay as they are, so the next "
-            f"row may get a number that is taken: expected GRANT SELECT, UPDATE ON SEQUENCE "
-            f"{', '.join(refused)} TO {user}; found none"
-        )
-    usable = [item for item in found if item.readable and item.writable]
-    may_read = connection.execute(
-        "SELECT a.attname FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = %s"
-        " AND a.attnum > 0 AND NOT a.attisdropped"
-        " AND pg_catalog.format_type(a.atttypid, NULL) = ANY (%s)"
-        " AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')",
-        [tree[0].oid, list(WHOLE_NUMBERS)],
-    ).fetchall()
-    steps = advance(
-        request,
-        beside or request.target,
-        usable,
-        {column for (column,) in may_read},
-        only=tree[0].kind != "p",
-    )
-    return steps, warnings
-
-
-def advance(
-    request: LoadRequest,
-    table: TableRef,
-    found: Sequence[ColumnSequence],
-    comparable: set[str],
-    *,
-    only: bool,
-) -> list[Step]:
-    """
-    Parameters:
-        table: as it is called when the steps are done.
-        found: sequences of its columns.
-        comparable: columns that hold whole numbers, and may be read.
-        only: the table has its rows itself.
-    """
-    if request.counted is None:
-        return []
-    sources = {pair.target: pair.source for pair in request.pairs}
-    steps = []
-    for item in found:
-        if item.column not in sources:
-            continue
-        known = sources[item.column] in request.counted
-        if not known and item.column not in comparable:
-            continue
-        text = _statement(item, table, known=known, comparable=item.column in comparable, only=only)
-        steps.append(
-            Step(
-                f"{ADVANCE}{item.ref} {item.column}",
-                f"set sequence {item.ref}",
-                text,
-                True,
-                indexes.CHECK,
-                sequence_of=sources[item.column] if known else "",
-            )
-        )
-    return steps
-
-
-def _statement(
-    item: ColumnSequence, table: TableRef, *, known: bool, comparable: bool, only: bool
-) -> str:
-    def written(text: str) -> sql.SQL:
-        # Where there are parameters, a % of a name stands twice.
-        return sql.SQL(text.replace("%", "%%") if known else text)
-
-    most = "max" if item.increment > 0 else "min"
-    rows = f"{'ONLY ' if only else ''}{name(table)}"
-    outermost = f"(SELECT pg_catalog.{most}({ident(item.column)}) FROM {rows})::bigint"
-    return (
-        statement("advance_sequence")
-        .format(
-            name=written(literal(name(item.ref))),
-            sequence=written(name(item.ref)),
-            last=sql.SQL("%(last)s" if known else "NULL"),
-            called=sql.SQL("%(called)s" if known else "NULL"),
-            outermost=written(outermost) if comparable else sql.SQL("NULL::bigint"),
-            beyond=sql.SQL(">" if item.increment > 0 else "<"),
-        )
-        .as_string(None)
-    )

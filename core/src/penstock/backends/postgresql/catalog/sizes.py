@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +9,12 @@ from psycopg import sql
 
 from penstock.backends.api.facts import ChildTable, TableStatistics
 from penstock.backends.postgresql.catalog import keys
-from penstock.backends.postgresql.catalog.relations import KINDS, inherited
+from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import quoted, raw, relation, statement
+from penstock.backends.postgresql.statements import for_server, name, raw, relation, statement
 from penstock.model.tables import Query, Relation, TableRef
 
-BLOCK_STRATEGY = "ctid"
-"""What a cut by blocks is called here."""
 CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/
 
 
@@ -29,14 +26,8 @@ def read_statistics(connection: Connection, read: Relation, where: str | None) -
         return _of_no_storage(connection, read, where, "a query, which has no blocks of its own")
     assert isinstance(read, TableRef)
     with planning("source", f"table {read}"):
-        found = connection.execute(
-            statement("statistics"),
-            {
-                "table": quoted(read).as_string(connection),
-                "ranged": [f"pg_catalog.{name}" for name in keys.RANGED],
-            },
-        ).fetchone()
-    assert found is not None
+        ranged = [f"pg_catalog.{kind}" for kind in keys.RANGED]
+        found = connection.first(statement("statistics"), {"table": name(read), "ranged": ranged})
     kind, method, block_size, size, main_size, tuples, pages, has_children, analyzed, key = found
     if kind in "vf":
         storage = f"{KINDS[kind]}, whose rows have no blocks of their own"
@@ -53,7 +44,6 @@ def read_statistics(connection: Connection, read: Relation, where: str | None) -
         blocks=None if obstacle else blocks,
         storage=obstacle or f"heap table, {blocks:,} blocks, {_server(connection)}",
         default_key=key,
-        block_strategy=BLOCK_STRATEGY,
         rows_hint="ANALYZE the table",
     )
 
@@ -76,9 +66,7 @@ def _obstacle(connection: Connection, kind: str, method: str) -> str:
     if method != "heap":
         return f"its access method is {method or 'unknown'}, not heap"
     if connection.info.server_version < CTID_VERSION:
-        return (
-            f"{_server(connection)} reads the whole table for each range; 14 is the first that can"
-        )
+        return f"{_server(connection)} reads the whole table for each range; 14 and later do not"
     return ""
 
 
@@ -97,16 +85,17 @@ def _of_many(
     children = [each.child for each in found]
     closed = [str(each.child.table) for each in found if not each.readable]
     hidden = [str(each.child.table) for each in found if each.hidden]
-    what = f"{KINDS['p']} of {_tables(len(found))}" if kind == "p" else _with_heirs(len(found) - 1)
+    tables = f"{len(found):,} table{'' if len(found) == 1 else 's'}"
+    what = f"{KINDS['p']} of {tables}" if kind == "p" else _with_heirs(len(found) - 1)
     if not found:
         what = f"{KINDS['p']} without partitions"
     elif closed:
         what += (
-            f"; {connection.info.user!r} may not read {_tables(len(closed))} of it by itself "
+            f"; {connection.info.user!r} may not read {len(closed):,} of its tables by themselves "
             f"(GRANT SELECT ON {closed[0]})"
         )
     elif hidden:
-        what += f"; row security would hide rows of {_tables(len(hidden))} of it ({hidden[0]})"
+        what += f"; row security would hide rows of {len(hidden):,} of its tables ({hidden[0]})"
     counts = [child.rows for child in children]
     rows = None if None in counts else sum(count for count in counts if count is not None)
     return TableStatistics(
@@ -116,33 +105,27 @@ def _of_many(
         blocks=None,
         storage=what,
         default_key=key,
-        block_strategy=BLOCK_STRATEGY,
         rows_hint="ANALYZE the table",
         children=() if closed or hidden else tuple(children),
     )
-
-
-def _tables(count: int) -> str:
-    return f"{count:,} table" if count == 1 else f"{count:,} tables"
 
 
 def _with_heirs(count: int) -> str:
     return (
         "a table that another one inherits from"
         if count == 1
-        else (f"a table that {count:,} others inherit from")
+        else f"a table that {count:,} others inherit from"
     )
 
 
 def _children(connection: Connection, read: TableRef) -> list[_Child]:
     with planning("source", f"table {read}"):
         rows = connection.execute(
-            statement("children").format(inherited=inherited(connection)),
-            {"table": quoted(read).as_string(connection)},
+            for_server(connection, "children"), {"table": name(read)}
         ).fetchall()
     children = []
-    for schema, name, kind, method, size, blocks, tuples, pages, readable, hidden in rows:
-        table = TableRef(schema, name)
+    for schema, label, kind, method, size, blocks, tuples, pages, readable, hidden in rows:
+        table = TableRef(schema, label)
         if kind == "f":
             count = round(tuples) if pages > 0 else None
         else:
@@ -160,7 +143,7 @@ def _of_no_storage(
     *,
     sampled: bool = False,
 ) -> TableStatistics:
-    """What the server's planner expects: there is nothing to measure."""
+    """The estimates of the server's planner: there is nothing to measure."""
     plan = _expected(connection, read, None, "*")
     rows = round(plan["Plan Rows"])
     return TableStatistics(
@@ -171,7 +154,6 @@ def _of_no_storage(
         storage=storage,
         default_key=None,
         sampled=sampled,
-        block_strategy=BLOCK_STRATEGY,
         rows_hint="ANALYZE the table",
     )
 
@@ -191,9 +173,7 @@ def _expected(
     )
     subject = "--query" if isinstance(read, Query) else f"table {read}"
     with planning("source", subject if where is None else f"--where on {read}"):
-        found = connection.execute(query).fetchone()
-    assert found is not None
-    plans = json.loads(found[0]) if isinstance(found[0], str) else found[0]
+        ((plans,),) = connection.execute(query).fetchall()
     plan: dict[str, Any] = plans[0]["Plan"]
     return plan
 

@@ -1,14 +1,24 @@
-"""Facts by which a relation can be recognised later."""
+"""Facts by which a relation can be recognised later, and what they say of its rows."""
 
 from __future__ import annotations
 
-from penstock.backends.postgresql.catalog.relations import inherited
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from psycopg import sql
+
 from penstock.backends.postgresql.catalog.sizes import reads_elsewhere
+from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.statements import for_server, name, statement
+from penstock.model.extents import Extent
 from penstock.model.snapshots import SourceState
 from penstock.model.tables import Relation, TableRef
+
+_OLDEST = re.compile(r"(\d+):\d+:")
+_NOW = sql.SQL("SELECT clock_timestamp()::text")
 
 
 def read_state(connection: Connection, read: Relation) -> SourceState:
@@ -18,19 +28,13 @@ def read_state(connection: Connection, read: Relation) -> SourceState:
         state, elsewhere = _state_of_table(connection, read)
     if elsewhere and reads_elsewhere(connection, read):
         # This server does not know who writes there: no moment is ever equal to another.
-        return SourceState(
-            state.identity, state.layout, _now(connection), state.writes, state.parts
-        )
+        return replace(state, moment=_text(connection, _NOW))
     return state
 
 
 def _state_of_table(connection: Connection, ref: TableRef) -> tuple[SourceState, bool]:
     with planning("source", f"table {ref}"):
-        found = connection.execute(
-            statement("state").format(inherited=inherited(connection)),
-            {"table": quoted(ref).as_string(connection)},
-        ).fetchone()
-    assert found is not None
+        found = connection.first(for_server(connection, "state"), {"table": name(ref)})
     identity, layout, writes, parts, elsewhere = found
     return SourceState(identity, layout, _moment(connection), writes, parts), elsewhere
 
@@ -41,15 +45,33 @@ def identity(connection: Connection, ref: TableRef) -> str:
 
 
 def _moment(connection: Connection) -> str:
-    return _text(connection, statement("moment").as_string(None))
+    return _text(connection, statement("moment"))
 
 
-def _now(connection: Connection) -> str:
-    return _text(connection, "SELECT clock_timestamp()::text")
-
-
-def _text(connection: Connection, query: str) -> str:
+def _text(connection: Connection, query: sql.SQL) -> str:
     with planning("source", "state"):
-        found = connection.execute(query.encode()).fetchone()
-    assert found is not None
-    return str(found[0])
+        return str(connection.value(query))
+
+
+def may_have_moved(
+    connection: Connection,
+    relation: Relation,
+    where: str | None,
+    extents: Sequence[tuple[Extent, int | None]],
+    since: SourceState,
+) -> bool:
+    """See `SourceCatalog.may_have_moved`."""
+    # A transaction of before the oldest that was open then is older than the snapshot for sure.
+    found = _OLDEST.match(since.moment)
+    if found is None:
+        return True
+    for extent, rows in extents:
+        query = statement("written_since").format(
+            rows=select(relation, extent, where, sql.SQL("xmin::text::bigint AS xmin")),
+            since=sql.Literal(int(found[1]) % (1 << 32)),
+        )
+        with planning("source", f"{relation}"):
+            total, written = connection.first(query)
+        if written or (rows is not None and total != rows):
+            return True
+    return False

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from psycopg import sql
-
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.statements import for_server, name
 from penstock.model.tables import TableRef
-
-NULLS_NOT_DISTINCT_VERSION = 150000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +48,8 @@ class UniqueKey:
 
 def read_unique_keys(connection: Connection, table: TableRef) -> tuple[UniqueKey, ...]:
     """All of a table's unique indexes, the primary key first."""
-    nulls_equal = connection.info.server_version >= NULLS_NOT_DISTINCT_VERSION
-    query = statement("unique_keys").format(
-        nulls_equal=sql.SQL("x.indnullsnotdistinct" if nulls_equal else "false")
-    )
-    rows = connection.execute(query, {"table": quoted(table).as_string(connection)}).fetchall()
+    query = for_server(connection, "unique_keys")
+    rows = connection.execute(query, {"table": name(table)}).fetchall()
     return tuple(
         UniqueKey(
             index,

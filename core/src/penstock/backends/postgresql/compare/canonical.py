@@ -21,7 +21,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
         type_: of the value.
 
     Raises:
-        PlanningError: there is no such kind.
+        PlanningError: the kind is unknown.
     """
     bare = type_.bare
     if kind.startswith(LIST):
@@ -48,7 +48,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
         case "bytes":
             return sql.SQL("pg_catalog.encode({}, 'hex')").format(value)
         case "date":
-            # Of an infinite one there is no number.
+            # Infinite dates have no number.
             return sql.SQL(
                 "CASE WHEN pg_catalog.isfinite({0}) THEN ({0} - '1970-01-01'::date)::text"
                 " ELSE {0}::text END"
@@ -74,7 +74,7 @@ def canonical_text(value: sql.Composable, kind: str, type_: DataType) -> sql.Com
 
 
 def framed(text: sql.Composable) -> sql.Composable:
-    """Such that where it ends can be told, whatever it holds."""
+    """With its length before it, so that its end is known whatever it holds."""
     return sql.SQL("coalesce(pg_catalog.octet_length({0})::text || ':' || {0}, '-')").format(text)
 
 

@@ -18,7 +18,8 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.compare.canonical import canonical_text, framed
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import quoted, raw, rows_of, statement
+from penstock.backends.postgresql.statements import name, raw, rows_of, selected_column, statement
+from penstock.backends.sql.checksums import as_loaded
 from penstock.errors import PlanningError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableRef
@@ -26,7 +27,7 @@ from penstock.model.tables import Column, ColumnPair, TableRef
 # Rows of a stream that are held at once, and the longest text of a key.
 BATCH = 1000
 KEY_LENGTH = 300
-# Transactions are told apart by 32 bits: after half of a turn an old one may be taken for a new.
+# 32 bits tell transactions apart: after half a turn an old one may be taken for a new one.
 OLDEST = 1 << 31
 
 
@@ -46,7 +47,7 @@ class Values:
         return (_canonical_digest if self.canonical else _digest)(list(self.texts.values()))
 
     def key_text(self, key: Sequence[str]) -> sql.Composable:
-        values = [self.texts[name] for name in key]
+        values = [self.texts[column] for column in key]
         if len(key) == 1:
             text = sql.SQL("coalesce(({})::pg_catalog.text, 'NULL')").format(values[0])
         elif self.canonical:
@@ -61,37 +62,24 @@ def source_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Co
     """The values as the target has them.
 
     Parameters:
-        columns: asked for the types of the source's columns where they matter.
+        columns: asked for the types of the columns where they matter.
     """
-    if any(pair.canonical for pair in pairs):
-        return _canonical(pairs, [pair.source for pair in pairs], columns())
+    if not any(pair.canonical for pair in pairs):
+        return Values({pair.target: selected_column(pair) for pair in pairs})
+    types = {column.name: data_type(column) for column in columns()}
     return Values(
         {
-            pair.target: sql.SQL("{}::{}").format(sql.Identifier(pair.source), sql.SQL(pair.cast))
-            if pair.cast
-            else sql.Identifier(pair.source)
+            pair.target: canonical_text(
+                sql.Identifier(pair.source), pair.canonical, types[pair.source]
+            )
             for pair in pairs
-        }
+        },
+        canonical=True,
     )
 
 
 def target_values(pairs: Sequence[ColumnPair], columns: Callable[[], Iterable[Column]]) -> Values:
-    if any(pair.canonical for pair in pairs):
-        return _canonical(pairs, [pair.target for pair in pairs], columns())
-    return Values({pair.target: sql.Identifier(pair.target) for pair in pairs})
-
-
-def _canonical(
-    pairs: Sequence[ColumnPair], names: Sequence[str], columns: Iterable[Column]
-) -> Values:
-    types = {column.name: data_type(column) for column in columns}
-    return Values(
-        {
-            pair.target: canonical_text(sql.Identifier(name), pair.canonical, types[name])
-            for pair, name in zip(pairs, names, strict=True)
-        },
-        canonical=True,
-    )
+    return source_values(as_loaded(pairs), columns)
 
 
 def _digest(values: Sequence[sql.Composable]) -> sql.Composable:
@@ -138,9 +126,8 @@ def read_checksum(
         check_encoding(connection, side)
     query = statement("checksum").format(digest=values.digest(), rows=rows, condition=condition)
     with planning(side, "checksum"):
-        found = connection.execute(query).fetchone()
-    assert found is not None
-    return Checksum(int(found[0]), str(found[1]))
+        count, digest = connection.first(query)
+    return Checksum(int(count), str(digest))
 
 
 def read_loaded(
@@ -155,11 +142,8 @@ def read_loaded(
     """See `TargetCatalog.checksums`."""
     if values.texts:
         check_encoding(connection, "target")
-    name = quoted(table).as_string(connection)
     with planning("target", f"checksums of {table}"):
-        found = connection.execute(statement("keeps_xmin"), {"table": name}).fetchone()
-        assert found is not None
-        kept, newest = found
+        kept, newest = connection.first(statement("keeps_xmin"), {"table": name(table)})
         old = any(newest - int(record.transaction) >= OLDEST for record in records)
         if not kept or old:
             return None
@@ -178,7 +162,7 @@ def read_loaded(
         for loader, count, total in rows
     )
     if any(record.rows for record in records) and not any(known[p].rows for p in known if p):
-        return None  # whatever is there was written anew: ALTER TABLE does that
+        return None  # the rows were rewritten: ALTER TABLE does that
     return known
 
 

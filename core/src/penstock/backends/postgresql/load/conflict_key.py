@@ -1,16 +1,14 @@
-"""Which unique key mode upsert finds its rows by, and whether it may."""
+"""The unique key by which mode upsert finds its rows, and the privileges that it needs."""
 
 from __future__ import annotations
 
-from psycopg import sql
-
 from penstock.backends.api.facts import LoadRequest
+from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.statements import ident, name, statement
 from penstock.backends.sql.unique_keys import choose_key
-from penstock.errors import PlanningError
 
 _WANTED = (
     "primary key or unique index of {} that is valid, not deferrable, not partial and without "
@@ -21,7 +19,7 @@ _WANTED = (
 def conflict_columns(
     connection: Connection, request: LoadRequest
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The columns of the key, and warnings; nothing of either in other modes.
+    """The columns of the key, and warnings; both empty in other modes.
 
     Raises:
         PlanningError: no unique key can be used, or a privilege is missing.
@@ -33,43 +31,32 @@ def conflict_columns(
         keys = read_unique_keys(connection, request.target)
         key = choose_key(request, keys, _WANTED)
         _check_privileges(connection, request)
-        name = quoted(request.target).as_string(connection)
-        facts = connection.execute(statement("upsert_facts"), {"table": name}).fetchone()
-    assert facts is not None
+        facts = connection.first(statement("upsert_facts"), {"table": name(request.target)})
     warnings = []
     if key.may_repeat:
         warnings.append(
-            f"--mode upsert: {', '.join(key.may_repeat)} may be NULL, and {key.index} holds no "
-            "NULL for equal to another one: a row with a NULL there fails its partition"
+            f"--mode upsert: {', '.join(key.may_repeat)} may be NULL, and {key.index} "
+            "treats NULLs as distinct: a row with a NULL there fails its partition"
         )
     fixed = sorted(copied.intersection(facts[1]).difference(key.names))
     if fixed:
         warnings.append(
-            f"--mode upsert: {', '.join(fixed)} is GENERATED ALWAYS AS IDENTITY: rows that are "
-            "there keep theirs"
+            f"--mode upsert: {', '.join(fixed)} is GENERATED ALWAYS AS IDENTITY: rows that "
+            "exist already keep theirs"
         )
     return key.names, tuple(warnings)
 
 
 def _check_privileges(connection: Connection, request: LoadRequest) -> None:
-    table = quoted(request.target).as_string(connection)
-    found = connection.execute(
-        statement("upsert_privileges"),
-        {"table": table, "columns": [pair.target for pair in request.pairs]},
-    ).fetchone()
-    assert found is not None
-    missing, may_stage, database = found
-    user = connection.info.user
-    grantee = sql.Identifier(user).as_string(connection)
+    table = name(request.target)
+    columns = [pair.target for pair in request.pairs]
+    wanted = {"table": table, "columns": columns}
+    missing, may_stage, database = connection.first(statement("upsert_privileges"), wanted)
     if missing:
-        wanted = ", ".join(missing)
-        raise PlanningError(
-            f"target: {user!r} may not {wanted} on {request.target}, which --mode upsert needs; "
-            f"expected GRANT {wanted} ON {table} TO {grantee}"
-        )
+        listed = ", ".join(missing)
+        refused = f"may not {listed} on {request.target}"
+        raise missing_grant(connection, refused, "--mode upsert", f"{listed} ON {table}")
     if not may_stage:
-        name = sql.Identifier(database).as_string(connection)
-        raise PlanningError(
-            f"target: {user!r} may not make temporary tables in database {database!r}, which "
-            f"--mode upsert needs; expected GRANT TEMPORARY ON DATABASE {name} TO {grantee}"
-        )
+        refused = f"may not create temporary tables in database {database!r}"
+        grant = f"TEMPORARY ON DATABASE {ident(database)}"
+        raise missing_grant(connection, refused, "--mode upsert", grant)

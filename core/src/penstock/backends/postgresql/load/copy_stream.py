@@ -15,12 +15,12 @@ from psycopg import sql
 from psycopg.pq import ExecStatus
 
 from penstock.backends.api.worker import ARROW, Block, Wait
-from penstock.backends.postgresql.catalog.columns import read_columns
+from penstock.backends.postgresql.cancellable import end_copy, flush, start_copy
+from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.reader import end_copy, start_copy
 from penstock.backends.postgresql.statements import column_list, copy_format, statement
-from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.errors import Diagnosis, TransientError
 from penstock.model.tables import Column
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -74,17 +74,10 @@ class CopyStream:
         with translated("target"), wait.answering("target"):
             if not self._columns:
                 self._columns = read_columns(self._connection, table, "target")
-        by_name = {column.name: column for column in self._columns}
-        missing = [pair.target for pair in self._spec.pairs if pair.target not in by_name]
-        if missing:
-            raise PermanentError(
-                f"target: {table}: expected the columns that the run was planned with; found no "
-                f"{', '.join(map(repr, missing))}",
-                Diagnosis(side="target"),
-            )
+        names = [pair.target for pair in self._spec.pairs]
         encoder = Encoder(
             batch.schema,
-            [by_name[pair.target] for pair in self._spec.pairs],
+            planned_columns(self._columns, names, "target", table),
             f"target: {table}",
             all_send=all(column.traits["all_send"] for column in self._columns),
         )
@@ -108,9 +101,7 @@ class CopyStream:
     def _send(self, piece: bytes | memoryview, wait: Wait) -> None:
         pgconn = self._connection.pgconn
         pgconn.put_copy_data(piece)
-        while pgconn.flush():
-            wait("target", pgconn.socket, True)
-            pgconn.consume_input()
+        flush(pgconn, "target", wait)
 
     def check(self) -> None:
         """Look at what the server says in mid-stream: an error ends the stream early.
@@ -146,9 +137,7 @@ class CopyStream:
         pgconn = self._connection.pgconn
         with self._translated():
             pgconn.put_copy_end()
-            while pgconn.flush():
-                wait("target", pgconn.socket, True)
-                pgconn.consume_input()
+            flush(pgconn, "target", wait)
             return end_copy(self._connection, "target", wait)
 
 

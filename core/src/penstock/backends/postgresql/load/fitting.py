@@ -1,4 +1,4 @@
-"""How a column of a source goes into one of a target: in what stream, cast or not, at what loss."""
+"""How a source's column fits a target's: in which stream, with which cast, at what loss."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit
-from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.columns import data_type, why_not_loadable
 from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType
 from penstock.backends.postgresql.load.losses import lost_by_cast, lost_by_modifier
 from penstock.backends.postgresql.statements import BINARY, TEXT
@@ -30,9 +30,9 @@ def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]
     fits = [_fit(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
     for place, column in enumerate(source):
         if column.traits["encoding"] == "SQL_ASCII" and _holds_text(data_type(column)):
-            told = [fits[place].warning, _NO_ENCODING]
-            fits[place] = replace(fits[place], warning="; ".join(filter(None, told)))
-            break  # it is said once for all columns
+            remarks = [fits[place].warning, _NO_ENCODING]
+            fits[place] = replace(fits[place], warning="; ".join(filter(None, remarks)))
+            break  # once for all columns
     return fits
 
 
@@ -41,11 +41,9 @@ def _holds_text(type_: DataType) -> bool:
 
 
 def _fit(mine: Column, theirs: Column) -> Fit:
-    if theirs.generated:
-        return Fit(reason="the target computes this column")
+    if reason := why_not_loadable(theirs):
+        return Fit(reason=reason)
     source, target = data_type(mine), data_type(theirs)
-    if not target.loadable:
-        return Fit(reason=f"no value of type {theirs.type} can be loaded: its input refuses all")
     losses = list(dict.fromkeys(_losses(source, target)))
     warning = "; ".join([*losses, *dict.fromkeys(_risks(source, target))])
     if source.bare.identity == target.bare.identity == XML:
@@ -81,7 +79,7 @@ def alike(source: DataType, target: DataType) -> bool:
         return alike(source.below[0], target.below[0])
     if source.kind in ("base", "pseudo"):
         return source.identity == target.identity
-    # A type of the system or of an extension is no type of one's own that happens to have its name.
+    # A user's type may have the name of a system's or an extension's type, and still be another.
     if source.name != target.name or (
         source.identity != target.identity and (_foreign(source) or _foreign(target))
     ):
@@ -113,7 +111,7 @@ def _attributes(type_: DataType) -> str:
 
 
 def _losses(source: DataType, target: DataType) -> Iterator[str]:
-    """How values may arrive as others."""
+    """How values may change on the way."""
     for mine, theirs in _leaves(source, target):
         if not alike(mine, theirs):
             yield from lost_by_cast(mine, theirs)
@@ -121,7 +119,7 @@ def _losses(source: DataType, target: DataType) -> Iterator[str]:
 
 
 def _risks(source: DataType, target: DataType) -> Iterator[str]:
-    """Why values may not arrive, though others do."""
+    """Why some values may be rejected."""
     for mine, theirs in _leaves(source, target):
         if mine.kind == theirs.kind == "enum":
             missing = [label for label in mine.labels if label not in theirs.labels]
@@ -129,17 +127,17 @@ def _risks(source: DataType, target: DataType) -> Iterator[str]:
                 yield f"the target lacks the label {', '.join(map(repr, missing))}"
         if theirs.names_objects:
             yield (
-                "travels by name: expected to be there in the target; a name without a schema is "
-                "looked for on the target's search path"
+                "travels by name, which must exist in the target; a name without a schema is "
+                "looked up on the target's search path"
             )
         elif mine.identity == XML and source.bare.kind != "base":
-            yield "XML declarations (<?xml ...?>) within a value are left out"
+            yield "XML declarations (<?xml ...?>) within a value are dropped"
         elif theirs.identity == "pg_catalog.aclitem":
-            yield "travels by name: the roles are expected to be there in the target"
+            yield "travels by name: the roles must exist in the target"
 
 
 def _leaves(source: DataType, target: DataType) -> Iterator[tuple[DataType, DataType]]:
-    """What two types are made of, side by side, where they are made alike."""
+    """The components of two types side by side, where they are built alike."""
     source, target = source.bare, target.bare
     if source.kind == target.kind and source.below and len(source.below) == len(target.below):
         for pair in zip(source.below, target.below, strict=True):

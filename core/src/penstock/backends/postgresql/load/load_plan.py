@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog import definition, sequences
+from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.privileges import check_creatable, check_owned
 from penstock.backends.postgresql.catalog.relations import list_heirs
 from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl import definition, indexes, steps
+from penstock.backends.postgresql.ddl.text import Json, Names
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load import existing, indexes
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
-from penstock.backends.postgresql.load.ddl import Json, Names, ident, name, script
 from penstock.backends.postgresql.load.loadable import check_loadable
 from penstock.backends.postgresql.load.recreate import plan_recreate
+from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.swap import plan_swap
+from penstock.backends.postgresql.statements import ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 
@@ -25,20 +28,21 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
-    request.refuse_writing("PostgreSQL")
     if request.mode.recreates:
         assert request.definition is not None
         if request.definition.dialect == definition.DIALECT:
-            return plan_recreate(connection, request)
-        from penstock.backends.postgresql.load.recreate_unlike import plan_made  # noqa: PLC0415 - it needs Arrow
+            return plan_recreate(connection, request, request.definition.content)
+        from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
 
-        return plan_made(connection, request)
+        besides = [replace(b, table=str(request.target)) for b in request.definition.besides]
+        content = plain_content(request.target, request.made)
+        return plan_recreate(connection, request, content, besides)
     if request.mode.builds_beside:
         return plan_swap(connection, request)
     ref = request.target
     found = check_loadable(connection, ref, request.mode)
     with planning("target", f"table {ref}"):
-        tree = existing.tree(connection, ref)
+        tree = existing.table_tree(connection, ref)
         # What inherits from it is a table of its own, and left alone.
         only = tree[0].kind == "r" and tree[0].inherits
         _check_heirs(connection, request)
@@ -48,7 +52,7 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         if request.mode.truncates:
             _check_referenced(connection, tree)
             rows = f"ONLY {name(ref)}" if only else name(ref)
-            before.append(Step("truncate", f"truncate {ref}", script([f"TRUNCATE {rows}"])))
+            before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {rows}"))
         if request.unlogged:
             _unlogged(connection, tree, before, after)
         if request.indexes == "defer":
@@ -62,7 +66,7 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         )
     key, remarks = conflict_columns(connection, request)
     with planning("target", f"sequences of {ref}"):
-        advanced, refused = sequences.advance_existing(connection, request)
+        advanced, refused = advance_existing(connection, request)
     return LoadPlan(
         replace(ref, only=only),
         (*before, *after, *advanced),
@@ -103,7 +107,7 @@ def _check_referenced(connection: Connection, tree: Sequence[existing.Relation])
     if rows:
         raise PlanningError(
             f"--mode truncate: {tree[0].ref} cannot be truncated, since foreign keys of other "
-            f"tables point to it: {', '.join(row[0] for row in rows)}"
+            f"tables reference it: {', '.join(row[0] for row in rows)}"
         )
 
 
@@ -118,14 +122,13 @@ def _unlogged(
     Raises:
         PlanningError: the server would refuse it.
     """
-    existing.check_owned(connection, tree, "--unlogged")
-    with definition.full_names(connection):
-        tables = [definition.read_table(connection, r.oid) for r in tree]
+    check_owned(connection, tree, "--unlogged")
+    tables = definition.read_tables(connection, [relation.oid for relation in tree])
     for relation, table in zip(tree, tables, strict=True):
         if relation.kind not in ("r", "p"):
             raise PlanningError(
                 f"--unlogged: expected {relation.ref} to be a table, found "
-                f"{existing.found_kind(relation)}"
+                f"{existing.kind_name(relation)}"
             )
         published = [p["name"] for p in table["attached"]["publications"]]
         if published:
@@ -142,9 +145,9 @@ def _unlogged(
                     for s in table["sequences"]
                     if s["persistence"] == "p"
                 ]
-            step = Step(f"unlogged {relation.oid}", f"set {relation.ref} unlogged", script(alter))
-            before.append(step)
-            after.append(indexes.set_logged(relation.ref, relation.oid))
+            what = f"set {relation.ref} unlogged"
+            before.append(steps.before(f"unlogged {relation.oid}", what, *alter))
+            after.append(steps.set_logged(relation.ref, relation.oid))
 
 
 def _deferred(
@@ -158,43 +161,33 @@ def _deferred(
     """Drop the indexes before the load, and build them after it.
 
     Raises:
-        PlanningError: the mode needs them, or the user may not.
+        PlanningError: something else needs them, or the user may not.
     """
-    if request.mode.deletes_by_partition:
-        raise PlanningError(
-            "--indexes defer: --mode replace finds the rows that it deletes by an index; expected "
-            "append, truncate, recreate or swap"
-        )
     if tree[0].kind not in ("r", "p"):
         raise PlanningError(
             f"--indexes defer: expected {tree[0].ref} to be a table, found "
-            f"{existing.found_kind(tree[0])}"
+            f"{existing.kind_name(tree[0])}"
         )
     if tree[0].partition:
         raise PlanningError(
             f"--indexes defer: {tree[0].ref} is a partition of another table, whose indexes hold "
             "its own; expected the table itself, or --indexes keep"
         )
-    existing.check_owned(connection, tree, "--indexes defer")
+    check_owned(connection, tree, "--indexes defer")
     for schema in sorted({relation.ref.schema for relation in tree}):
-        existing.check_creatable(connection, schema, "--indexes defer")
-    with definition.full_names(connection):
-        tables = [definition.read_table(connection, relation.oid) for relation in tree]
-    usable, broken = indexes.usable(tables)
+        check_creatable(connection, schema, "--indexes defer")
+    tables = definition.read_tables(connection, [relation.oid for relation in tree])
+    usable, broken = indexes.usable_indexes(tables)
     kept = _kept(tables, usable, broken, warnings)
     deferred = {oid: index["name"] for oid, index in usable.items() if oid not in kept}
     for table in tables:
         for index in table["indexes"]:
             if index["oid"] in deferred and index["parent"] not in deferred:
-                before.append(
-                    Step(
-                        f"drop {index['oid']}",
-                        f"drop index {index['name']} of {table['schema']}.{table['name']}",
-                        script([indexes.drop(table, index)]),
-                    )
-                )
+                what = f"drop index {index['name']} of {table['schema']}.{table['name']}"
+                drop = indexes.drop_statement(table, index)
+                before.append(steps.before(f"drop {index['oid']}", what, drop))
     refs = {relation.oid: relation.ref for relation in tree}
-    after += indexes.build(tables, Names(refs, deferred), tablespaces=True)
+    after += indexes.build_steps(tables, Names(refs, deferred), tablespaces=True)
 
 
 def _kept(
@@ -213,13 +206,13 @@ def _kept(
                 root = parents[root]
             kept.add(root)
     if kept:
-        told = [
+        shown = [
             f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by its partitions'})"
             for oid in sorted(kept)
         ]
-        warnings.append(f"indexes that others need are kept: {'; '.join(told)}")
+        warnings.append(f"indexes that other objects need are kept: {'; '.join(shown)}")
     if broken:
-        warnings.append(f"indexes that are not valid stay as they are: {', '.join(broken)}")
+        warnings.append(f"invalid indexes stay as they are: {', '.join(broken)}")
     # With a partitioned index stay those of the partitions.
     while more := {oid for oid in usable if parents[oid] in kept} - kept:
         kept |= more

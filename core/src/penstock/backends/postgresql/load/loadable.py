@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.backends.postgresql.catalog.relations import KINDS, inherited
+from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import quoted, statement
+from penstock.backends.postgresql.statements import for_server, name
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 from penstock.spec.modes import Mode
@@ -23,11 +23,7 @@ def check_loadable(connection: Connection, ref: TableRef, mode: Mode) -> tuple[s
         PlanningError: they cannot.
     """
     with planning("target", f"table {ref}"):
-        found = connection.execute(
-            statement("loadable").format(inherited=inherited(connection)),
-            {"table": quoted(ref).as_string(connection)},
-        ).fetchone()
-    assert found is not None
+        found = connection.first(for_server(connection, "loadable"), {"table": name(ref)})
     kind, insertable, instead, hidden, foreign = found
     what = KINDS.get(kind, f"kind {kind!r}")
     if kind == "v" and not instead:
@@ -59,6 +55,6 @@ def check_loadable(connection: Connection, ref: TableRef, mode: Mode) -> tuple[s
         return ()
     return (
         f"{foreign[0]} is on another server, which commits by itself: if one of the two servers "
-        "goes down in that very moment, a partition may be there without its commit record, and "
+        "goes down at that very moment, a partition may be there without its commit record, and "
         "be copied twice",
     )

@@ -1,32 +1,29 @@
-"""What a value may lose on its way into another type, or into a narrower one of the same type."""
+"""What a value may lose when it becomes another type, or a narrower one of the same type."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.shared.losses import DAY, DIGITS, UTC
 
 _WHOLE = ("int2", "int4", "int8")
 _FLOATS = ("float4", "float8")
-_TEXTS = ("text", "varchar", "bpchar", "name", "char")
-DECIMALS = "digits after the decimal point are rounded away"
-DIGITS = "digits beyond the precision of the target are rounded away"
-UTC = "the time zone is taken to be UTC"
-DAY = "the time of day is left out"
-_DATE = "the date is left out"
-_ZONE = "the time zone is left out"
-_SHAPE = "a part of the shape is left out"
+_DECIMALS = "digits after the decimal point are rounded away"
+_DATE = "the date is dropped"
+_ZONE = "the time zone is dropped"
+_SHAPE = "part of the shape is dropped"
 
 # By source and target. Casts that fail where a value does not fit lose nothing.
 LOSSES: dict[tuple[str, str], str] = {
-    **{(many, whole): DECIMALS for many in (*_FLOATS, "numeric") for whole in _WHOLE},
+    **{(many, whole): _DECIMALS for many in (*_FLOATS, "numeric") for whole in _WHOLE},
     **{("numeric", float_): DIGITS for float_ in _FLOATS},
     **{(float_, "numeric"): DIGITS for float_ in _FLOATS},
     ("float8", "float4"): DIGITS,
     ("int4", "float4"): DIGITS,
     ("int8", "float4"): DIGITS,
     ("int8", "float8"): DIGITS,
-    ("numeric", "money"): DECIMALS,
+    ("numeric", "money"): _DECIMALS,
     ("timestamp", "date"): DAY,
     ("timestamptz", "date"): f"{DAY}; {UTC}",
     ("timestamp", "time"): _DATE,
@@ -37,11 +34,11 @@ LOSSES: dict[tuple[str, str], str] = {
     ("date", "timestamptz"): UTC,
     ("time", "timetz"): UTC,
     ("timetz", "time"): _ZONE,
-    ("interval", "time"): "days, months and years are left out",
-    ("json", "jsonb"): "white space, the order of keys and repeated keys are left out",
+    ("interval", "time"): "days, months and years are dropped",
+    ("json", "jsonb"): "white space, key order and repeated keys are lost",
     ("inet", "cidr"): "bits to the right of the netmask are set to zero",
-    **{("bpchar", text): "trailing blanks are left out" for text in ("text", "varchar", "name")},
-    **{(text, "bpchar"): "trailing blanks count for nothing" for text in ("text", "varchar")},
+    **{("bpchar", text): "trailing blanks are removed" for text in ("text", "varchar", "name")},
+    **{(text, "bpchar"): "trailing blanks are not significant" for text in ("text", "varchar")},
     **{(text, "name"): "cut to 63 bytes" for text in ("text", "varchar", "bpchar")},
     **{(text, "char"): "cut to one byte" for text in ("text", "varchar", "bpchar")},
     ("oid", "int4"): "numbers from 2147483648 on become negative",
@@ -92,7 +89,7 @@ def lost_by_modifier(source: DataType, target: DataType) -> Iterator[str]:
         if fields != _FULL_RANGE and (
             source.name != "interval" or source.typmod < 0 or source.typmod >> 16 != fields
         ):
-            yield "fields that the target's interval does not have are left out"
+            yield "fields that the target's interval lacks are dropped"
 
 
 def numeric_modifier(typmod: int) -> tuple[int, int]:

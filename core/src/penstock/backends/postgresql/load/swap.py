@@ -7,12 +7,22 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog import definition, sequences
-from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.privileges import (
+    check_creatable,
+    check_owned,
+    check_writable_server,
+    missing_grant,
+)
+from penstock.backends.postgresql.catalog.relations import table_oid
+from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.ddl import attached, done, indexes, steps, tables
+from penstock.backends.postgresql.ddl.definition import read_table
+from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
+from penstock.backends.postgresql.ddl.text import Json, Names, beside, comment
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load import ddl, done, existing, indexes
-from penstock.backends.postgresql.load.ddl import Json, Names, ident, name, script
-from penstock.backends.postgresql.statements import statement
+from penstock.backends.postgresql.load.sequences import advance_existing
+from penstock.backends.postgresql.statements import ident, literal, name, statement
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
@@ -25,109 +35,101 @@ SWAP = "swap"
 def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
     """
     Raises:
-        PlanningError: the target is none that can be swapped, something depends on it, or a
+        PlanningError: the target cannot be swapped, something depends on it, or a
             privilege is missing.
     """
     ref = request.target
     with planning("target", f"{NEEDS}: {ref}"):
         _check(connection, ref)
-        with definition.full_names(connection):
-            oid = definition.table_oid(connection, ref, "target")
-            table = definition.read_table(connection, oid)
-            shape = definition.one(connection, _shape(ref))
+        with full_names(connection):
+            oid = table_oid(connection, ref, "target")
+            table = read_table(connection, oid)
+            shape = connection.value(_shape(ref))
         _check_parts(connection, ref, table)
         others = _granted_by_default(connection, ref.schema)
         # Those of the old table, which the new one takes over as they are then.
-        new = TableRef(ref.schema, ddl.beside(request.run_id, ref.name))
-        advanced, refused = sequences.advance_existing(connection, request, new)
+        new = TableRef(ref.schema, beside(request.run_id, ref.name))
+        advanced, refused = advance_existing(connection, request, new)
     names = _names(request.run_id, table, new)
     version = connection.info.server_version
     persistence = "u" if request.unlogged else table["persistence"]
-    create = ddl.create_table(
+    create = tables.create_table(
         table, names, persistence=persistence, version=version, tablespace=True
     )
     if table["owner"] != connection.info.user:
         create.append(f"ALTER TABLE {name(new)} OWNER TO {ident(table['owner'])}")
     if persistence == "u" and version >= 150000 and table["persistence"] == "p":
         create += [f"ALTER SEQUENCE {name(made)} SET LOGGED" for made in names.sequences.values()]
-    steps = [
-        Step("drop", f"drop what is left of {new}", script([f"DROP TABLE IF EXISTS {name(new)}"])),
-        Step("create", f"create {new} beside {ref}", script(create)),
+    planned = [
+        steps.before("drop", f"drop what is left of {new}", f"DROP TABLE IF EXISTS {name(new)}"),
+        steps.before("create", f"create {new} beside {ref}", *create),
     ]
     if persistence != table["persistence"]:
-        steps.append(indexes.set_logged(new, oid))
-    steps += indexes.build([table], names, tablespaces=True)
-    steps += _dress(table, names, new, others, version)
-    steps += advanced
-    steps.append(
-        Step(
-            SWAP,
-            f"swap {new} for {ref}",
-            script(_exchange(table, names, ref, new, shape)),
-            True,
-            indexes.LAST,
-            urgent=True,
-        )
+        planned.append(steps.set_logged(new, oid))
+    planned += indexes.build_steps([table], names, tablespaces=True)
+    planned += _dress(table, names, new, others, version)
+    planned += advanced
+    exchange = _exchange(table, names, ref, new, shape)
+    what = f"swap {new} for {ref}"
+    planned.append(steps.after(SWAP, what, steps.LAST, *exchange, urgent=True))
+    _, broken = indexes.usable_indexes([table])
+    warnings = [f"invalid indexes are not created: {', '.join(broken)}"] if broken else []
+    return LoadPlan(
+        new, tuple(planned), volatile=persistence == "u", warnings=(*warnings, *refused)
     )
-    _, broken = indexes.usable([table])
-    warnings = [f"indexes that are not valid are not made: {', '.join(broken)}"] if broken else []
-    return LoadPlan(new, tuple(steps), volatile=persistence == "u", warnings=(*warnings, *refused))
 
 
 def _check(connection: Connection, ref: TableRef) -> None:
-    existing.check_writable_server(connection)
-    tree = existing.tree(connection, ref)
+    check_writable_server(connection)
+    tree = existing.table_tree(connection, ref)
     if not tree or tree[0].kind != "r":
-        found = existing.found_kind(tree[0]) if tree else "none"
+        kind = existing.kind_name(tree[0]) if tree else "none"
         raise PlanningError(
-            f"{NEEDS}: expected {ref} to be a table that is not partitioned, found {found}"
+            f"{NEEDS}: expected {ref} to be a table that is not partitioned, found {kind}"
         )
     if tree[0].partition or tree[0].inherits:
         raise PlanningError(
-            f"{NEEDS}: expected {ref} to be a table by itself, found one that is a partition, "
-            "inherits or is inherited from"
+            f"{NEEDS}: expected {ref} to be a table without inheritance, found one that is a "
+            "partition, inherits, or is inherited from"
         )
-    existing.check_owned(connection, tree, NEEDS)
-    existing.check_creatable(connection, ref.schema, NEEDS)
+    check_owned(connection, tree, NEEDS)
+    check_creatable(connection, ref.schema, NEEDS)
     # The sequences of serial columns go on to the new table.
-    found_dependents = existing.dependents(connection, tree, sequences="i")
-    if found_dependents:
+    found = existing.find_dependents(connection, tree, sequences="i")
+    if found:
         raise PlanningError(
             f"{NEEDS}: other objects depend on {ref}, and would stay with the old table: "
-            f"{'; '.join(found_dependents)}; drop them, or use --mode truncate, which keeps "
+            f"{'; '.join(found)}; drop them, or use --mode truncate, which keeps "
             "the table"
         )
 
 
 def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
-    attached = table["attached"]
-    if attached["rules"]:
+    hanging = table["attached"]
+    if hanging["rules"]:
         raise PlanningError(
             f"{NEEDS}: {ref} has rules, which cannot be carried over: "
-            f"{', '.join(rule['name'] for rule in attached['rules'])}"
+            f"{', '.join(rule['name'] for rule in hanging['rules'])}"
         )
     if table["typed"]:
         raise PlanningError(
             f"{NEEDS}: {ref} is a typed table (OF a composite type); use --mode truncate"
         )
-    user = connection.info.user
-    for publication in attached["publications"]:
+    for publication in hanging["publications"]:
         if not publication["mine"]:
-            raise PlanningError(
-                f"{NEEDS}: {ref} is published by {publication['name']!r}, which {user!r} does not "
-                f"own; expected GRANT {ident(publication['owner'])} TO {ident(user)}"
-            )
-    may = "SELECT pg_catalog.has_schema_privilege(%s, %s, 'CREATE')"
-    schema = ident(ref.schema)
-    found = connection.execute(may, [table["owner"], ref.schema]).fetchone()
-    superuser = definition.one(
-        connection, "SELECT pg_catalog.current_setting('is_superuser') = 'on'"
+            missing = f"does not own publication {publication['name']!r} of {ref}"
+            raise missing_grant(connection, missing, NEEDS, ident(publication["owner"]))
+    owner = table["owner"]
+    may_own = owner == connection.info.user or connection.value(
+        "SELECT pg_catalog.current_setting('is_superuser') = 'on'"
+        " OR pg_catalog.has_schema_privilege(%s, %s, 'CREATE')",
+        [owner, ref.schema],
     )
-    if table["owner"] != user and not superuser and not (found and found[0]):
+    if not may_own:
         raise PlanningError(
-            f"{NEEDS}: {table['owner']!r}, who owns {ref}, may not create tables in schema "
-            f"{ref.schema!r}, and so cannot be given the new one; expected GRANT CREATE ON SCHEMA "
-            f"{schema} TO {ident(table['owner'])}"
+            f"{NEEDS}: {owner!r}, who owns {ref}, may not create tables in schema {ref.schema!r}, "
+            f"and so cannot own the new one; expected GRANT CREATE ON SCHEMA {ident(ref.schema)} "
+            f"TO {ident(owner)}"
         )
 
 
@@ -147,20 +149,20 @@ def _granted_by_default(connection: Connection, schema: str) -> list[str]:
 
 
 def _names(run_id: str, table: Json, new: TableRef) -> Names:
-    usable, _ = indexes.usable([table])
+    usable, _ = indexes.usable_indexes([table])
 
-    def beside(schema: str, original: str) -> TableRef:
-        return TableRef(schema, ddl.beside(run_id, original))
+    def of(schema: str, original: str) -> TableRef:
+        return TableRef(schema, beside(run_id, original))
 
     return Names(
         {table["oid"]: new},
-        {oid: ddl.beside(run_id, index["name"]) for oid, index in usable.items()},
+        {oid: beside(run_id, index["name"]) for oid, index in usable.items()},
         {
-            (s["schema"], s["name"]): beside(new.schema, s["name"])
+            (s["schema"], s["name"]): of(new.schema, s["name"])
             for s in table["sequences"]
             if s["identity"]
         },
-        {(s["schema"], s["name"]): beside(s["schema"], s["name"]) for s in table["statistics"]},
+        {(s["schema"], s["name"]): of(s["schema"], s["name"]) for s in table["statistics"]},
     )
 
 
@@ -168,47 +170,21 @@ def _dress(
     table: Json, names: Names, new: TableRef, others: Sequence[str], version: int
 ) -> list[Step]:
     statements = [
-        *ddl.unchecked(table, names),
-        *ddl.create_statistics(table, names),
-        *ddl.comments(table, names),
-        *(ddl.not_null_comments(table, names) if version >= 180000 else []),
-        *ddl.policies(table, new),
-        *ddl.grants(table, new, others),
+        *tables.unchecked(table, names),
+        *tables.create_statistics(table, names),
+        *tables.comments(table, names, version),
+        *attached.policies(table, new),
+        *attached.grants(table, new, others),
     ]
-    steps = []
+    planned = []
     if statements:
-        steps.append(
-            Step(
-                "dress",
-                f"comments, statistics, policies and grants of {new}",
-                script(statements),
-                True,
-                indexes.DRESS,
-                done=done.is_dressed(table, names, policies=True),
-            )
-        )
-    for number, (constraint, add, validate) in enumerate(ddl.foreign_keys(table, new)):
-        steps.append(
-            Step(
-                f"reference {number}",
-                f"add a foreign key to {new}",
-                add,
-                True,
-                indexes.REFER,
-                done=done.has_constraint(new, constraint),
-            )
-        )
-        if validate is not None:
-            steps.append(
-                Step(
-                    f"validate {number}",
-                    f"validate a foreign key of {new}",
-                    script([validate]),
-                    True,
-                    indexes.CHECK,
-                )
-            )
-    return steps
+        what = f"comments, statistics, policies and grants of {new}"
+        dressed = done.is_dressed(table, names, policies=True)
+        planned.append(steps.after("dress", what, steps.DRESS, *statements, done=dressed))
+    for constraint in table["constraints"]:
+        if constraint["kind"] == "f":
+            planned += foreign_key_steps(table, constraint, new, None)
+    return planned
 
 
 def _shape(ref: TableRef) -> sql.Composed:
@@ -218,16 +194,16 @@ def _shape(ref: TableRef) -> sql.Composed:
 def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: str) -> list[str]:
     """One transaction: the new table, and all that is its own, under the old one's names."""
     changed = (
-        f"{ref} was altered since the run was planned, and the new table is as it was then; "
-        "expected no change; start a new run"
+        f"{ref} was altered since the run was planned, so the new table lacks the change; start a "
+        "new run"
     )
     check = (
-        f"BEGIN IF ({_shape(ref).as_string(None)}) IS DISTINCT FROM {ddl.literal(shape)} THEN "
-        f"RAISE EXCEPTION USING MESSAGE = {ddl.literal(changed)}; END IF; END"
+        f"BEGIN IF ({_shape(ref).as_string(None)}) IS DISTINCT FROM {literal(shape)} THEN "
+        f"RAISE EXCEPTION USING MESSAGE = {literal(changed)}; END IF; END"
     )
     statements = [
         f"LOCK TABLE ONLY {name(ref)}, {name(new)} IN ACCESS EXCLUSIVE MODE",
-        f"DO {ddl.literal(check)}",
+        f"DO {literal(check)}",
     ]
     restored: list[tuple[str, str, str]] = []
     for sequence in table["sequences"]:
@@ -239,10 +215,10 @@ def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: st
             )
             continue
         statements.append(
-            f"SELECT pg_catalog.setval({ddl.literal(name(made))}, s.last_value, s.is_called) "
+            f"SELECT pg_catalog.setval({literal(name(made))}, s.last_value, s.is_called) "
             f"FROM {old} AS s"
         )
-        statements += ddl.comment("SEQUENCE", name(made), sequence["comment"])
+        statements += comment("SEQUENCE", name(made), sequence["comment"])
         restored.append(("SEQUENCE", name(made), sequence["name"]))
     restored += [
         ("INDEX", name(names.index(table, index)), index["name"])
@@ -255,6 +231,6 @@ def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: st
     statements.append(f"DROP TABLE {name(ref)}")
     statements.append(f"ALTER TABLE {name(new)} RENAME TO {ident(ref.name)}")
     statements += [f"ALTER {kind} {of} RENAME TO {ident(old)}" for kind, of, old in restored]
-    statements += ddl.triggers(table)
-    statements += ddl.publications(table)
+    statements += attached.triggers(table)
+    statements += attached.publications(table)
     return statements

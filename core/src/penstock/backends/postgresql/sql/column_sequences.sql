@@ -4,7 +4,6 @@ SELECT DISTINCT
     a.attname,
     n.nspname,
     c.relname,
-    c.oid,
     s.seqincrement,
     pg_catalog.has_sequence_privilege(c.oid, 'SELECT'),
     pg_catalog.has_sequence_privilege(c.oid, 'UPDATE')

@@ -9,5 +9,5 @@ SELECT
     greatest(a.attndims, t.typndims)
 FROM pg_catalog.pg_attribute AS a
 JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
-WHERE a.attrelid = {table}::regclass AND a.attnum > 0 AND NOT a.attisdropped
+WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum

@@ -1,6 +1,5 @@
 -- What is left out here is the type's own: its collation and storage.
 SELECT coalesce(json_agg(json_build_object(
-    'number', a.attnum,
     'name', a.attname,
     'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
     'type_oid', a.atttypid::bigint,

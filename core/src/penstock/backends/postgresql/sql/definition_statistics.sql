@@ -2,7 +2,7 @@
 SELECT coalesce(json_agg(json_build_object(
     'schema', n.nspname,
     'name', e.stxname,
-    'target', {target},
+    'target', {statistics_target},
     'body', pg_catalog.substr(
         d.text,
         pg_catalog.length(pg_catalog.format('CREATE STATISTICS %I.%I', n.nspname, e.stxname)) + 1,

@@ -6,7 +6,7 @@ SELECT json_build_object(
     'name', t.typname,
     'kind', t.typtype::text,
     'element', CASE WHEN t.typelem <> 0 AND t.typcategory = 'A' THEN t.typelem::bigint END,
-    'relation', CASE WHEN r.relkind <> 'c' THEN r.oid::regclass::text END,
+    'relation', CASE WHEN rel.relkind <> 'c' THEN rel.oid::regclass::text END,
     'extension', (
         SELECT e.extname
         FROM pg_catalog.pg_depend AS d
@@ -44,32 +44,39 @@ SELECT json_build_object(
         JOIN pg_catalog.pg_type AS at ON at.oid = a.atttypid
         LEFT JOIN pg_catalog.pg_collation AS ac ON ac.oid = a.attcollation
         LEFT JOIN pg_catalog.pg_namespace AS acn ON acn.oid = ac.collnamespace
-        WHERE a.attrelid = r.oid AND r.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE a.attrelid = rel.oid AND rel.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped
     ),
     'range', (
         SELECT json_build_object(
-            'subtype', pg_catalog.format_type(g.rngsubtype, NULL),
-            'subtype_oid', g.rngsubtype::bigint,
+            'subtype', pg_catalog.format_type(r.rngsubtype, NULL),
+            'subtype_oid', r.rngsubtype::bigint,
             'class', pg_catalog.format('%I.%I', ocn.nspname, oc.opcname),
-            'collation', CASE WHEN g.rngcollation <> st.typcollation
+            'collation', CASE WHEN r.rngcollation <> st.typcollation
                 THEN pg_catalog.format('%I.%I', gcn.nspname, gc.collname) END,
-            'canonical', nullif(g.rngcanonical::oid, 0)::regproc::text,
-            'subdiff', nullif(g.rngsubdiff::oid, 0)::regproc::text,
-            'multirange', {multirange}
+            'canonical', nullif(r.rngcanonical::oid, 0)::regproc::text,
+            'subdiff', nullif(r.rngsubdiff::oid, 0)::regproc::text,
+            'multirange', (
+                SELECT pg_catalog.format('%I.%I', mn.nspname, mt.typname)
+                FROM pg_catalog.pg_type AS mt
+                JOIN pg_catalog.pg_namespace AS mn ON mn.oid = mt.typnamespace
+                WHERE mt.oid = {multirange}
+            )
         )
-        FROM pg_catalog.pg_range AS g
-        JOIN pg_catalog.pg_type AS st ON st.oid = g.rngsubtype
-        JOIN pg_catalog.pg_opclass AS oc ON oc.oid = g.rngsubopc
+        FROM pg_catalog.pg_range AS r
+        JOIN pg_catalog.pg_type AS st ON st.oid = r.rngsubtype
+        JOIN pg_catalog.pg_opclass AS oc ON oc.oid = r.rngsubopc
         JOIN pg_catalog.pg_namespace AS ocn ON ocn.oid = oc.opcnamespace
-        LEFT JOIN pg_catalog.pg_collation AS gc ON gc.oid = g.rngcollation
+        LEFT JOIN pg_catalog.pg_collation AS gc ON gc.oid = r.rngcollation
         LEFT JOIN pg_catalog.pg_namespace AS gcn ON gcn.oid = gc.collnamespace
-        WHERE g.rngtypid = t.oid
+        WHERE r.rngtypid = t.oid
     ),
-    'range_oid', {range_oid}
+    'range_oid', (
+        SELECT r.rngtypid::bigint FROM pg_catalog.pg_range AS r WHERE {multirange} = t.oid
+    )
 )
 FROM pg_catalog.pg_type AS t
 JOIN pg_catalog.pg_namespace AS n ON n.oid = t.typnamespace
-LEFT JOIN pg_catalog.pg_class AS r ON r.oid = t.typrelid
+LEFT JOIN pg_catalog.pg_class AS rel ON rel.oid = t.typrelid
 LEFT JOIN pg_catalog.pg_type AS base ON base.oid = t.typbasetype
 LEFT JOIN pg_catalog.pg_collation AS co ON co.oid = t.typcollation
 LEFT JOIN pg_catalog.pg_namespace AS cn ON cn.oid = co.collnamespace

@@ -17,11 +17,7 @@ SELECT
         JOIN pg_catalog.pg_am AS am ON am.oid = i.relam
         WHERE x.indrelid = a.attrelid AND x.indkey[0] = a.attnum
             AND x.indisvalid AND x.indpred IS NULL AND am.amname = 'btree'
-    ),
-    n.nspname,
-    co.collname
+    )
 FROM pg_catalog.pg_attribute AS a
 JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
-LEFT JOIN pg_catalog.pg_collation AS co ON co.oid = a.attcollation
-LEFT JOIN pg_catalog.pg_namespace AS n ON n.oid = co.collnamespace
 WHERE a.attrelid = %(table)s::regclass AND a.attname = %(column)s AND NOT a.attisdropped

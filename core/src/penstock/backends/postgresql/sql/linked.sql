@@ -4,14 +4,14 @@ SELECT
     'foreign key' AS kind,
     n.nspname AS schema,
     c.relname AS name,
+    rn.nspname AS root_schema,
+    r.relname AS root_name,
     c.oid AS table_oid,
     k.oid AS object,
     k.conname AS label,
     pg_catalog.pg_get_constraintdef(k.oid) AS definition,
     NULL::text AS sequence,
-    NULL::text AS of,
-    rn.nspname AS root_schema,
-    r.relname AS root_name
+    NULL::text AS of
 FROM pg_catalog.pg_constraint AS k
 JOIN pg_catalog.pg_class AS c ON c.oid = k.conrelid
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -21,8 +21,8 @@ WHERE k.contype = 'f' AND k.conparentid = 0
     AND k.confrelid = ANY ({tables}::oid[]) AND NOT k.conrelid = ANY ({tables}::oid[])
 UNION ALL
 SELECT
-    'inheritance', n.nspname, c.relname, c.oid, c.oid, c.relname, NULL, NULL,
-    pg_catalog.format('%I.%I', pn.nspname, p.relname), n.nspname, c.relname
+    'inheritance', n.nspname, c.relname, n.nspname, c.relname, c.oid, c.oid, c.relname, NULL, NULL,
+    pg_catalog.format('%I.%I', pn.nspname, p.relname)
 FROM pg_catalog.pg_inherits AS i
 JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -32,8 +32,8 @@ WHERE i.inhparent = ANY ({tables}::oid[]) AND NOT c.relispartition
     AND NOT c.oid = ANY ({tables}::oid[])
 UNION ALL
 SELECT
-    'sequence', n.nspname, c.relname, c.oid, f.oid, s.relname, NULL,
-    pg_catalog.format('%I.%I', sn.nspname, s.relname), NULL, n.nspname, c.relname
+    'sequence', n.nspname, c.relname, n.nspname, c.relname, c.oid, f.oid, s.relname, NULL,
+    pg_catalog.format('%I.%I', sn.nspname, s.relname), NULL
 FROM pg_catalog.pg_depend AS o
 JOIN pg_catalog.pg_class AS s ON s.oid = o.objid AND s.relkind = 'S'
 JOIN pg_catalog.pg_namespace AS sn ON sn.oid = s.relnamespace
@@ -47,4 +47,4 @@ WHERE o.classid = 'pg_catalog.pg_class'::regclass
     AND o.refclassid = 'pg_catalog.pg_class'::regclass
     AND o.refobjid = ANY ({tables}::oid[]) AND o.deptype = 'a'
     AND NOT f.adrelid = ANY ({tables}::oid[])
-ORDER BY 1, 2, 3, 6
+ORDER BY 1, 2, 3, 8

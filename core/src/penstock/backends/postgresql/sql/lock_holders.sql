@@ -1,5 +1,5 @@
 -- Sessions that hold a partition's lock and are attempts of it, by their name.
-SELECT a.pid, a.application_name, pg_catalog.concat_ws(' ', a.state, a.query_start, {progress})
+SELECT a.pid, pg_catalog.concat_ws(' ', a.state, a.query_start, {progress})
 FROM (SELECT pg_catalog.hashtextextended(%(partition)s, 0) AS key) AS k
 JOIN pg_catalog.pg_locks AS l
     ON l.locktype = 'advisory' AND l.granted AND l.objsubid = 1

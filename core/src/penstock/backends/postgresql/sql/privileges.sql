@@ -1,5 +1,4 @@
 SELECT
-    c.relkind::text,
     pg_catalog.pg_get_userbyid(c.relowner),
     pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE'),
     ARRAY(

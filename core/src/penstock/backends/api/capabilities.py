@@ -1,0 +1,96 @@
+"""What a database can do as a source and as a target, as data: shared code refuses the rest.
+
+`penstock.planning.support` refuses what is not here, before anything is changed; tests and the
+tables in the documentation follow from it. What depends on one table, its columns or its rows is
+no capability: the backend says it where it looks at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.spec.modes import Mode
+from penstock.spec.strategies import Strategy
+
+TRANSACTIONAL = "transactional"
+"""Rows and commit record are written in one transaction, on one session."""
+STAGED = "staged"
+"""Rows go to a stage first, and from there into the table in one transaction with the record."""
+ROLL_FORWARD = "roll-forward"
+"""No transaction holds both: the record comes first, and says what completes the load."""
+
+SOURCE_OPTIONS = ("descendants", "partitioning")
+"""Fields of `CopySpec` that not every source supports."""
+
+TARGET_OPTIONS = (
+    "conflict_columns",
+    "indexes",
+    "unlogged",
+    "partitioning",
+    "types",
+    "partition_by",
+    "file_size",
+    "row_group_size",
+    "compression",
+)
+"""Fields of `CopySpec` that not every target supports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCapabilities:
+    """What a system can do as a source."""
+
+    system: str
+    """What it is called, for people."""
+    formats: tuple[str, ...]
+    """The stream formats that its readers speak, best first."""
+    strategies: tuple[Strategy, ...]
+    block_strategy: str = "blocks"
+    """What the system calls the cut by blocks; plans show it by this name."""
+    options: frozenset[str] = frozenset()
+    """Of `SOURCE_OPTIONS`."""
+    shared_snapshots: bool = True
+    """All partitions can be read as of one moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetCapabilities:
+    """What a system can do as a target."""
+
+    system: str
+    """What it is called, for people."""
+    formats: tuple[str, ...]
+    """The stream formats that its writers speak, best first."""
+    modes: tuple[Mode, ...]
+    makes_missing: tuple[Mode, ...]
+    """The modes that make a table which is not there; the others expect one."""
+    options: Mapping[str, tuple[Mode, ...]]
+    """Of `TARGET_OPTIONS`, with the modes that each of them goes with."""
+    from_unlike_only: frozenset[str] = frozenset()
+    """Those of the options that go with a source of another system alone."""
+    replaces_by_condition: bool
+    """Mode replace deletes rows by the partitions' conditions, so it needs a key. Else it swaps
+    what an earlier run has loaded of the same selection."""
+    commits: str
+    """How a partition is committed: `TRANSACTIONAL`, `STAGED` or `ROLL_FORWARD`."""
+    steps_with_records: bool
+    """A step around the load and its record are one transaction. Not where DDL commits by itself:
+    there an interrupted step is done again."""
+    control_ddl: bool
+    """An administrator may make its control tables, with statements."""
+    tells_rows_apart: bool
+    """It tells which rows a partition of a run has loaded, whatever other rows are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What both ends of a copy can do."""
+
+    source: SourceCapabilities
+    target: TargetCapabilities
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The stream formats that both ends speak, best first for the source."""
+        return tuple(name for name in self.source.formats if name in self.target.formats)

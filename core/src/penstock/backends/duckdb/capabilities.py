@@ -1,0 +1,31 @@
+"""What DuckDB can do."""
+
+from __future__ import annotations
+
+from penstock.backends.api.capabilities import STAGED, SourceCapabilities, TargetCapabilities
+from penstock.backends.api.worker import ARROW
+from penstock.spec.modes import APPEND, MODES, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.strategies import AUTO, BLOCKS, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
+
+SYSTEM = "DuckDB"
+# A new table would have no key for upsert to find rows by.
+MAKING = (APPEND, TRUNCATE, REPLACE, RECREATE, SWAP)
+
+SOURCE = SourceCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+)
+
+TARGET = TargetCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    modes=tuple(MODES.values()),
+    makes_missing=MAKING,
+    options={"conflict_columns": (UPSERT,), "types": MAKING},
+    replaces_by_condition=True,
+    commits=STAGED,
+    steps_with_records=True,
+    control_ddl=False,
+    tells_rows_apart=False,
+)

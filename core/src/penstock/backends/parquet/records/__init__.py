@@ -1,1 +1,0 @@
-"""Runs and commit records as documents beside the data."""

@@ -1,0 +1,188 @@
+"""Mode upsert: a partition's rows are staged, then merged into the target, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.postgresql.cancellable import compute
+from penstock.backends.postgresql.catalog.unique_keys import (
+    KeyColumn,
+    read_unique_keys,
+)
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.statements import OWN_XMIN, column_list, name, quoted, statement
+from penstock.backends.shared.refusals import key_twice, key_with_null
+from penstock.backends.sql.unique_keys import find_key
+from penstock.errors import Diagnosis, PermanentError
+from penstock.spec.worker_spec import WorkerSpec
+
+# Every session has a pg_temp of its own.
+STAGE = sql.Identifier("pg_temp", "penstock_stage")
+
+
+class Stage:
+    """A temporary table that ends with the transaction.
+
+    Raises:
+        PermanentError: the unique key is gone that the run was planned with.
+    """
+
+    def __init__(self, connection: Connection, spec: WorkerSpec) -> None:
+        self._spec = spec
+        key = find_key(read_unique_keys(connection, spec.target_table), spec.conflict_columns)
+        if key is None:
+            raise PermanentError(
+                f"target: expected a unique index on ({', '.join(spec.conflict_columns)}) of "
+                f"{spec.target_table}, by which the run was planned; found none",
+                Diagnosis(side="target"),
+            )
+        self._key = key
+        asked = {"table": name(spec.target_table)}
+        partitioned, fixed, self._may_drop_rows = connection.first(statement("upsert_facts"), asked)
+        # What inherits from a table does not share its key.
+        self._table = sql.SQL("{}" if partitioned else "ONLY {}").format(quoted(spec.target_table))
+        self._columns = column_list(pair.target for pair in spec.pairs)
+        self._changed = [pair.target for pair in spec.pairs if pair.target not in fixed]
+        self._match = sql.SQL(" AND ").join(
+            _equal(column, nulls_equal=key.nulls_equal) for column in key.columns
+        )
+
+    def create(self, connection: Connection) -> None:
+        connection.execute(
+            statement("stage").format(columns=self._columns, table=quoted(self._spec.target_table))
+        )
+
+    def merge(self, connection: Connection, rows: int, wait: Wait) -> Loaded:
+        """Update the rows that differ, insert those that are not there.
+
+        Raises:
+            PermanentError: a key is NULL, or there twice, or a trigger drops rows.
+        """
+        self._check_nulls(connection, wait)
+        self._check_twice(connection, wait)
+        updated = self._update(connection, wait)
+        inserted = compute(connection, self._insert(), "target", wait)
+        if self._may_drop_rows and inserted + updated < rows:
+            missing = compute(
+                connection,
+                statement("stage_missing").format(table=self._table, match=self._match),
+                "target",
+                wait,
+            )
+            if missing:
+                raise PermanentError(
+                    f"target: {missing:,} of {rows:,} rows are not in {self._spec.target_table} "
+                    "after they were inserted; expected none (does a trigger or rule drop rows?)",
+                    Diagnosis(side="target"),
+                )
+        if self._may_drop_rows and self._changed:
+            self._check_updated(connection, wait)
+        return Loaded(rows, inserted, updated)
+
+    def _check_updated(self, connection: Connection, wait: Wait) -> None:
+        """A row that a trigger has written with a value of its own is no fault.
+
+        Raises:
+            PermanentError: rows are still as they were before.
+        """
+        query = statement("stage_kept").format(
+            table=self._table,
+            match=self._match,
+            differ=_differ("s", self._changed),
+            own=OWN_XMIN,
+        )
+        kept = compute(connection, query, "target", wait)
+        if kept:
+            raise PermanentError(
+                f"target: {kept:,} rows of {self._spec.target_table} still differ from the source "
+                "after they were updated; expected none (does a trigger or rule keep them?)",
+                Diagnosis(side="target"),
+            )
+
+    def _check_nulls(self, connection: Connection, wait: Wait) -> None:
+        columns = self._key.may_repeat
+        if not columns:
+            return
+        null = sql.SQL(" OR ").join(
+            sql.SQL("{} IS NULL").format(sql.Identifier(column)) for column in columns
+        )
+        query = sql.SQL("SELECT FROM {} WHERE {}").format(STAGE, null)
+        found = compute(connection, query, "target", wait)
+        if found:
+            raise key_with_null(columns, found, f"{self._key.index} treats NULLs as distinct")
+
+    def _check_twice(self, connection: Connection, wait: Wait) -> None:
+        query = statement("stage_key").format(
+            definitions=sql.SQL(", ").join(
+                sql.SQL("{} {} {}").format(
+                    sql.Identifier(column.name),
+                    sql.SQL(column.collate),
+                    sql.SQL(column.operator_class),
+                )
+                for column in self._key.columns
+            ),
+            nulls_equal=sql.SQL("NULLS NOT DISTINCT" if self._key.nulls_equal else ""),
+        )
+        try:
+            compute(connection, query, "target", wait)
+        except psycopg.errors.UniqueViolation as error:
+            found = f"one more often: {error.diag.message_detail}"
+            raise key_twice(self._key.names, found, error.sqlstate or "") from error
+
+    def _update(self, connection: Connection, wait: Wait) -> int:
+        if not self._changed:
+            return 0
+        query = statement("stage_update").format(
+            table=self._table,
+            assignments=_assignments(self._changed, "s"),
+            match=self._match,
+            differ=_differ("s", self._changed),
+        )
+        return compute(connection, query, "target", wait)
+
+    def _insert(self) -> sql.Composed:
+        action: sql.Composable = sql.SQL("NOTHING")
+        if self._changed:
+            action = sql.SQL("UPDATE SET {} WHERE {}").format(
+                _assignments(self._changed, "excluded"), _differ("excluded", self._changed)
+            )
+        return statement("stage_insert").format(
+            target=quoted(self._spec.target_table),
+            table=self._table,
+            columns=self._columns,
+            match=self._match,
+            key=column_list(self._key.names),
+            action=action,
+        )
+
+
+def _differ(row: str, names: Iterable[str]) -> sql.Composed:
+    """Compared by their bytes: types without equality can be, and 1.0 differs from 1.00."""
+    names = list(names)
+    there, new = (
+        sql.SQL(", ").join(sql.Identifier(side, column) for column in names) for side in ("t", row)
+    )
+    # Not of type record, they would be compared column by column.
+    return sql.SQL("ROW({})::record OPERATOR(pg_catalog.*<>) ROW({})::record").format(there, new)
+
+
+def _assignments(names: Iterable[str], row: str) -> sql.Composed:
+    return sql.SQL(", ").join(
+        sql.SQL("{} = {}").format(sql.Identifier(column), sql.Identifier(row, column))
+        for column in names
+    )
+
+
+def _equal(column: KeyColumn, *, nulls_equal: bool) -> sql.Composed:
+    there, new = sql.Identifier("t", column.name), sql.Identifier("s", column.name)
+    collate = sql.SQL(column.collate)
+    equal = sql.SQL("{there} {collate} {operator} {new} {collate}").format(
+        there=there, new=new, collate=collate, operator=sql.SQL(column.equals)
+    )
+    if not (nulls_equal and column.nullable):
+        return equal
+    return sql.SQL("({} OR ({} IS NULL AND {} IS NULL))").format(equal, there, new)

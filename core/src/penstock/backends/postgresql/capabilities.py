@@ -1,0 +1,57 @@
+"""What PostgreSQL can do."""
+
+from __future__ import annotations
+
+from penstock.backends.api.capabilities import (
+    SOURCE_OPTIONS,
+    TRANSACTIONAL,
+    SourceCapabilities,
+    TargetCapabilities,
+)
+from penstock.backends.api.worker import ARROW
+from penstock.backends.postgresql.statements import FORMATS
+from penstock.spec.modes import APPEND, MODES, RECREATE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.strategies import (
+    AUTO,
+    BLOCKS,
+    CHILDREN,
+    HASH,
+    NTILE,
+    RANGE,
+    TIME,
+    VALUES,
+    WHOLE,
+)
+
+SYSTEM = "PostgreSQL"
+SPOKEN = (*FORMATS, ARROW)
+
+SOURCE = SourceCapabilities(
+    system=SYSTEM,
+    formats=SPOKEN,
+    strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
+    block_strategy="ctid",
+    options=frozenset(SOURCE_OPTIONS),
+)
+
+TARGET = TargetCapabilities(
+    system=SYSTEM,
+    formats=SPOKEN,
+    modes=tuple(MODES.values()),
+    makes_missing=(RECREATE,),
+    options={
+        "conflict_columns": (UPSERT,),
+        # Replace finds the rows that it deletes by an index, and upsert those that it updates.
+        "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
+        "unlogged": (TRUNCATE, RECREATE, SWAP),
+        "partitioning": (RECREATE,),
+        "types": (RECREATE,),
+    },
+    # A table of the same system is made with the source's types.
+    from_unlike_only=frozenset({"types"}),
+    replaces_by_condition=True,
+    commits=TRANSACTIONAL,
+    steps_with_records=True,
+    control_ddl=True,
+    tells_rows_apart=True,
+)

@@ -1,0 +1,130 @@
+"""A query in the place of a table: what it gives, and that it only reads."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.postgresql.catalog.columns import Attribute, describe_columns
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.query_text import without_end
+from penstock.backends.postgresql.statements import relation
+from penstock.errors import PlanningError
+from penstock.model.tables import Column, Query
+
+# Long enough to meet most writes, short enough for a query that computes for hours.
+TRIAL_MS = 2000
+# How the server names a column that has no name.
+UNNAMED = "?column?"
+
+
+def query_columns(connection: Connection, query: Query) -> tuple[Column, ...]:
+    """Check a query and describe its columns.
+
+    Raises:
+        PlanningError: it has parameters, is several statements, is no SELECT, changes something,
+            or its columns cannot be told apart by name.
+    """
+    # In one transaction that is rolled back, so that nothing it sets remains.
+    with planning("source", "--query"), connection.transaction(force_rollback=True):
+        connection.execute("SET LOCAL transaction_read_only = on")
+        _check_single(connection, query)
+        columns = described_query(connection, query)
+    _check_names(columns)
+    _try(connection, query)
+    return columns
+
+
+def _check_single(connection: Connection, query: Query) -> None:
+    """Have the server parse it alone, by the protocol that takes just one statement."""
+    pgconn = connection.pgconn
+    text = query.text.encode()
+    try:
+        _raise_error(pgconn.prepare(b"", text, None))
+    except psycopg.errors.IndeterminateDatatype as error:
+        raise PlanningError(
+            f"--query: expected no parameters, found one: {error.diag.message_primary}"
+        ) from error
+    except psycopg.errors.SyntaxError as error:
+        if "multiple commands" in str(error):
+            raise PlanningError("--query: expected one statement, found several") from error
+        raise
+    described = pgconn.describe_prepared(b"")
+    _raise_error(described)
+    if described.nparams:
+        raise PlanningError(
+            f"--query: expected no parameters ($1), found {described.nparams}; write out the values"
+        )
+
+
+def _raise_error(result: psycopg.pq.abc.PGresult) -> None:
+    if result.status == psycopg.pq.ExecStatus.FATAL_ERROR:
+        raise psycopg.errors.error_from_result(result)
+
+
+def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
+    """
+    Raises:
+        PlanningError: it is not a query, or it writes.
+    """
+    try:
+        cursor = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(relation(query)))
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise _writes(error) from error
+    except psycopg.errors.SyntaxError as error:
+        # It stood well alone.
+        word = (without_end(query.text).split() or ["nothing"])[0]
+        raise PlanningError(
+            f"--query: expected a SELECT, VALUES or TABLE that only reads, found {word}: "
+            f"{error.diag.message_primary}"
+        ) from error
+    except psycopg.errors.FeatureNotSupported as error:
+        raise _writes(error) from error
+    result = cursor.pgresult
+    assert result is not None
+    return result_columns(connection, result)
+
+
+def result_columns(connection: Connection, result: psycopg.pq.abc.PGresult) -> tuple[Column, ...]:
+    """Columns from a result's description."""
+    attributes = [
+        Attribute((result.fname(place) or b"").decode(), result.ftype(place), result.fmod(place))
+        for place in range(result.nfields)
+    ]
+    return describe_columns(connection, attributes)
+
+
+def _check_names(columns: tuple[Column, ...]) -> None:
+    names = [column.name for column in columns]
+    unnamed = names.count(UNNAMED)
+    twice = sorted({name for name in names if names.count(name) > 1 and name != UNNAMED})
+    if unnamed:
+        raise PlanningError(
+            f"--query: expected a name for each column, found {unnamed} unnamed; add AS name"
+        )
+    if twice:
+        raise PlanningError(
+            f"--query: expected each column name once, found {', '.join(map(repr, twice))} more "
+            "than once; use AS to rename them"
+        )
+
+
+def _try(connection: Connection, query: Query) -> None:
+    """Read one row: a function that writes is found only where it runs."""
+    with planning("source", "--query"), connection.transaction(force_rollback=True):
+        connection.execute("SET LOCAL transaction_read_only = on")
+        connection.execute(f"SET LOCAL statement_timeout = {TRIAL_MS}")
+        try:
+            connection.execute(sql.SQL("SELECT * FROM {} LIMIT 1").format(relation(query)))
+        except psycopg.errors.QueryCanceled:
+            return
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise _writes(error) from error
+
+
+def _writes(error: psycopg.Error) -> PlanningError:
+    return PlanningError(
+        "--query: expected a query that only reads, found one that writes or locks: "
+        f"{error.diag.message_primary}"
+    )

@@ -1,0 +1,188 @@
+"""A table's definition as JSON, read from the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from psycopg import sql
+
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.queries import described_query
+from penstock.backends.postgresql.catalog.relations import table_oid
+from penstock.backends.postgresql.catalog.sequences import read_position
+from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl.needs import read_needs
+from penstock.backends.postgresql.ddl.types import types_of
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.statements import for_server
+from penstock.errors import PlanningError
+from penstock.model.tables import NotCopied, Query, Relation, TableDefinition, TableRef
+
+DIALECT = "postgresql"
+# They have no input: COPY could not load them.
+UNREADABLE = frozenset(
+    f"{name}{array}"
+    for name in (
+        "pg_node_tree", "anyarray", "pg_ndistinct", "pg_dependencies", "pg_mcv_list",
+        "pg_brin_bloom_summary", "pg_brin_minmax_multi_summary", "pg_ddl_command",
+    )
+    for array in ("", "[]")
+)  # fmt: skip
+# Of all other relations the columns are read alone.
+_WHOLE = ("r", "p")
+
+Json = dict[str, Any]
+
+# A column that is a name and a type, and a table that is its columns.
+_PLAIN_COLUMN: Json = {
+    "not_null": False, "default": None, "generated": "", "identity": "", "storage": None,
+    "compression": None, "statistics": None, "options": [],
+}  # fmt: skip
+_PLAIN_TABLE: Json = {
+    "partition_key": None, "persistence": "p", "options": [], "toast_options": [], "method": None,
+    "replica_identity": "d", "constraints": [], "indexes": [], "sequences": [],
+    "used_sequences": [], "statistics": [],
+}  # fmt: skip
+_NOTHING_ATTACHED: Json = {
+    "triggers": [], "rules": [], "policies": [], "grants": [], "default_grants": True,
+    "publications": [],
+}  # fmt: skip
+
+
+def read_definition(
+    connection: Connection, read: Relation, *, partitioning: bool
+) -> TableDefinition:
+    """A table with what belongs to it; of a query, a view or the like, the columns alone.
+
+    Parameters:
+        partitioning: a partitioned table with its partitions, and not as a plain one.
+
+    Raises:
+        PlanningError: no such table.
+    """
+    if isinstance(read, Query):
+        # Names in the query are those of the user's own path.
+        with planning("source", "--query"):
+            described = described_query(connection, read)
+        columns = [(column.name, column.type, data_type(column).oid, True) for column in described]
+    with planning("source", f"{read}"), full_names(connection):
+        if isinstance(read, Query):
+            root = plain_table("query", columns)
+        else:
+            assert isinstance(read, TableRef)
+            root = read_table(connection, table_oid(connection, read, "source"))
+        tables = [root]
+        if root["partition_key"] is not None and partitioning:
+            tables += [read_table(connection, oid) for oid in _partitions(connection, root["oid"])]
+        else:
+            root["partition_key"] = None
+        root["bound"] = root["parent"] = None
+        types = types_of(connection, tables)
+        for table in tables:
+            whole = table["kind"] in _WHOLE
+            table["needs"] = read_needs(connection, table, types) if whole else []
+        warnings = _make_readable(root)
+    found = {"tables": tables, "types": types, "warnings": warnings}
+    return TableDefinition(DIALECT, found, _besides(root))
+
+
+def plain_table(name: str, columns: Iterable[tuple[str, str, int | None, bool]]) -> Json:
+    """A table that is nothing but columns.
+
+    Parameters:
+        columns: of each its name, its type, the type's object id where the type may have to be
+            made, and whether it may be NULL.
+    """
+    return {
+        "oid": 0, "schema": "", "name": name, "written": name, "regclass": "", "kind": "q",
+        "owner": "", "tablespace": None, "comment": None, "typed": False, "row_security": False,
+        "force_row_security": False, "bound": None, "parent": None, "inherits": [], "needs": [],
+        **_PLAIN_TABLE,
+        "columns": [
+            {
+                "name": column, "type": type_, "type_oid": oid, "collation": None, "comment": None,
+                **_PLAIN_COLUMN, "not_null": not nullable,
+            }
+            for column, type_, oid, nullable in columns
+        ],
+        "attached": _NOTHING_ATTACHED,
+    }  # fmt: skip
+
+
+def _besides(table: Json) -> tuple[NotCopied, ...]:
+    """What the table has besides columns; without statements, which another system cannot read."""
+    keys = {"p": "primary keys", "u": "unique constraints", "x": "exclusion constraints"}
+    found = [
+        NotCopied(keys[i["constraint"]["kind"]] if i["constraint"] else "indexes", i["name"])
+        for i in table["indexes"]
+    ]
+    found += [
+        NotCopied("check constraints", constraint["name"])
+        for constraint in table["constraints"]
+        if constraint["kind"] == "c"
+    ]
+    found += [
+        NotCopied("defaults", column["name"])
+        for column in table["columns"]
+        if column["identity"] or (column["default"] is not None and not column["generated"])
+    ]
+    left = left_out([table], lambda item: TableRef(item["schema"], item["name"]))
+    return (*found, *(replace(item, table="", remedy="") for item in left))
+
+
+def read_table(connection: Connection, oid: int) -> Json:
+    """One table, without those that it consists of. Call it where names are full.
+
+    Raises:
+        PlanningError: it is gone.
+    """
+
+    def read(part: str) -> Any:
+        query = for_server(connection, f"definition_{part}", table=sql.Literal(oid))
+        return connection.value(query)
+
+    table: Json | None = read("table")
+    if table is None:
+        raise PlanningError(
+            f"the table with object id {oid} was dropped while the copy was planned; try again "
+            "when no tables are being changed"
+        )
+    table |= {"columns": read("columns"), "attached": read("attached")}
+    if table["kind"] not in _WHOLE:
+        columns = [column | _PLAIN_COLUMN for column in table["columns"]]
+        return table | _PLAIN_TABLE | {"columns": columns}
+    for part in ("constraints", "indexes", "sequences", "used_sequences", "statistics"):
+        table[part] = read(part)
+    for sequence in (*table["sequences"], *table["used_sequences"]):
+        ref = TableRef(sequence["schema"], sequence["name"])
+        sequence["value"] = read_position(connection, ref) if sequence["readable"] else None
+    return table
+
+
+def read_tables(connection: Connection, oids: Iterable[int]) -> list[Json]:
+    """As `read_table`, wherever it is called."""
+    with full_names(connection):
+        return [read_table(connection, oid) for oid in oids]
+
+
+def _partitions(connection: Connection, root: int) -> list[int]:
+    rows = connection.execute(
+        "SELECT relid::oid FROM pg_catalog.pg_partition_tree(%s) WHERE level > 0"
+        " ORDER BY level, relid",
+        [root],
+    ).fetchall()
+    return [oid for (oid,) in rows]
+
+
+def _make_readable(table: Json) -> list[str]:
+    """Make columns texts whose own type has no input. Returns a line about them."""
+    changed = [column for column in table["columns"] if column["type"] in UNREADABLE]
+    lines = [f"{column['name']} ({column['type']})" for column in changed]
+    for column in changed:
+        column |= {"type": "text", "type_oid": 25, "collation": None, "storage": None}
+    if not lines:
+        return []
+    return [f"columns that become text, since their types have no input: {', '.join(lines)}"]

@@ -1,0 +1,51 @@
+"""Whether steps that cannot be repeated are done: boolean queries for `Step.done`."""
+
+from __future__ import annotations
+
+from penstock.backends.postgresql.ddl.tables import is_unchecked
+from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.statements import literal, name
+from penstock.model.tables import TableRef
+
+
+def _exists(catalog: str, condition: str) -> str:
+    return f"SELECT EXISTS (SELECT FROM pg_catalog.{catalog} WHERE {condition})"
+
+
+def _oid(ref: TableRef) -> str:
+    return f"pg_catalog.to_regclass({literal(name(ref))})"
+
+
+def is_logged(ref: TableRef) -> str:
+    return _exists("pg_class", f"oid = {_oid(ref)} AND relpersistence = 'p'")
+
+
+def has_index(ref: TableRef, made: TableRef) -> str:
+    return _exists("pg_index", f"indexrelid = {_oid(made)} AND indrelid = {_oid(ref)}")
+
+
+def has_constraint(ref: TableRef, constraint: str) -> str:
+    return _exists("pg_constraint", f"conrelid = {_oid(ref)} AND conname = {literal(constraint)}")
+
+
+def inherits(ref: TableRef, parent: TableRef) -> str:
+    return _exists("pg_inherits", f"inhrelid = {_oid(ref)} AND inhparent = {_oid(parent)}")
+
+
+def is_dressed(table: Json, names: Names, *, policies: bool) -> str:
+    """What was made last of a step's transaction, or first: it is there with all else.
+
+    Parameters:
+        policies: they are made too.
+    """
+    ref = names.table(table)
+    for constraint in table["constraints"]:
+        if is_unchecked(constraint):
+            return has_constraint(ref, constraint["name"])
+    for item in table["statistics"]:
+        made = literal(names.statistics[item["schema"], item["name"]].name)
+        return _exists("pg_statistic_ext", f"stxrelid = {_oid(ref)} AND stxname = {made}")
+    for item in table["attached"]["policies"] if policies else ():
+        made = literal(item["name"])
+        return _exists("pg_policy", f"polrelid = {_oid(ref)} AND polname = {made}")
+    return ""

@@ -1,0 +1,87 @@
+"""Foreign keys: added without checking the rows, then validated while others can write."""
+
+from __future__ import annotations
+
+from penstock.backends.postgresql.ddl import done, steps
+from penstock.backends.postgresql.ddl.text import Json, constraint_comment
+from penstock.backends.postgresql.statements import ident, name
+from penstock.model.plans import Step
+from penstock.model.tables import NotCopied, TableRef
+
+FOREIGN_KEYS = "foreign keys"
+
+
+def foreign_key_steps(
+    table: Json, constraint: Json, ref: TableRef, other: TableRef | None
+) -> list[Step]:
+    """
+    Parameters:
+        ref: what the table is called.
+        other: the table that it refers to, where another run may link the two at the same time:
+            then both are locked, and where it cannot be added the run is done without it.
+    """
+    label = constraint["name"]
+    add = foreign_key(constraint, ref, other)
+    checked = constraint["validated"] and "NOT ENFORCED" not in constraint["definition"]
+    # A partitioned table takes none that is not valid.
+    apart = checked and table["partition_key"] is None
+    modes = {ref: "SHARE ROW EXCLUSIVE", other: "SHARE ROW EXCLUSIVE"} if other else {}
+    found = [
+        steps.after(
+            f"reference {table['oid']} {label}",
+            f"add foreign key {label} to {ref}",
+            steps.REFER,
+            *steps.locks(modes),
+            f"{add} NOT VALID" if apart else add,
+            *constraint_comment(ref, label, constraint["comment"]),
+            instead=not_copied(constraint, ref, other) if other else None,
+            done=done.has_constraint(ref, label),
+        )
+    ]
+    if apart:
+        validate = f"ALTER TABLE {name(ref)} VALIDATE CONSTRAINT {ident(label)}"
+        instead = NotCopied(FOREIGN_KEYS, label, f"{validate};", str(ref)) if other else None
+        found.append(
+            steps.after(
+                f"validate {table['oid']} {label}",
+                f"validate foreign key {label} of {ref}",
+                steps.CHECK,
+                validate,
+                instead=instead,
+            )
+        )
+    return found
+
+
+def not_copied(constraint: Json, ref: TableRef, other: TableRef | None) -> NotCopied:
+    remedy = f"{foreign_key(constraint, ref, other)};"
+    return NotCopied(FOREIGN_KEYS, constraint["name"], remedy, str(ref))
+
+
+def foreign_key(constraint: Json, ref: TableRef, other: TableRef | None = None) -> str:
+    """The statement that adds it to a table of another name, to which it may refer itself.
+
+    Parameters:
+        other: the table that it refers to, where that has another name too.
+    """
+    definition = constraint["definition"]
+    other = ref if constraint["references_itself"] else other
+    if other is not None:
+        start = definition.index(" REFERENCES ", definition.index("(")) + len(" REFERENCES ")
+        head = f"FOREIGN KEY ({constraint['columns']}) REFERENCES "
+        if definition.startswith(head):
+            start = len(head)
+        rest = definition[start:]
+        definition = definition[:start] + name(other) + rest[_name_end(rest) :]
+    return f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(constraint['name'])} {definition}"
+
+
+def _name_end(text: str) -> int:
+    """Where the table's name ends that the text begins with, quoted or not."""
+    inside = False
+    for index, character in enumerate(text):
+        if character == '"':
+            inside = not inside
+        elif character == "(" and not inside:
+            return index
+    return len(text)

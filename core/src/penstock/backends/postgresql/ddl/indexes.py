@@ -1,0 +1,165 @@
+"""Indexes, and the constraints that stand on them: how they are dropped, and built again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from penstock.backends.postgresql.ddl import done, steps, text
+from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.statements import ident, name
+from penstock.model.plans import Step
+
+
+def drop_statement(table: Json, index: Json) -> str:
+    """Repeatable: where it is gone, nothing is done."""
+    if index["constraint"] is not None:
+        of = ident(table["schema"], table["name"])
+        return f"ALTER TABLE {of} DROP CONSTRAINT IF EXISTS {ident(index['name'])}"
+    return f"DROP INDEX IF EXISTS {ident(table['schema'], index['name'])}"
+
+
+def build_steps(tables: Sequence[Json], names: Names, *, tablespaces: bool) -> list[Step]:
+    """Steps that build all indexes of the tables that have a name in `names`.
+
+    Parameters:
+        tablespaces: where the definition says; else where the server puts them.
+    """
+    found: list[Step] = []
+    attach: list[str] = []
+    by_oid = {
+        index["oid"]: (table, index)
+        for table in tables
+        for index in table["indexes"]
+        if index["oid"] in names.indexes
+    }
+    for table, index in by_oid.values():
+        if table["partition_key"] is not None:
+            attach += _on_parent(table, index, names)
+        else:
+            found += _on_table(table, index, names, tablespaces=tablespaces)
+    for table, index in by_oid.values():
+        if index["parent"] in by_oid:
+            parent = names.index(*by_oid[index["parent"]])
+            child = names.index(table, index)
+            attach.append(f"ALTER INDEX {name(parent)} ATTACH PARTITION {name(child)}")
+    for table, index in by_oid.values():
+        if table["partition_key"] is not None:
+            attach += _dress(table, index, names)
+    if attach:
+        parents = [
+            done.has_index(names.table(table), names.index(table, index))
+            for table, index in by_oid.values()
+            if table["partition_key"] is not None
+        ]
+        what = "attach the partitions' indexes"
+        found.append(steps.after("attach", what, steps.ATTACH, *attach, done=parents[0]))
+    return found
+
+
+def _on_table(table: Json, index: Json, names: Names, *, tablespaces: bool) -> list[Step]:
+    made = names.index(table, index)
+    of = names.table(table)
+    constraint = index["constraint"]
+    tablespace = (
+        [f"SET LOCAL default_tablespace = {ident(index['tablespace'])}"]
+        if tablespaces and index["tablespace"]
+        else []
+    )
+    found = []
+    if constraint is None or constraint["by_index"]:
+        unique = "UNIQUE " if index["unique"] else ""
+        tail = text.under_name(index["tail"], table, of)
+        create = f"CREATE {unique}INDEX {ident(made.name)} ON {name(of)} {tail}"
+        found.append(
+            steps.after(
+                f"build {index['oid']}",
+                f"build index {made.name} of {of}",
+                steps.BUILD,
+                *tablespace,
+                create,
+                *(_own(table, index, names) if constraint is None else []),
+                done=done.has_index(of, made),
+            )
+        )
+    if constraint is None and (chosen := _chosen(table, index, names)):
+        # Not beside builds of others, which keep a lock that this would wait for.
+        step_id, what = f"choose {index['oid']}", f"mark index {made.name} of {of}"
+        found.append(steps.after(step_id, what, steps.CONSTRAIN, *chosen))
+    if constraint is not None:
+        alter = f"ALTER TABLE {name(of)} ADD CONSTRAINT {ident(made.name)} "
+        if constraint["by_index"]:
+            kind = "PRIMARY KEY" if constraint["kind"] == "p" else "UNIQUE"
+            alter += f"{kind} USING INDEX {ident(made.name)}{_deferrable(constraint)}"
+        else:
+            alter += text.under_name(constraint["definition"], table, of)
+        found.append(
+            steps.after(
+                f"constrain {index['oid']}",
+                f"add constraint {made.name} to {of}",
+                steps.CONSTRAIN,
+                *tablespace,
+                alter,
+                *_dress(table, index, names),
+                done=done.has_constraint(of, made.name),
+            )
+        )
+    return found
+
+
+def _on_parent(table: Json, index: Json, names: Names) -> list[str]:
+    """Of a partitioned table: not valid until its partitions' indexes are attached."""
+    made, of = names.index(table, index), names.table(table)
+    if index["constraint"] is not None:
+        definition = index["constraint"]["definition"]
+        add = f"ADD CONSTRAINT {ident(made.name)} {definition}"
+        return [f"ALTER TABLE ONLY {name(of)} {add}"]
+    unique = "UNIQUE " if index["unique"] else ""
+    tail = text.under_name(index["tail"], table, of)
+    return [f"CREATE {unique}INDEX {ident(made.name)} ON ONLY {name(of)} {tail}"]
+
+
+def _deferrable(constraint: Json) -> str:
+    if not constraint["deferrable"]:
+        return ""
+    return f" DEFERRABLE INITIALLY {'DEFERRED' if constraint['deferred'] else 'IMMEDIATE'}"
+
+
+def _dress(table: Json, index: Json, names: Names) -> list[str]:
+    return [*_own(table, index, names), *_chosen(table, index, names)]
+
+
+def _own(table: Json, index: Json, names: Names) -> list[str]:
+    made, of = names.index(table, index), names.table(table)
+    statements = [
+        f"ALTER INDEX {name(made)} ALTER COLUMN {number} SET STATISTICS {target}"
+        for number, target in index["statistics"]
+    ]
+    statements += text.comment("INDEX", name(made), index["comment"])
+    if index["constraint"] is not None:
+        statements += text.constraint_comment(of, made.name, index["constraint"]["comment"])
+    return statements
+
+
+def _chosen(table: Json, index: Json, names: Names) -> list[str]:
+    """What the table says of one of its indexes."""
+    made, of = names.index(table, index), names.table(table)
+    statements = []
+    if index["clustered"]:
+        statements.append(f"ALTER TABLE {name(of)} CLUSTER ON {ident(made.name)}")
+    if index["replica_identity"]:
+        alter = f"ALTER TABLE ONLY {name(of)} REPLICA IDENTITY"
+        statements.append(f"{alter} USING INDEX {ident(made.name)}")
+    return statements
+
+
+def usable_indexes(tables: Iterable[Json]) -> tuple[dict[int, Json], list[str]]:
+    """Indexes by oid, and the names of those that a failed build has left behind."""
+    found: dict[int, Json] = {}
+    broken = []
+    for table in tables:
+        for index in table["indexes"]:
+            if index["valid"]:
+                found[index["oid"]] = index
+            else:
+                broken.append(index["name"])
+    return found, broken

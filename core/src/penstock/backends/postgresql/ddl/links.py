@@ -1,0 +1,140 @@
+"""What links a table to others: foreign keys and inheritance, made when all of them are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.backends.api.facts import Siblings
+from penstock.backends.postgresql.catalog.existing import Linked
+from penstock.backends.postgresql.ddl import done, steps
+from penstock.backends.postgresql.ddl.foreign_keys import (
+    FOREIGN_KEYS,
+    foreign_key_steps,
+    not_copied,
+)
+from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.statements import ident, literal, name
+from penstock.model.plans import Step
+from penstock.model.tables import NotCopied, TableRef
+
+INHERITANCE = "inheritance"
+
+
+@dataclass(slots=True)
+class Links:
+    own: list[Step] = field(default_factory=list)
+    """Of the table to itself."""
+    others: list[Step] = field(default_factory=list)
+    """To other tables of the batch."""
+    left: list[NotCopied] = field(default_factory=list)
+    """To tables that are not copied with it."""
+
+
+def links_of(tables: Sequence[Json], names: Names, siblings: Siblings) -> Links:
+    """
+    Parameters:
+        tables: one that is made, and then those that it consists of.
+    """
+    links = Links()
+    for table in tables:
+        ref = names.table(table)
+        for constraint in table["constraints"]:
+            if constraint["kind"] != "f" or constraint["inherited"]:
+                continue
+            own = constraint["references_itself"]
+            other = ref if own else siblings.targets.get(TableRef(*constraint["references"]))
+            if other is None:
+                links.left.append(not_copied(constraint, ref, None))
+            else:
+                found = foreign_key_steps(table, constraint, ref, other)
+                (links.own if own else links.others).extend(found)
+    _inherit(tables[0], names.table(tables[0]), siblings, links)
+    return links
+
+
+def _inherit(table: Json, ref: TableRef, siblings: Siblings, links: Links) -> None:
+    parents = [TableRef(*parent) for parent in table["inherits"]]
+    if not parents:
+        return
+    made = [siblings.targets.get(parent) for parent in parents]
+    statements = [
+        f"ALTER TABLE {name(ref)} INHERIT {name(target or parent)}"
+        for parent, target in zip(parents, made, strict=True)
+    ]
+    shown = ", ".join(map(str, parents))
+    left = NotCopied(INHERITANCE, shown, "\n".join(f"{one};" for one in statements), str(ref))
+    known = [target for target in made if target is not None]
+    if len(known) < len(parents):
+        links.left.append(left)
+        return
+    modes = {ref: "ACCESS EXCLUSIVE", **dict.fromkeys(known, "SHARE UPDATE EXCLUSIVE")}
+    links.others.append(
+        steps.after(
+            f"inherit {table['oid']}",
+            f"have {ref} inherit from {', '.join(map(str, known))}",
+            steps.DRESS,
+            *steps.locks(modes),
+            *statements,
+            instead=left,
+            done=done.inherits(ref, known[0]),
+        )
+    )
+
+
+def unlink_steps(links: Sequence[Linked]) -> list[Step]:
+    """Steps before the first partition after which a table can be dropped."""
+    return [
+        steps.before(f"unlink {link.oid} {link.name}", f"unlink {link.ref}", _undone(link))
+        for link in links
+    ]
+
+
+def _undone(link: Linked) -> str:
+    """Repeatable: the other table may have been recreated by then."""
+    if link.kind == "sequence":
+        # The table that is made uses it again, as the other one does.
+        return f"ALTER SEQUENCE IF EXISTS {link.sequence} OWNED BY NONE"
+    if link.kind == "foreign key":
+        return (
+            f"ALTER TABLE IF EXISTS {name(link.ref)} DROP CONSTRAINT IF EXISTS {ident(link.name)}"
+        )
+    there = f"inhrelid = pg_catalog.to_regclass({literal(name(link.ref))}) AND {_is_parent(link)}"
+    body = (
+        f"BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE {there}) THEN"
+        f" ALTER TABLE {name(link.ref)} NO INHERIT {link.of}; END IF; END"
+    )
+    return f"DO {literal(body)}"
+
+
+def _is_parent(link: Linked) -> str:
+    return f"inhparent = pg_catalog.to_regclass({literal(link.of or '')})"
+
+
+def relink_steps(links: Sequence[Linked]) -> list[Step]:
+    """Restores what was undone, where the other table was not recreated after all."""
+    return [_restored(link) for link in links if link.kind != "sequence"]
+
+
+def _restored(link: Linked) -> Step:
+    of = literal(name(link.ref))
+    if link.kind == "foreign key":
+        kind = FOREIGN_KEYS
+        again = f"ADD CONSTRAINT {ident(link.name)} {link.definition}"
+        there = f"pg_constraint WHERE conrelid = {link.oid} AND conname = {literal(link.name)}"
+    else:
+        kind = INHERITANCE
+        again = f"INHERIT {link.of}"
+        there = f"pg_inherits WHERE inhrelid = {link.oid} AND {_is_parent(link)}"
+    again = f"ALTER TABLE {name(link.ref)} {again}"
+    body = (
+        f"BEGIN IF pg_catalog.to_regclass({of})::oid = {link.oid}"
+        f" AND NOT EXISTS (SELECT FROM pg_catalog.{there}) THEN {again}; END IF; END"
+    )
+    return steps.after(
+        f"restore {link.oid} {link.name}",
+        f"link {link.ref} again",
+        steps.CHECK,
+        f"DO {literal(body)}",
+        instead=NotCopied(kind, link.name, f"{again};", str(link.ref), dropped=True),
+    )

@@ -1,0 +1,54 @@
+"""What a table needs that is not made with it: whether the target has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl.text import Json
+from penstock.backends.postgresql.statements import ident, statement
+
+
+def read_needs(connection: Connection, table: Json, types: Sequence[Json]) -> Any:
+    """
+    Parameters:
+        types: those that are made with it.
+    """
+    return connection.value(
+        statement("definition_needs").format(
+            table=sql.Literal(table["oid"]),
+            types=sql.Literal([type_["oid"] for type_ in types]),
+        )
+    )
+
+
+def missing_needs(connection: Connection, tables: Sequence[Json]) -> list[str]:
+    """What the target lacks, a line for each, with what would help. Call it in a transaction."""
+    needed = {(need["kind"], need["name"]): need for table in tables for need in table["needs"]}
+    missing = [need for need in needed.values() if not _exists(connection, need)]
+    return list(dict.fromkeys(_lines(missing)))
+
+
+def _lines(missing: Iterable[Json]) -> Iterable[str]:
+    for need in missing:
+        if need["extension"]:
+            name = need["extension"]
+            yield f"extension {name}: CREATE EXTENSION {ident(name)}"
+        else:
+            yield f"{need['kind']} {need['name']}: recreate does not create it"
+
+
+def _exists(connection: Connection, need: Json) -> bool:
+    try:
+        with connection.transaction():
+            connection.execute(
+                "SELECT pg_catalog.pg_get_object_address(%s, %s::text[], %s::text[])",
+                need["address"],
+            )
+    except (psycopg.errors.ProgrammingError, psycopg.errors.DataError):
+        return False
+    return True

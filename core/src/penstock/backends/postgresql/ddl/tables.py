@@ -1,0 +1,252 @@
+"""Statements that make a table, its sequences, and what is quick while it is empty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from penstock.backends.postgresql.ddl.text import (
+    Json,
+    Names,
+    comment,
+    constraint_comment,
+    under_name,
+)
+from penstock.backends.postgresql.statements import ident, literal, name
+from penstock.model.tables import TableRef
+
+STORAGE = {"p": "PLAIN", "e": "EXTERNAL", "x": "EXTENDED", "m": "MAIN"}
+COMPRESSION = {"p": "pglz", "l": "lz4"}
+COLUMN_OPTIONS = ("n_distinct", "n_distinct_inherited")
+
+
+def create_table(
+    table: Json, names: Names, *, persistence: str, version: int, tablespace: bool = False
+) -> list[str]:
+    """The table with its columns, and all that is quick while it is empty.
+
+    Parameters:
+        persistence: ``p`` or ``u``.
+        version: of the server that makes it.
+        tablespace: make it where the definition says.
+    """
+    ref = names.table(table)
+    not_null = {c["column"]: c for c in table["constraints"] if c["kind"] == "n"}
+    parts = [_column(column, table, names, not_null, version) for column in table["columns"]]
+    checks = [
+        f"CONSTRAINT {ident(c['name'])} {under_name(c['definition'], table, ref)}"
+        for c in table["constraints"]
+        # One that is not enforced can be created at once, though it is not valid.
+        if c["kind"] == "c" and (c["validated"] or "NOT ENFORCED" in c["definition"])
+    ]
+    late = [check for check in checks if literal(name(ref)) in check]
+    parts += [check for check in checks if check not in late]
+    unlogged = "UNLOGGED " if persistence == "u" and table["partition_key"] is None else ""
+    create = f"CREATE {unlogged}TABLE {name(ref)} (" + ",".join(f"\n    {p}" for p in parts) + ")"
+    if table["partition_key"] is not None:
+        create += f" PARTITION BY {table['partition_key']}"
+    elif table["method"] not in (None, "heap"):
+        create += f" USING {ident(table['method'])}"
+    options = [*table["options"], *(f"toast.{o}" for o in table["toast_options"])]
+    if options and table["partition_key"] is None:
+        create += f" WITH ({', '.join(_option(o) for o in options)})"
+    if tablespace and table["tablespace"]:
+        create += f" TABLESPACE {ident(table['tablespace'])}"
+    used = [s for s in table["used_sequences"] if (s["schema"], s["name"]) in names.sequences]
+    made = [*_made(table, names), *used]
+    statements = [_create_sequence(s, names, version) for s in made]
+    statements.append(create)
+    # What names the table needs it to be there.
+    statements += [f"ALTER TABLE ONLY {name(ref)} ADD {check}" for check in late]
+    for column in table["columns"]:
+        if _names_itself(column, table):
+            expression = under_name(_default(column["default"], table, names), table, ref)
+            alter = f"ALTER TABLE ONLY {name(ref)} ALTER COLUMN {ident(column['name'])}"
+            statements.append(f"{alter} SET DEFAULT {expression}")
+    for sequence in _made(table, names):
+        owned = name(names.sequences[sequence["schema"], sequence["name"]])
+        of = f"{name(ref)}.{ident(sequence['column'])}"
+        statements.append(f"ALTER SEQUENCE {owned} OWNED BY {of}")
+    for column in table["columns"]:
+        statements += _column_settings(column, ref, version)
+    if table["parent"] is not None:
+        parent = names.tables[table["parent"]]
+        statements.append(
+            f"ALTER TABLE ONLY {name(parent)} ATTACH PARTITION {name(ref)} {table['bound']}"
+        )
+    if table["replica_identity"] in ("f", "n"):
+        word = {"f": "FULL", "n": "NOTHING"}[table["replica_identity"]]
+        statements.append(f"ALTER TABLE ONLY {name(ref)} REPLICA IDENTITY {word}")
+    return statements
+
+
+def _made(table: Json, names: Names) -> list[Json]:
+    """Sequences that are made for the table by themselves."""
+    return [
+        s
+        for s in table["sequences"]
+        if not s["identity"] and (s["schema"], s["name"]) in names.sequences
+    ]
+
+
+def _column(
+    column: Json,
+    table: Json,
+    names: Names,
+    not_null: Mapping[str, Json],
+    version: int,
+) -> str:
+    words = [ident(column["name"]), column["type"]]
+    if column["collation"]:
+        words.append(f"COLLATE {column['collation']}")
+    if column["generated"]:
+        kind = "VIRTUAL" if column["generated"] == "v" else "STORED"
+        words.append(f"GENERATED ALWAYS AS ({column['default']}) {kind}")
+    elif column["identity"] and table["parent"] is None:
+        kind = "ALWAYS" if column["identity"] == "a" else "BY DEFAULT"
+        (sequence,) = [
+            s for s in table["sequences"] if s["identity"] and s["column"] == column["name"]
+        ]
+        made = names.sequences[sequence["schema"], sequence["name"]]
+        options = f"SEQUENCE NAME {name(made)} {_sequence_options(sequence)}"
+        words.append(f"GENERATED {kind} AS IDENTITY ({options})")
+    elif column["default"] is not None and not _names_itself(column, table):
+        words.append(f"DEFAULT {_default(column['default'], table, names)}")
+    constraint = not_null.get(column["name"])
+    if constraint is not None:
+        if constraint["validated"]:
+            no_inherit = " NO INHERIT" if constraint["no_inherit"] and version >= 180000 else ""
+            words.append(f"CONSTRAINT {ident(constraint['name'])} NOT NULL{no_inherit}")
+    elif column["not_null"]:
+        words.append("NOT NULL")
+    return " ".join(words)
+
+
+def _names_itself(column: Json, table: Json) -> bool:
+    default = column["default"] if not column["generated"] else None
+    return default is not None and bool(table["regclass"]) and table["regclass"] in default
+
+
+def _default(expression: str, table: Json, names: Names) -> str:
+    """The expression, with sequences that are made under the names that they get."""
+    called: dict[str, str] = {}
+    for sequence in (*table["sequences"], *table["used_sequences"]):
+        ref = names.sequences.get((sequence["schema"], sequence["name"]))
+        if ref is not None:
+            called[sequence["written"]] = f"{literal(name(ref))}::regclass"
+    if not called:
+        return expression
+    # In one go: what one of them is called may be what another one was called.
+    either = "|".join(re.escape(before) for before in called)
+    return re.sub(either, lambda found: called[found[0]], expression)
+
+
+def _create_sequence(sequence: Json, names: Names, version: int) -> str:
+    made = name(names.sequences[sequence["schema"], sequence["name"]])
+    unlogged = "UNLOGGED " if sequence["persistence"] == "u" and version >= 150000 else ""
+    # One that other tables use too may be there already.
+    return (
+        f"CREATE {unlogged}SEQUENCE IF NOT EXISTS {made} AS {sequence['type']} "
+        f"{_sequence_options(sequence)}"
+    )
+
+
+def _sequence_options(sequence: Json) -> str:
+    cycle = "CYCLE" if sequence["cycle"] else "NO CYCLE"
+    return (
+        f"INCREMENT BY {sequence['increment']} MINVALUE {sequence['min']} "
+        f"MAXVALUE {sequence['max']} START WITH {sequence['start']} "
+        f"CACHE {sequence['cache']} {cycle}"
+    )
+
+
+def set_sequences(table: Json, names: Names, *, keep: bool) -> list[str]:
+    """Every sequence of the table to the value that it had when the definition was read, unless its
+    values are to be kept apart."""
+    statements = []
+    for sequence in table["sequences"]:
+        ref = names.sequences.get((sequence["schema"], sequence["name"]))
+        if ref is None:
+            continue
+        if sequence["value"] and not keep:
+            value, called = sequence["value"]
+            statements.append(
+                f"SELECT pg_catalog.setval({literal(name(ref))}, {value}, "
+                f"{'true' if called else 'false'})"
+            )
+        statements += comment("SEQUENCE", name(ref), sequence["comment"])
+    return statements
+
+
+def _column_settings(column: Json, ref: TableRef, version: int) -> list[str]:
+    alter = f"ALTER TABLE ONLY {name(ref)} ALTER COLUMN {ident(column['name'])}"
+    statements = []
+    if column["storage"]:
+        statements.append(f"{alter} SET STORAGE {STORAGE[column['storage']]}")
+    if column["compression"] and version >= 140000:
+        statements.append(f"{alter} SET COMPRESSION {COMPRESSION[column['compression']]}")
+    if column["statistics"] is not None:
+        statements.append(f"{alter} SET STATISTICS {column['statistics']}")
+    # Some servers keep notes of their own among the options, which cannot be set.
+    options = [o for o in column["options"] if o.partition("=")[0] in COLUMN_OPTIONS]
+    if options:
+        statements.append(f"{alter} SET ({', '.join(map(_option, options))})")
+    return statements
+
+
+def _option(text: str) -> str:
+    key, _, value = text.partition("=")
+    prefix, dot, rest = key.rpartition(".")
+    return f"{prefix}{dot}{ident(rest)} = {literal(value)}"
+
+
+def comments(table: Json, names: Names, version: int) -> list[str]:
+    """Of the table, its columns, and its constraints without an index.
+
+    Parameters:
+        version: of the server that makes it; from PostgreSQL 18 on NOT NULL constraints have names.
+    """
+    ref = names.table(table)
+    statements = comment("TABLE", name(ref), table["comment"])
+    for column in table["columns"]:
+        statements += comment("COLUMN", f"{name(ref)}.{ident(column['name'])}", column["comment"])
+    kinds = ("c", "n") if version >= 180000 else ("c",)
+    for constraint in table["constraints"]:
+        if constraint["kind"] in kinds and constraint["validated"]:
+            statements += constraint_comment(ref, constraint["name"], constraint["comment"])
+    return statements
+
+
+def unchecked(table: Json, names: Names) -> list[str]:
+    """Constraints that are not valid for all rows, and so must come after these."""
+    ref = names.table(table)
+    statements = []
+    for c in table["constraints"]:
+        if not is_unchecked(c):
+            continue
+        statements.append(
+            f"ALTER TABLE {name(ref)} ADD CONSTRAINT {ident(c['name'])} "
+            f"{under_name(c['definition'], table, ref)}"
+        )
+        statements += constraint_comment(ref, c["name"], c["comment"])
+    return statements
+
+
+def is_unchecked(constraint: Json) -> bool:
+    valid = constraint["validated"] or "NOT ENFORCED" in constraint["definition"]
+    return not valid and constraint["kind"] != "f"
+
+
+def create_statistics(table: Json, names: Names) -> list[str]:
+    """Extended statistics."""
+    statements = []
+    for item in table["statistics"]:
+        ref = names.statistics[item["schema"], item["name"]]
+        statements.append(
+            f"CREATE STATISTICS {name(ref)}{under_name(item['body'], table, names.table(table))}"
+            f" FROM {name(names.table(table))}"
+        )
+        if item["target"] is not None:
+            statements.append(f"ALTER STATISTICS {name(ref)} SET STATISTICS {item['target']}")
+        statements += comment("STATISTICS", name(ref), item["comment"])
+    return statements

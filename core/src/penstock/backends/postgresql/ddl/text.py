@@ -1,0 +1,74 @@
+"""Names, expressions and comments in statements."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.backends.postgresql.statements import ident, literal, name
+from penstock.model.tables import TableRef
+
+Json = Mapping[str, Any]
+
+LONGEST_NAME = 63
+
+
+def beside(run_id: str, original: str) -> str:
+    """A name for what is built beside something of that name."""
+    digest = hashlib.sha256(f"{run_id}:{original}".encode()).hexdigest()[:8]
+    return shortened(original, f"__penstock_{digest}")
+
+
+def shortened(text: str, suffix: str) -> str:
+    """With the suffix, as long as a name may be."""
+    room = LONGEST_NAME - len(suffix.encode())
+    return text.encode()[:room].decode(errors="ignore") + suffix
+
+
+@dataclass(frozen=True)
+class Names:
+    """Where the things of a definition go: a table by its oid, the others by their names."""
+
+    tables: Mapping[int, TableRef]
+    indexes: Mapping[int, str] = field(default_factory=dict)
+    """By oid; in the schema of their table."""
+    sequences: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
+    """Those that are made, or called otherwise; others are used as they are."""
+    statistics: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
+
+    def table(self, table: Json) -> TableRef:
+        return self.tables[table["oid"]]
+
+    def index(self, table: Json, index: Json) -> TableRef:
+        return TableRef(self.table(table).schema, self.indexes[index["oid"]])
+
+
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[^\W\d][\w$]*|.""", re.DOTALL)
+
+
+def under_name(text: str, table: Json, ref: TableRef) -> str:
+    """An expression of a table's, for the table under another name: it may speak of its whole row,
+    ``name.*``, or of itself, ``'schema.name'::regclass``."""
+    found = []
+    tokens = _TOKEN.findall(text)
+    for place, token in enumerate(tokens):
+        after = tokens[place + 1 : place + 4]
+        before = tokens[place - 1] if place else ""
+        if token == table["written"] and after[:2] == [".", "*"] and before != ".":
+            found.append(ident(ref.name))
+        elif token == table["regclass"] and after == [":", ":", "regclass"]:
+            found.append(literal(name(ref)))
+        else:
+            found.append(token)
+    return "".join(found)
+
+
+def comment(kind: str, of: str, text: str | None) -> list[str]:
+    return [] if text is None else [f"COMMENT ON {kind} {of} IS {literal(text)}"]
+
+
+def constraint_comment(ref: TableRef, constraint: str, text: str | None) -> list[str]:
+    return comment("CONSTRAINT", f"{ident(constraint)} ON {name(ref)}", text)

@@ -1,0 +1,155 @@
+"""Types that do not come with the server: read, compared, and made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import sql
+
+from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.ddl.text import Json, comment
+from penstock.backends.postgresql.statements import for_server, ident, literal
+
+
+def types_of(connection: Connection, tables: Sequence[Json]) -> list[Json]:
+    """The types that do not come with the server, each after its components."""
+    found: dict[int, Json | None] = {}
+    for table in tables:
+        for column in table["columns"]:
+            _add_type(connection, column["type_oid"], found)
+    return [type_ for type_ in found.values() if type_ is not None]
+
+
+def _add_type(connection: Connection, oid: int | None, found: dict[int, Json | None]) -> None:
+    if oid is None or oid in found:
+        return
+    found[oid] = None
+    type_ = read_type(connection, oid)
+    if type_["schema"] in ("pg_catalog", "information_schema"):
+        return
+    for part in (type_["element"], type_["base_oid"], type_["range_oid"]):
+        _add_type(connection, part, found)
+    for attribute in type_["attributes"] or ():
+        _add_type(connection, attribute["type_oid"], found)
+    if type_["range"]:
+        _add_type(connection, type_["range"]["subtype_oid"], found)
+    del found[oid]
+    found[oid] = None if type_["element"] or type_["kind"] == "m" else type_
+
+
+def read_type(connection: Connection, oid: int) -> Json:
+    query = for_server(connection, "definition_type", type=sql.Literal(oid))
+    found: Json = connection.value(query)
+    return found
+
+
+def missing_types(connection: Connection, types: Sequence[Json]) -> tuple[list[Json], list[str]]:
+    """The types to create, and a line for each that exists and differs or cannot be created."""
+    missing = []
+    lines = []
+    for type_ in types:
+        made = ident(type_["schema"], type_["name"])
+        found = connection.value("SELECT pg_catalog.to_regtype(%s)::oid::bigint", [made])
+        if found is not None:
+            with full_names(connection):
+                theirs = read_type(connection, found)
+            if _essence(type_) != _essence(theirs):
+                lines.append(
+                    f"type {made} differs: the source has {_described(type_)}, the target "
+                    f"{_described(theirs)}"
+                )
+        elif type_["extension"]:
+            lines.append(
+                f"type {made} comes with an extension: run CREATE EXTENSION "
+                f"{ident(type_['extension'])} in the target first"
+            )
+        elif type_["relation"]:
+            lines.append(
+                f"type {made} is the row type of {type_['relation']}: create that table first"
+            )
+        elif type_["kind"] not in "edcr" or (type_["range"] or {}).get("canonical"):
+            lines.append(f"type {made} is written in C: install it in the target first")
+        else:
+            missing.append(type_)
+    return missing, lines
+
+
+def _essence(type_: Json) -> tuple[Any, ...]:
+    """What must be alike where a type is there already."""
+    if type_["kind"] == "b":
+        return ("b",)
+    return (
+        type_["kind"],
+        type_["labels"],
+        type_["base"],
+        type_["not_null"],
+        type_["collation"],
+        sorted(c["definition"] for c in type_["checks"] or ()),
+        [(a["name"], a["type"]) for a in type_["attributes"] or ()],
+        _range_parts(type_["range"])[:2] if type_["range"] else None,
+    )
+
+
+def _described(type_: Json) -> str:
+    if type_["kind"] == "e":
+        return f"enum ({', '.join(type_['labels'] or ())})"
+    if type_["kind"] == "d":
+        checks = [c["definition"] for c in type_["checks"] or ()]
+        not_null = ["NOT NULL"] if type_["not_null"] else []
+        return " ".join(["domain over", type_["base"], *not_null, *checks])
+    if type_["kind"] == "r":
+        return f"range of {type_['range']['subtype']}"
+    attributes = [f"{a['name']} {a['type']}" for a in type_["attributes"] or ()]
+    return f"composite ({', '.join(attributes)})" if attributes else f"kind {type_['kind']!r}"
+
+
+def create_type(type_: Json) -> str:
+    """The type, where it is not there yet: a run that starts over finds its own."""
+    made = ident(type_["schema"], type_["name"])
+    statements = [_type_statement(type_, made)]
+    if type_["kind"] == "d":
+        statements += comment("DOMAIN", made, type_["comment"])
+    else:
+        statements += comment("TYPE", made, type_["comment"])
+    body = (
+        f"BEGIN IF pg_catalog.to_regtype({literal(made)}) IS NULL THEN\n"
+        + "".join(f"{one};\n" for one in statements)
+        + "END IF; END"
+    )
+    return f"DO {literal(body)}"
+
+
+def _type_statement(type_: Json, made: str) -> str:
+    if type_["kind"] == "e":
+        labels = ", ".join(literal(label) for label in type_["labels"] or ())
+        return f"CREATE TYPE {made} AS ENUM ({labels})"
+    if type_["kind"] == "d":
+        words = [f"CREATE DOMAIN {made} AS {type_['base']}"]
+        if type_["collation"]:
+            words.append(f"COLLATE {type_['collation']}")
+        if type_["default"] is not None:
+            words.append(f"DEFAULT {type_['default']}")
+        if type_["not_null"]:
+            words.append("NOT NULL")
+        words += [f"CONSTRAINT {ident(c['name'])} {c['definition']}" for c in type_["checks"] or ()]
+        return " ".join(words)
+    if type_["kind"] == "r":
+        parts = _range_parts(type_["range"])
+        return f"CREATE TYPE {made} AS RANGE ({', '.join(parts)})"
+    attributes = [
+        f"{ident(a['name'])} {a['type']}" + (f" COLLATE {a['collation']}" if a["collation"] else "")
+        for a in type_["attributes"] or ()
+    ]
+    return f"CREATE TYPE {made} AS ({', '.join(attributes)})"
+
+
+def _range_parts(range_: Json) -> list[str]:
+    parts = [f"subtype = {range_['subtype']}", f"subtype_opclass = {range_['class']}"]
+    if range_["collation"]:
+        parts.append(f"collation = {range_['collation']}")
+    if range_["subdiff"]:
+        parts.append(f"subtype_diff = {range_['subdiff']}")
+    if range_["multirange"]:
+        parts.append(f"multirange_type_name = {range_['multirange']}")
+    return parts

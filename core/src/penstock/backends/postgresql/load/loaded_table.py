@@ -1,0 +1,116 @@
+"""The table that a run loads: whether it is still the one that the run was prepared for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import Cursor, sql
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.statements import name, statement
+from penstock.errors import Diagnosis, TargetChanged
+from penstock.model.plans import GIVEN
+from penstock.model.tables import TableRef
+from penstock.spec.modes import MODES, mode_names
+
+
+class LoadedTable:
+    """
+    Parameters:
+        schema: of the control tables.
+    """
+
+    def __init__(self, connection: Connection, schema: str, run_id: str) -> None:
+        self._connection = connection
+        self._schema = sql.Identifier(schema)
+        self._run_id = run_id
+
+    def _execute(self, query: str, **values: Any) -> Cursor[tuple[Any, ...]]:
+        """A .sql file that is about a run."""
+        text = statement(query).format(schema=self._schema)
+        return self._connection.execute(text, {"run_id": self._run_id, **values})
+
+    def note(self, table: TableRef) -> None:
+        """Store in the run's row what the table is recognised by."""
+        self._execute("note_target", table=name(table))
+
+    def forget(self) -> None:
+        """Clear that: from here on the table has another name."""
+        self._execute("forget_target")
+
+    def note_rewritten(self) -> None:
+        """Keep where rows are stored that this transaction has written anew; those of other tables
+        may be written anew at the same time, by steps of the run that have not committed yet."""
+        for (oid,) in self._execute("rewritten").fetchall():
+            self._execute("note_rewritten", part=str(oid), oid=oid)
+
+    def find_change(self) -> tuple[Any, ...] | None:
+        """What has become of the table since the run was prepared, and whether it is the same table
+        all the same, whose rows were written anew or removed; None where nothing has."""
+        return self._execute("changed").fetchone()
+
+    def has_taken_place(self, table: TableRef) -> bool:
+        """Whether the table that the run has loaded has another one's name by now."""
+        found = self._execute("has_taken_place", table=name(table)).fetchone()
+        return bool(found and found[0])
+
+    def check(self) -> None:
+        """
+        Raises:
+            TargetChanged: the table is another one, or was emptied or written anew since.
+        """
+        found = self.find_change()
+        if found is not None:
+            raise self.changed(found[0])
+
+    def emptied_by(self) -> str | None:
+        """The last run that has emptied or recreated the table since this one was prepared."""
+        return self._changed_by(mode_names(lambda mode: mode.empties_before))[1]
+
+    def _changed_by(self, modes: Sequence[str]) -> tuple[str, str | None]:
+        ((table, other),) = self._execute("changed_by", modes=list(modes)).fetchall()
+        return table, other
+
+    def changed(self, what: str) -> TargetChanged:
+        table, other = self._changed_by(mode_names(lambda mode: mode.starts_empty))
+        return TargetChanged(
+            f"target: {table} {what} since run {self._run_id} was prepared"
+            + (f", by run {other}" if other else "")
+            + ", so rows that it has committed may be gone; start a new run",
+            Diagnosis(side="target"),
+        )
+
+    def check_loaded_since(self) -> None:
+        """For what takes all rows out of the target's table, late in a run.
+
+        Raises:
+            TargetChanged: another run has loaded rows since this one was prepared, which would go.
+        """
+        for table, other, _ in self._loaded_since(tuple(MODES), same_rows=False):
+            raise TargetChanged(
+                f"target: run {other} has loaded rows into {table} since run {self._run_id} was "
+                "prepared, which would be lost now; start a new run if they may go",
+                Diagnosis(side="target"),
+            )
+
+    def check_not_replaced(self) -> None:
+        """For a run that adds its rows, and finds them there already if another one has replaced
+        them.
+
+        Raises:
+            TargetChanged: another run has.
+        """
+        modes = mode_names(lambda mode: mode.reloads_partitions)
+        for table, other, mode in self._loaded_since(modes, same_rows=True):
+            raise TargetChanged(
+                f"target: run {other} (--mode {mode}) has loaded the same rows into {table} since "
+                f"run {self._run_id} was prepared, so what is left of this one would double them; "
+                "start a new run if it is still wanted",
+                Diagnosis(side="target"),
+            )
+
+    def _loaded_since(self, modes: Sequence[str], *, same_rows: bool) -> list[tuple[Any, ...]]:
+        """The table, the run that has loaded it last, and its mode; nothing where none has."""
+        asked = {"modes": list(modes), "same_rows": same_rows, "given": GIVEN}
+        return self._execute("loaded_since", **asked).fetchall()

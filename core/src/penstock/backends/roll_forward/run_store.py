@@ -1,0 +1,217 @@
+"""A store of records over documents.
+
+Run and step records, and requests to copy partitions again, are one document for each run, which a
+transaction replaces where nobody else has. Commit records are documents of their own: a transaction
+changes what the run's document says of them, and that is carried out after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
+from penstock.backends.api.roll_forward import RecordDocuments
+from penstock.backends.roll_forward.runs import PlanDocument, RunDocument, Runs
+from penstock.backends.roll_forward.series import committed_in_series
+from penstock.backends.roll_forward.states import Record, now
+from penstock.backends.shared.refusals import not_committed
+from penstock.model.codec import from_json, to_json
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.spec.worker_spec import Patience
+
+T = TypeVar("T")
+
+_PLANNED = {"spec", "plan", "partitions"}
+
+
+class DocumentStore(RecordStore):
+    steps_with_records = False
+
+    def __init__(self, documents: RecordDocuments, runs: Runs) -> None:
+        self.patience = Patience()
+        self._documents = documents
+        self._runs = runs
+        self._open: dict[str, RunDocument] = {}
+        """The run's document as the transaction has it that is under way, by its id."""
+        self._alone = False
+        self._asked: tuple[object, object] | None = None
+        """Since the first transaction of `alone`."""
+
+    def create(self) -> None:
+        """Documents need nothing to be kept in."""
+
+    def transact(
+        self,
+        run_id: str,
+        body: Callable[[], T],
+        hold: Hold = Hold.CHANGE,
+        partition_ids: Sequence[str] = (),
+        patience: float = 0,
+    ) -> T:
+        """Nobody is waited for: the first to write wins, and the others begin again. Attempts that
+        are open are shut out by what becomes of their records."""
+        while True:
+            found = self._runs.read(run_id)
+            if found is None:
+                return body()
+            before, version = found
+            if hold is Hold.STEP:  # others may go on whatever has become of the commit records
+                self._runs.carry_out(run_id, before)
+            if self._alone:
+                asked, self._asked = self._asked, _partitions_asked(before)
+                if asked not in (None, self._asked):
+                    raise not_committed(run_id)
+            self._open[run_id] = before
+            try:
+                result = body()
+            finally:
+                after = self._open.pop(run_id)
+            if after == before:
+                return result
+            if self._runs.write(run_id, after, version):
+                if hold in (Hold.ALONE, Hold.RECOPY):  # if not, the next one to come does it
+                    self._runs.carry_out(run_id, after)
+                return result
+
+    @contextmanager
+    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+        """Two may do a step at once; but its record is refused where the run was started over, or
+        partitions are copied again, since the step began."""
+        self._alone, self._asked = bool(step_id), None
+        try:
+            yield
+        finally:
+            self._alone = False
+
+    def find(self, run_id: str) -> RunDocument | None:
+        """A run's document, as the transaction has it that is under way."""
+        return self._open.get(run_id) or self._runs.find(run_id)
+
+    def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
+        if "series" in where:
+            claimed = committed_in_series(self._documents, self._runs, where["series"])
+            return [_columns(record, run_id, name) for name, (run_id, record) in claimed.items()]
+        run_id = where["run_id"]
+        run = self.find(run_id)
+        if run is None:
+            return []
+        match kind:
+            case Kind.RUN:
+                return [self._run_columns(run_id, run, columns)]
+            case Kind.STEP:
+                steps = [{"run_id": run_id, "step_id": step_id} for step_id in run.steps]
+                return [step for step in steps if _meets(step, where)]
+            case Kind.RECOPY:
+                asked = run.recopies.get(where["request"], ())
+                return [{"partition_id": partition_id} for partition_id in asked]
+            case Kind.COMMIT:
+                if run_id not in self._open:
+                    self._runs.carry_out(run_id, run)
+                found = self._runs.records(run_id).publish_all(run.generation)
+                wanted = where.get("partition_id", tuple(found))
+                return [_columns(found[name], run_id, name) for name in wanted if name in found]
+
+    def _run_columns(self, run_id: str, run: RunDocument, columns: Sequence[str]) -> Row:
+        row = {**to_json(run), "run_id": run_id}
+        if _PLANNED.isdisjoint(columns):
+            return row
+        planned = self._runs.planned(run)
+        count = len(planned.parsed.partitions)
+        return {**row, "spec": planned.spec, "plan": planned.plan, "partitions": count}
+
+    def count(self, kind: Kind, where: Row) -> int:
+        if kind is not Kind.COMMIT:
+            return len(self.read(kind, where, ()))
+        run = self.find(where["run_id"])
+        if run is None:
+            return 0
+        found = self._runs.records(where["run_id"]).read_all(run.generation)
+        return sum(record.is_committed for record, _ in found.values())
+
+    def add(self, kind: Kind, rows: Sequence[Row]) -> int:
+        """Rows are of one run, and of one request."""
+        if kind is Kind.RUN:
+            return sum(map(self._create, rows))
+        if not rows:
+            return 0
+        run_id = rows[0]["run_id"]
+        run = self._open[run_id]
+        if kind is Kind.STEP:
+            before = run.steps
+            after = _with(before, (row["step_id"] for row in rows))
+            self._open[run_id] = replace(run, steps=after)
+        else:
+            request = rows[0]["request"]
+            before = run.recopies.get(request, ())
+            after = _with(before, (row["partition_id"] for row in rows))
+            self._open[run_id] = replace(run, recopies={**run.recopies, request: after})
+        return len(after) - len(before)
+
+    def _create(self, row: Row) -> bool:
+        run = RunDocument(
+            from_json(SourceState, row["source_state"]),
+            from_json(tuple[Snapshot, ...], row["snapshots"]),
+            row["status"],
+            now(),
+        )
+        return self._runs.create(row["run_id"], run, PlanDocument(row["spec"], row["plan"]))
+
+    def change(self, kind: Kind, where: Row, changes: Row) -> int:
+        run = self._open.get(where["run_id"])
+        if run is None or not _meets({**to_json(run), "run_id": where["run_id"]}, where):
+            return 0
+        changed = {name: now() if value is NOW else value for name, value in changes.items()}
+        if "generation" in changed:
+            changed["recopies"] = {}
+        self._open[where["run_id"]] = from_json(RunDocument, {**to_json(run), **changed})
+        return 1
+
+    def delete(self, kind: Kind, where: Row) -> None:
+        run_id = where["run_id"]
+        run = self._open[run_id]
+        if kind is Kind.STEP:
+            steps = ({"run_id": run_id, "step_id": step_id} for step_id in run.steps)
+            left = tuple(step["step_id"] for step in steps if not _meets(step, where))
+            self._open[run_id] = replace(run, steps=left)
+        elif "partition_id" not in where:
+            # They end with their generation; so does that another run has shut them out. Single
+            # ones are taken back by the request to copy their partitions again.
+            self._open[run_id] = replace(run, disturbed_by="")
+
+
+def _meets(row: Row, where: Row) -> bool:
+    """Whether a record has the values that are expected, or one of several."""
+    return all(
+        row[name] in (value if isinstance(value, tuple) else (value,))
+        for name, value in where.items()
+    )
+
+
+def _columns(record: Record, run_id: str, partition_id: str) -> Row:
+    """A commit record as the control store reads it."""
+    return {
+        "run_id": run_id,
+        "partition_id": partition_id,
+        "attempt": record.attempt,
+        "rows": record.rows,
+        "bytes": record.bytes,
+        "started_at": record.started_at,
+        "committed_at": record.committed_at,
+        "inserted": None,
+        "updated": None,
+        "read_at": record.read_at,
+        "transaction": run_id,
+        "files": [piece.name for piece in record.pieces],
+    }
+
+
+def _with(before: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*before, *more]))
+
+
+def _partitions_asked(run: RunDocument) -> tuple[object, object]:
+    """What is another where a partition was given up, whatever has become of it since."""
+    return run.generation, run.recopies

@@ -1,0 +1,164 @@
+"""Runs as documents: what was asked for and planned, which never changes, and how the run stands.
+
+`runs/<run>/run.json` changes with the run; it names the document that holds the spec and the plan,
+which is large and is read once. What it says of commit records comes first: whoever has written it
+may be killed before the records are so, and the next one to come carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from secrets import token_hex
+from typing import Any
+
+from penstock.backends.api.roll_forward import Pieces, RecordDocuments
+from penstock.backends.roll_forward.documents import decode, encode
+from penstock.backends.roll_forward.records import Records
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.codec import JsonForm, from_json, to_json
+from penstock.model.plans import PartitionPlan
+from penstock.model.snapshots import Snapshot, SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class RunDocument:
+    """How a run stands."""
+
+    json_form = JsonForm(exact=True)
+
+    source_state: SourceState
+    snapshots: tuple[Snapshot, ...]
+    status: str
+    created_at: str
+    plan: str = ""
+    """The name of the `PlanDocument`."""
+    generation: int = 1
+    closed: int = 0
+    """Generations up to this one are closed; see `Records.close`."""
+    prepared_at: str | None = None
+    finished_at: str | None = None
+    snapshot_released_at: str | None = None
+    failures: tuple[Mapping[str, Any], ...] = ()
+    steps: tuple[str, ...] = ()
+    """Ids of those after the last partition that are done."""
+    recopies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of this generation: ids of the partitions that are to be copied again, by request."""
+    owner: str = ""
+    """The run that has taken the target last, as this one goes by it."""
+    disturbed_by: str = ""
+    """The run that has shut this one out, since it has taken away what this one has loaded."""
+
+
+@dataclass(frozen=True)
+class PlanDocument:
+    """What was asked for and planned, as JSON has it."""
+
+    spec: Mapping[str, Any]
+    plan: Mapping[str, Any]
+
+    @cached_property
+    def parsed(self) -> PartitionPlan:
+        return from_json(PartitionPlan, self.plan)
+
+
+class Runs:
+    def __init__(self, documents: RecordDocuments, pieces: Pieces) -> None:
+        self._documents = documents
+        self._pieces = pieces
+        self._plans: dict[str, PlanDocument] = {}
+        self._records: dict[str, Records] = {}
+
+    @staticmethod
+    def _name(run_id: str) -> str:
+        return f"runs/{run_id}/run.json"
+
+    def create(self, run_id: str, run: RunDocument, planned: PlanDocument) -> bool:
+        """
+        Parameters:
+            run: without the name of what was planned.
+
+        Returns: False where there is a run of this id.
+        """
+        documents = self._documents
+        if documents.get(self._name(run_id)) is not None:
+            return False
+        plan = f"runs/{run_id}/plan-{token_hex(4)}.json"
+        documents.create(plan, encode(to_json(planned)))
+        if documents.create(self._name(run_id), encode(to_json(replace(run, plan=plan)))):
+            return True
+        # A request that is repeated, since its answer was lost, may meet the run that it has
+        # created itself, and that somebody has gone on with since.
+        found = self.find(run_id)
+        if found is not None and found.plan == plan:
+            return True
+        documents.delete([plan])
+        return False
+
+    def find(self, run_id: str) -> RunDocument | None:
+        found = self.read(run_id)
+        return None if found is None else found[0]
+
+    def read(self, run_id: str) -> tuple[RunDocument, str] | None:
+        """The document and its version."""
+        name = self._name(run_id)
+        found = self._documents.get(name)
+        return None if found is None else (decode(RunDocument, found[0], name), found[1])
+
+    def write(self, run_id: str, run: RunDocument, version: str) -> bool:
+        """False where it is not that version any more: then nothing is changed."""
+        return self._documents.replace(self._name(run_id), encode(to_json(run)), version)
+
+    def change(
+        self, run_id: str, changed: Callable[[RunDocument], RunDocument | None]
+    ) -> RunDocument | None:
+        """
+        Parameters:
+            changed: makes the new document out of the old one, or None to leave it; called again
+                where somebody else was faster.
+
+        Returns: the document as it is then; None where there is no such run, or it was left.
+        """
+        while (found := self.read(run_id)) is not None:
+            before, version = found
+            after = changed(before)
+            if after is None or after == before or self.write(run_id, after, version):
+                return after
+        return None
+
+    def planned(self, run: RunDocument) -> PlanDocument:
+        """
+        Raises:
+            PermanentError: it is gone, or is not as it was written.
+        """
+        if run.plan not in self._plans:
+            found = self._documents.get(run.plan)
+            if found is None:
+                raise PermanentError(
+                    f"target: {run.plan} is gone: expected the plan of a run, found none (was it "
+                    "removed by hand?); start a new run",
+                    Diagnosis(side="target"),
+                )
+            self._plans[run.plan] = decode(PlanDocument, found[0], run.plan)
+        return self._plans[run.plan]
+
+    def records(self, run_id: str) -> Records:
+        if run_id not in self._records:
+            self._records[run_id] = Records(self._documents, self._pieces, run_id)
+        return self._records[run_id]
+
+    def carry_out(self, run_id: str, run: RunDocument) -> None:
+        """Have the commit records be as the run's document says: generations that have ended are
+        closed, and so is one whose run was shut out; partitions that are to be copied again are
+        taken back. May be repeated, by anybody."""
+        ended = [*range(run.closed + 1, run.generation)]
+        for generation in [*ended, run.generation] if run.disturbed_by else ended:
+            names = [partition.id for partition in self.planned(run).parsed.partitions]
+            self.records(run_id).close(generation, names)
+        if ended:
+            self.change(
+                run_id, lambda now_is: replace(now_is, closed=max(now_is.closed, ended[-1]))
+            )
+        if run.recopies:
+            self.records(run_id).take_back_all(run.generation, run.recopies)

@@ -1,0 +1,75 @@
+"""Runs of a series: a partition of one id is committed once by all of them.
+
+An attempt claims its partition when it begins, after it has seen the partition's record. A claim
+whose run has not committed may be taken over; that run's attempts are shut out first, so that none
+commits later without claiming again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from secrets import token_hex
+
+from penstock.backends.api.roll_forward import RecordDocuments
+from penstock.backends.roll_forward.documents import decode, encode
+from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.roll_forward.states import Record
+from penstock.backends.shared.refusals import loaded_already
+from penstock.model.codec import JsonForm, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    json_form = JsonForm(exact=True)
+
+    series: str
+    run_id: str
+    generation: int
+    nonce: str = field(default_factory=lambda: token_hex(8))
+    """Another one each time: who is about to take it over, and has shut out what began before,
+    finds that it has changed."""
+
+
+def _folder(series: str) -> str:
+    """A series may have a longer name than a file."""
+    return f"series/{hashlib.sha256(series.encode()).hexdigest()[:32]}"
+
+
+def claim_partition(documents: RecordDocuments, runs: Runs, mine: Claim, partition_id: str) -> None:
+    """
+    Raises:
+        PermanentError: another run of the series has committed the partition.
+    """
+    name, content = f"{_folder(mine.series)}/{partition_id}.json", encode(to_json(mine))
+    while True:
+        found = documents.get(name)
+        if found is None:
+            if documents.create(name, content):
+                return
+            continue
+        theirs = decode(Claim, found[0], name)
+        if theirs.run_id != mine.run_id:
+            record = runs.records(theirs.run_id).shut_out(theirs.generation, partition_id)
+            if record is not None:
+                raise loaded_already(mine.series, partition_id, theirs.run_id, record.committed_at)
+        if documents.replace(name, content, found[1]):
+            return
+
+
+def committed_in_series(
+    documents: RecordDocuments, runs: Runs, series: str
+) -> dict[str, tuple[str, Record]]:
+    """By partition, the run that has committed it and the record."""
+    claims = {
+        name.rpartition("/")[2].removesuffix(".json"): decode(Claim, content, name)
+        for name, (content, _) in documents.read_all(_folder(series)).items()
+    }
+    owners = {(claim.run_id, claim.generation) for claim in claims.values()}
+    records = {owner: runs.records(owner[0]).read_all(owner[1]) for owner in owners}
+    found = {}
+    for partition_id, claim in claims.items():
+        record = records[claim.run_id, claim.generation].get(partition_id)
+        if record is not None and record[0].is_committed:
+            found[partition_id] = (claim.run_id, record[0])
+    return found

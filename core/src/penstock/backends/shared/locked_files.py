@@ -1,0 +1,95 @@
+"""Files that a process keeps locked, in a folder that is made when it is needed.
+
+The kernel unlocks them when the process ends, however that comes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+
+from penstock.errors import Diagnosis, PermanentError, TransientError
+
+POLL = 0.02
+
+
+def try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_at(descriptor: int, path: str) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        found, mine = os.stat(path), os.fstat(descriptor)
+    except FileNotFoundError:
+        return False
+    return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+
+
+def is_locked(path: str) -> bool:
+    """Whether somebody has a file locked; False where it is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def create(folder: str, name: str) -> int:
+    """A descriptor of a file, which may be there already.
+
+    Raises:
+        PermanentError: the folder, or the file, cannot be made.
+    """
+    while True:
+        try:
+            os.makedirs(folder, exist_ok=True)
+            return os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            continue  # somebody removes the folder at this moment
+        except OSError as error:
+            raise PermanentError(
+                f"target: cannot write to {folder}, where processes that load the target keep "
+                f"staged rows and locks: {error.strerror}",
+                Diagnosis(side="target"),
+            ) from error
+
+
+def locked(folder: str, name: str, patience: float, busy: Callable[[str], str]) -> int:
+    """A descriptor of a file that this process has locked; its id is in it.
+
+    Parameters:
+        patience: seconds to wait for it; 0: for ever.
+        busy: the error's text, from the id of the process that has it.
+
+    Raises:
+        TransientError: somebody else has it for all that time.
+        PermanentError: see `create`.
+    """
+    deadline = time.monotonic() + patience if patience else None
+    while True:
+        descriptor = create(folder, name)
+        try:
+            while not try_lock(descriptor):
+                if deadline is not None and time.monotonic() > deadline:
+                    holder = os.pread(descriptor, 20, 0).decode(errors="replace")
+                    raise TransientError(busy(holder), Diagnosis(side="target"))
+                time.sleep(POLL)
+            # Whoever had it before may have removed the file.
+            if is_at(descriptor, os.path.join(folder, name)):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)

@@ -1,0 +1,37 @@
+"""What a value may lose on its way into a column, and which are rejected: each is worded once."""
+
+from __future__ import annotations
+
+COMPUTED = "the target computes this column"
+DIGITS = "digits beyond the precision of the target are rounded away"
+DAY = "the time of day is dropped"
+UTC = "the time zone is taken to be UTC"
+NO_VALUE = "texts that the target's type cannot represent are rejected"
+NOT_UTF8 = "bytes that are not UTF-8 are rejected"
+OUT_OF_RANGE = "numbers out of the target's range are rejected"
+FRACTIONS = "numbers that are out of range or have a fraction are rejected"
+
+
+def longer(scale: int) -> str:
+    """
+    Parameters:
+        scale: digits that the target has after the point.
+    """
+    return f"numbers with more than {scale} decimal places are rejected"
+
+
+def finer(unit: str) -> str:
+    """
+    Parameters:
+        unit: of the target, of time: `s`, `ms` or `us`.
+    """
+    name = {"s": "second", "ms": "millisecond", "us": "microsecond"}[unit]
+    return f"fractions of a {name} are rejected"
+
+
+def beyond(bits: int) -> str:
+    """
+    Parameters:
+        bits: of a whole number that the target, which is a float, holds exactly.
+    """
+    return f"whole numbers beyond {bits} bits are rejected"

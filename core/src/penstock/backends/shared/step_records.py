@@ -1,0 +1,209 @@
+"""Steps around a load, and their records.
+
+A step of a load is repeatable, its record comes after it, and one that was interrupted is done
+again. Where a database undoes a step together with its record, both are one transaction.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from penstock.backends.api.control import RunRow
+from penstock.backends.api.records import NOW, Hold, Kind, Row
+from penstock.backends.shared.refusals import load_lost, not_committed
+from penstock.backends.shared.run_records import RunRecords, view_columns
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.snapshots import Snapshot, SourceState
+
+
+class StepRecords(RunRecords, ABC):
+    """What a `ControlStore` does of the steps of a load; a backend adds how a step is done."""
+
+    # What a backend adds
+
+    @abstractmethod
+    def check_emptying(self, run: RunRow) -> None:
+        """Before a run that starts over empties its table once more.
+
+        Raises:
+            TargetChanged: another run has loaded rows since, which would go.
+        """
+
+    def before_load(self, run: RunRow, load: LoadPlan) -> None:
+        """Before the first step, in a transaction."""
+        return
+
+    @abstractmethod
+    def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
+        """What to keep in the run's record, so that the table can be recognised. In the transaction
+        that notes that the run is prepared."""
+
+    def check_not_shut_out(self, run: RunRow) -> None:
+        """Before a step after the last partition, where another run may void what this one has
+        committed.
+
+        Raises:
+            TargetChanged: it has.
+        """
+        return
+
+    @abstractmethod
+    def do(self, run: RunRow, step: Step) -> None:
+        """Do a step; one after the last partition only where the table is still the run's.
+
+        Raises:
+            TargetChanged: it is not.
+        """
+
+    def is_done(self, run: RunRow, step: Step) -> bool:
+        """Whether the table is as a step leaves it. Asked where steps and records are apart."""
+        return False
+
+    def after_step(self, run: RunRow, step: Step) -> None:
+        """In the transaction that records a step after the last partition."""
+        return
+
+    # Before the first partition
+
+    def prepare(self, run_id: str, load: LoadPlan) -> bool:
+        row = self._read(run_id, ("prepared_at",))
+        if row is None:
+            return False
+        if row["prepared_at"] is not None:
+            for step in self._left_unrecorded(run_id):
+                self.finish(run_id, step)
+            return False
+        with self._records.alone(run_id):
+            if self._records.steps_with_records:
+                return self._records.transact(run_id, lambda: self._prepare(run_id, load))
+            return self._prepare(run_id, load)
+
+    def _prepare(self, run_id: str, load: LoadPlan) -> bool:
+        """False where the run is prepared."""
+        run = self.load_run(run_id)
+        if run is None or run.prepared_at is not None:
+            return False
+
+        def record() -> bool:
+            found = self._read(run_id, ("generation", "prepared_at"))
+            if found is None or found["prepared_at"] or found["generation"] != run.generation:
+                return False
+            changes = self.after_preparing(run, load)
+            self._change(run_id, {"prepared_at": NOW, "status": "running", **changes})
+            return True
+
+        if self._records.steps_with_records:
+            self.before_load(run, load)
+            for step in load.before:
+                self.do(run, step)
+            return record()
+        self._records.transact(run_id, lambda: self.before_load(run, load))
+        for step in load.before:
+            self._do_apart(run, step, Hold.CHANGE)
+        return self._records.transact(run_id, record)
+
+    def start_over(
+        self,
+        run_id: str,
+        generation: int,
+        load: LoadPlan,
+        state: SourceState,
+        snapshot: Snapshot | None,
+    ) -> int:
+        view = view_columns(state, [snapshot] if snapshot else [])
+
+        def start() -> None:
+            run = self._check_generation(run_id, generation)
+            if run.prepared_at is not None:
+                self.check_emptying(run)
+            for kind in (Kind.COMMIT, Kind.STEP):
+                self._records.delete(kind, {"run_id": run_id})
+            self._change(run_id, {**view, "generation": generation + 1, "prepared_at": None})
+            if self._records.steps_with_records:
+                self._prepare(run_id, load)
+
+        with self._records.alone(run_id):
+            self._records.transact(run_id, start, Hold.ALONE)
+            # Where nobody comes to it, the run's next execution prepares it.
+            if not self._records.steps_with_records:
+                self._prepare(run_id, load)
+        return generation + 1
+
+    # After the last partition
+
+    def finish(self, run_id: str, step: Step) -> bool:
+        row = {"run_id": run_id, "step_id": step.id}
+
+        def together() -> bool:
+            run = self._check_finishing(run_id)
+            # First: a second call waits for the first one's record, and then finds it.
+            if not self._records.add(Kind.STEP, [row]):
+                return False
+            self.do(run, step)
+            self.after_step(run, step)
+            return True
+
+        if self._records.steps_with_records:
+            return self._records.transact(run_id, together, Hold.STEP)
+
+        def look() -> tuple[RunRow, frozenset[str]]:
+            return self._check_finishing(run_id), self.steps_done(run_id)
+
+        with self._records.alone(run_id, step.id):
+            run, done = self._records.transact(run_id, look, Hold.STEP)
+            if step.id in done:
+                return False
+            self._do_apart(run, step, Hold.STEP)
+
+            def record() -> bool:
+                if self._check_finishing(run_id).generation != run.generation:
+                    raise not_committed(run_id)
+                self.after_step(run, step)
+                return self._records.add(Kind.STEP, [row]) == 1
+
+            return self._records.transact(run_id, record, Hold.STEP)
+
+    def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:
+        def do() -> None:
+            if not self.is_done(run, step):
+                self.do(run, step)
+
+        self._records.transact(run.run_id, do, hold)
+
+    def _check_finishing(self, run_id: str) -> RunRow:
+        """
+        Raises:
+            TargetChanged: another run has shut this one out.
+            LoadLost: a crash has emptied the table. TransientError: the run was started over.
+        """
+        run = self.load_run(run_id)
+        if run is not None:
+            self.check_not_shut_out(run)
+        if run is None or not self._all_committed(run):
+            raise not_committed(run_id)
+        if run.plan.load.volatile and not self.intact(run_id):
+            raise load_lost(run_id)
+        return run
+
+    def _all_committed(self, run: RunRow) -> bool:
+        count = self._records.count(Kind.COMMIT, {"run_id": run.run_id})
+        return count == len(run.plan.partitions)
+
+    def steps_done(self, run_id: str) -> frozenset[str]:
+        found = self._records.read(Kind.STEP, {"run_id": run_id}, ("step_id",))
+        return frozenset(row["step_id"] for row in found)
+
+    def steps_in_effect(self, run_id: str) -> frozenset[str]:
+        left = self._left_unrecorded(run_id)
+        return self.steps_done(run_id).union(step.id for step in left)
+
+    def _left_unrecorded(self, run_id: str) -> list[Step]:
+        """The steps after the last partition that somebody has done, and has not come to record."""
+        if self._records.steps_with_records:
+            return []
+        run, done = self.load_run(run_id), self.steps_done(run_id)
+        if run is None or run.prepared_at is None:
+            return []
+        left = [s for s in run.plan.load.after if s.id not in done and self.is_done(run, s)]
+        # Before that, what a step would make may be there, and is to go first.
+        return left if left and self._all_committed(run) else []

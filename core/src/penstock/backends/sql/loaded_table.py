@@ -1,0 +1,328 @@
+"""The table that a run loads: whether it is as the run has left it, and what others do to it.
+
+For databases that tell neither who has loaded a row nor whether a table is still the same one. So a
+run that takes rows away says so to the runs that have loaded them, in the transaction that takes
+them; and what anybody else takes away, or puts into a table that a run has to itself, shows by the
+number of rows.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from penstock.backends.api.records import Kind
+from penstock.backends.shared.sql_records import SqlRecords
+from penstock.backends.sql.conditions import TRUE, condition
+from penstock.backends.sql.relations import read_relations
+from penstock.backends.sql.session import Session
+from penstock.errors import Diagnosis, PermanentError, PlanningError, TargetChanged
+from penstock.model.codec import from_json
+from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Files, Whole
+from penstock.model.plans import PartitionPlan
+from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
+from penstock.spec.modes import MODES, Mode
+
+# The source alone knows which rows these select.
+STORAGE = BlockRange | Children | ChildBlocks | Files
+SOMEBODY = ""
+"""In the place of a run's id: it was no run of these control tables."""
+# Of one query that counts the rows of each.
+MOST_COUNTED = 100
+
+
+class LoadRecords(SqlRecords):
+    """Records beside the tables that are loaded: a run has two columns more, `loads` (the table's
+    id) and `disturbed_by`, and the table `loaded_table` keeps a number of rows for each id."""
+
+    @property
+    @abstractmethod
+    def session(self) -> Session:
+        """That of the transaction, or of the reading, that is open."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[bool]:
+        """One session for all that is read meanwhile; False where there are no control tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Another run that is loading the table."""
+
+    id: str
+    mode: Mode
+    has_committed: bool
+    """Rows of it."""
+    disturbed_by: str | None
+
+
+class LoadedTable:
+    """A table, in a transaction.
+
+    Parameters:
+        records: of which a session is open.
+    """
+
+    def __init__(self, records: LoadRecords, table: TableRef) -> None:
+        self._records = records
+        self._session = records.session
+        self._dialect = self._session.dialect
+        self._table = table
+        self._name = self._session.table(table)
+        self.id = json.dumps([table.schema, table.name])
+        """As the control tables have it."""
+
+    def rows(self) -> int | None:
+        """None where it is not there."""
+        if read_relations(self._session).get(self._table, True):
+            return None
+        return self.count(TRUE)
+
+    def count(self, tested: str) -> int:
+        """How many rows a condition selects."""
+        ((count,),) = self._session.fetch(
+            f"SELECT count(*) FROM {self._name} WHERE {tested}", f"table {self._table}"
+        )
+        return int(count)
+
+    def _expected(self) -> int | None:
+        found = self._records.execute(
+            f"SELECT l.rows FROM {self._records.named('loaded_table')} AS l"
+            f" WHERE id = {self._records.placeholder(1)}",
+            [self.id],
+            reading=True,
+        )
+        return int(found[0][0]) if found else None
+
+    def check(self, run_id: str, mode: Mode, *, thoroughly: bool = False) -> None:
+        """
+        Parameters:
+            thoroughly: count the rows of each partition, where the mode goes by their conditions.
+
+        Raises:
+            TargetChanged: rows that the run has loaded are gone, or there are others where they
+                should be alone.
+        """
+        runs = self._records.read(Kind.RUN, {"run_id": run_id}, ("disturbed_by",))
+        by = runs[0]["disturbed_by"] if runs else None
+        if by:
+            raise TargetChanged(
+                f"target: run {by} has taken rows out of {self._table}, or loaded the same ones, "
+                f"since run {run_id} began to load it; start a new run",
+                Diagnosis(side="target"),
+            )
+        found, expected = self.rows(), self._expected()
+        if expected is None:
+            return
+        suspect = by == SOMEBODY or found is None or found < expected
+        if mode.starts_empty:
+            if suspect or found != expected:
+                raise self._changed(run_id, _rows(expected), _rows(found))
+        elif (suspect or (thoroughly and mode.deletes_by_partition)) and not (
+            self._are_there(run_id, known=found is not None)
+        ):
+            raise self._changed(
+                run_id,
+                f"{_rows(expected)} or more, with all that it has committed",
+                f"{_rows(found)}, with less",
+            )
+
+    def _changed(self, run_id: str, expected: str, found: str) -> TargetChanged:
+        return TargetChanged(
+            f"target: {self._table} was changed by somebody else since run {run_id} began to load "
+            f"it: expected {expected}, found {found}; start a new run",
+            Diagnosis(side="target"),
+        )
+
+    def _committed(self, run_id: str) -> dict[str, int]:
+        """The rows of each partition that a run has committed, of those that have some."""
+        found = self._records.read(Kind.COMMIT, {"run_id": run_id}, ("partition_id", "rows"))
+        return {row["partition_id"]: row["rows"] for row in found if row["rows"]}
+
+    def _are_there(self, run_id: str, *, known: bool) -> bool:
+        """Whether the rows that a run has committed are there, as far as can be seen."""
+        committed = self._committed(run_id)
+        if not committed:
+            return True
+        where, extents = self._selection(run_id, committed)
+        if extents is None or not known:
+            return False
+        wanted = [(extents[partition_id], rows) for partition_id, rows in committed.items()]
+        for start in range(0, len(wanted), MOST_COUNTED):
+            some = wanted[start : start + MOST_COUNTED]
+            try:
+                counts = ", ".join(
+                    f"count(CASE WHEN {condition(self._dialect, where, extent)} THEN 1 END)"
+                    for extent, _ in some
+                )
+                (found,) = self._session.fetch(
+                    f"SELECT {counts} FROM {self._name}", f"table {self._table}"
+                )
+            except PlanningError:
+                return False
+            if any(count < rows for count, (_, rows) in zip(found, some, strict=True)):
+                return False
+        return True
+
+    def _selection(
+        self, run_id: str, partition_ids: Collection[str]
+    ) -> tuple[str | None, dict[str, Extent] | None]:
+        """A run's condition, and what partitions of it select; None for these where the source
+        alone can tell."""
+        (row,) = self._records.read(Kind.RUN, {"run_id": run_id}, ("plan", "spec"))
+        plan = from_json(PartitionPlan, row["plan"])
+        extents = {name: plan.partition(name).extent for name in partition_ids}
+        by_key = not any(isinstance(extent, STORAGE) for extent in extents.values())
+        by_name = all(pair.source == pair.target for pair in plan.pairs)
+        return row["spec"]["where"], extents if by_key and by_name else None
+
+    def check_loaded_since(self, run_id: str) -> None:
+        """For what takes all rows away, late in a run.
+
+        Raises:
+            TargetChanged: another run has loaded rows since this one was prepared, which would go.
+        """
+        named, place = self._records.named, self._records.placeholder
+        latest = self._dialect.limited(
+            f"SELECT o.run_id FROM {named('commit_record')} AS c JOIN {named('run')} AS o"
+            f" ON o.run_id = c.run_id JOIN {named('run')} AS mine ON mine.run_id = {place(1)}"
+            f" WHERE o.loads = {place(2)} AND o.run_id <> mine.run_id AND c.rows > 0"
+            " AND c.committed_at > mine.prepared_at ORDER BY c.committed_at DESC",
+            1,
+        )
+        for (other,) in self._records.execute(latest, [run_id, self.id], reading=True):
+            raise TargetChanged(
+                f"target: run {other} has loaded rows into {self._table} since run {run_id} was "
+                "prepared, which would be lost now; start a new run if they may go",
+                Diagnosis(side="target"),
+            )
+
+    # What the transaction does
+
+    def begin(self, run_id: str) -> None:
+        """Before the first change: have other runs look closer where somebody has changed it."""
+        found, expected = self.rows(), self._expected()
+        if expected is None or found == expected:
+            return
+        fewer = found is None or found < expected
+        others = self._others(run_id)
+        self._tell(
+            SOMEBODY,
+            [each for each in others if each.mode.starts_empty or (fewer and each.has_committed)],
+        )
+        self.end()
+
+    def end(self) -> None:
+        """After the last change: note what is there."""
+        rows, place = self.rows(), self._records.placeholder
+        values: list[object] = [self.id]
+        noted = self._records.named("loaded_table")
+        if rows is None:
+            statement = f"DELETE FROM {noted} WHERE id = {place(1)}"
+        elif self._expected() is None:
+            statement = f"INSERT INTO {noted} VALUES ({place(1)}, {place(2)})"
+            values = [self.id, rows]
+        else:
+            counted = self._dialect.ident("rows")
+            statement = f"UPDATE {noted} SET {counted} = {place(1)} WHERE id = {place(2)}"
+            values = [rows, self.id]
+        self._records.execute(statement, values, reading=False)
+
+    def emptied(self, run_id: str) -> None:
+        """Tell other runs that none of their rows are left."""
+        others = self._others(run_id)
+        self._tell(
+            run_id, [each for each in others if each.mode.starts_empty or each.has_committed]
+        )
+
+    def replace(self, run_id: str, tested: str) -> None:
+        """Delete what a condition selects, and tell the runs that have loaded some of it.
+
+        Runs of the modes `replace` and `upsert` get along with that: whoever comes last has the
+        rows.
+        """
+        others = [
+            other
+            for other in self._others(run_id)
+            if other.mode.starts_empty
+            or (other.mode.only_adds and other.has_committed and self._overlaps(other.id, tested))
+        ]
+        self._session.run(f"DELETE FROM {self._name} WHERE {tested}")
+        self._tell(run_id, others)
+
+    def _overlaps(self, run_id: str, tested: str) -> bool:
+        """Whether a run may have loaded some of the rows that a condition selects."""
+        where, extents = self._selection(run_id, self._committed(run_id))
+        if where is None and extents is None:
+            return self.count(tested) > 0
+        told = [Whole()] if extents is None else extents.values()
+        try:
+            parts = [condition(self._dialect, where, extent) for extent in told]
+            theirs = " OR ".join(f"({part})" for part in parts)
+            # An error would spoil the transaction; another session sees the table as well.
+            ((count,),) = self._session.stream(
+                f"SELECT count(*) FROM {self._name} WHERE ({tested}) AND ({theirs})",
+                f"table {self._table}",
+            )
+        except PlanningError:
+            return self.count(tested) > 0
+        return bool(count)
+
+    def delete_partitions(self, run_id: str, mode: Mode, records: Sequence[CommitRecord]) -> None:
+        """Delete what the conditions of a run's partitions select, where all rows of the table are
+        the run's.
+
+        Raises:
+            PermanentError: the table does not tell which rows those are, or holds others.
+        """
+        names = [record.partition_id for record in records]
+        _, extents = self._selection(run_id, names)
+        if not mode.starts_empty or extents is None:
+            raise PermanentError(
+                f"target: {self._table} does not tell which rows a partition has loaded, so they "
+                "cannot be taken back; expected --mode replace, or truncate, recreate or swap with "
+                "a key strategy and the same column names on both sides; start a new run",
+                Diagnosis(side="target"),
+            )
+        for record in records:
+            # Of a run with a condition all rows meet it.
+            tested = condition(self._dialect, None, extents[record.partition_id])
+            deleted = self._session.run(f"DELETE FROM {self._name} WHERE {tested}")
+            if deleted != record.rows:
+                raise PermanentError(
+                    f"target: rows of {self._table} were changed since they were loaded, so the "
+                    "partitions cannot be copied again (nothing was changed); put them right by "
+                    f"hand, or start a new run: {record.partition_id}: expected {record.rows:,} "
+                    f"rows, found {deleted:,}",
+                    Diagnosis(side="target"),
+                )
+
+    def _tell(self, by: str, others: Collection[_Run]) -> None:
+        for other in others:
+            if not other.disturbed_by:
+                self._records.change(Kind.RUN, {"run_id": other.id}, {"disturbed_by": by})
+
+    def _others(self, run_id: str) -> list[_Run]:
+        named, place = self._records.named, self._records.placeholder
+        found = self._records.execute(
+            f"SELECT run_id, spec, (SELECT count(*) FROM {named('commit_record')} AS c"
+            " WHERE c.run_id = r.run_id AND c.rows > 0), disturbed_by"
+            f" FROM {named('run')} AS r WHERE loads = {place(1)} AND status <> 'done'"
+            f" AND run_id <> {place(2)}",
+            [self.id, run_id],
+            reading=True,
+        )
+        return [
+            _Run(other, MODES[self._records.read_json(spec)["mode"]], count > 0, disturbed_by)
+            for other, spec, count, disturbed_by in found
+        ]
+
+
+def _rows(count: int | None) -> str:
+    if count is None:
+        return "no table of that name"
+    return f"{count:,} row{'' if count == 1 else 's'}"

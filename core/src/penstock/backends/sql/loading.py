@@ -1,0 +1,134 @@
+"""What an attempt does in its transaction: the rows of a stage into the table, and the record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Generic, TypeVar
+
+from penstock.backends.api.attempt import Attempt, Standing
+from penstock.backends.api.records import NOW, Kind
+from penstock.backends.api.worker import Loaded
+from penstock.backends.shared.refusals import committed_meanwhile, key_twice, key_with_null
+from penstock.backends.sql.conditions import condition
+from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
+
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+class SqlLoading(ABC, Generic[S_contra]):
+    """A `StagedTransaction`, but for how a database reads what is staged.
+
+    One transaction at a time loads the table. A database with several writers locks the run's row
+    and the partition before `standing` reads them.
+
+    Parameters:
+        records: of which the transaction's session is open.
+    """
+
+    def __init__(self, records: LoadRecords, attempt: Attempt) -> None:
+        spec = attempt.spec
+        self._records = records
+        self._session = records.session
+        self._dialect = self._session.dialect
+        self._loaded = LoadedTable(records, spec.target_table)
+        self._table = self._session.table(spec.target_table)
+        self._names = [pair.target for pair in spec.pairs]
+
+    @abstractmethod
+    def insert_staged(self, stage: S_contra, table: str) -> int:
+        """Insert what is staged into a table, as values of its types.
+
+        Returns: how many rows.
+        """
+
+    @abstractmethod
+    def staged_table(self, stage: S_contra) -> AbstractContextManager[tuple[str, int]]:
+        """What is staged as a table, whose columns have the target's names and types; and how many
+        rows it has."""
+
+    def standing(self, attempt: Attempt) -> Standing:
+        spec, mine = attempt.spec, {"partition_id": attempt.partition.id}
+        runs = self._records.read(Kind.RUN, {"run_id": spec.run_id}, ("generation",))
+        committed = self._records.count(Kind.COMMIT, {"run_id": spec.run_id, **mine})
+        others: list[tuple[str, str]] = []
+        if spec.series:
+            columns = ("run_id", "committed_at")
+            found = self._records.read(Kind.COMMIT, {"series": spec.series, **mine}, columns)
+            others = [(r["run_id"], r["committed_at"]) for r in found if r["run_id"] != spec.run_id]
+        return Standing(
+            generation=runs[0]["generation"] if runs else None,
+            committed=bool(committed or others),
+            loaded_by=others[0] if others else None,
+        )
+
+    def check_target(self, attempt: Attempt) -> None:
+        self._loaded.check(attempt.spec.run_id, attempt.spec.load_mode)
+
+    def begin_changes(self, attempt: Attempt) -> None:
+        self._loaded.begin(attempt.spec.run_id)
+
+    def delete(self, attempt: Attempt) -> None:
+        self._loaded.replace(attempt.spec.run_id, self._selected_by(attempt))
+
+    def count_selected(self, attempt: Attempt) -> int:
+        return self._loaded.count(self._selected_by(attempt))
+
+    def _selected_by(self, attempt: Attempt) -> str:
+        """Asked in mode `replace` alone: elsewhere the extent may be one of the source's own."""
+        return condition(self._dialect, attempt.spec.where, attempt.partition.extent)
+
+    def insert(self, attempt: Attempt, stage: S_contra) -> int:
+        return self.insert_staged(stage, self._table)
+
+    def merge(self, attempt: Attempt, stage: S_contra) -> Loaded:
+        key = attempt.spec.conflict_columns
+        ident = self._dialect.ident
+        rest = [name for name in self._names if name not in key]
+        match = " AND ".join(f"t.{ident(name)} = s.{ident(name)}" for name in key)
+        differ = self._dialect.differ(rest)
+        with self.staged_table(stage) as (staged, rows):
+            self._check_key(staged, key)
+            ((there, updated),) = self._session.fetch(
+                f"SELECT count(*), count(CASE WHEN {differ} THEN 1 END)"
+                f" FROM {staged} AS s JOIN {self._table} AS t ON {match}",
+                "--mode upsert",
+            )
+            # Rows that do not differ are left alone.
+            self._session.run(self._dialect.merge(self._table, staged, key, rest))
+        return Loaded(rows, rows - there, updated)
+
+    def _check_key(self, staged: str, key: Sequence[str]) -> None:
+        names = ", ".join(map(self._dialect.ident, key))
+        null = " OR ".join(f"{self._dialect.ident(name)} IS NULL" for name in key)
+        ((nulls,),) = self._session.fetch(
+            f"SELECT count(*) FROM {staged} WHERE {null}", "--mode upsert"
+        )
+        if nulls:
+            raise key_with_null(key, nulls)
+        twice = f"SELECT {names}, count(*) FROM {staged} GROUP BY {names} HAVING count(*) > 1"
+        for *found, times in self._session.fetch(self._dialect.limited(twice, 1), "--mode upsert"):
+            raise key_twice(key, f"({', '.join(map(str, found))}) {times:,} times")
+
+    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+        spec = attempt.spec
+        self._loaded.end()
+        row = {
+            "run_id": spec.run_id,
+            "partition_id": attempt.partition.id,
+            "attempt": attempt.number,
+            "rows": loaded.rows,
+            "bytes": bytes,
+            "inserted": loaded.inserted,
+            "updated": loaded.updated,
+            "series": spec.series or None,
+            "started_at": attempt.started_at,
+            "committed_at": NOW,
+            "read_at": spec.read_at,
+        }
+        if not self._records.add(Kind.COMMIT, [row]):
+            raise committed_meanwhile(attempt)
+
+    def commit(self) -> None:
+        self._session.run("COMMIT")

@@ -1,0 +1,134 @@
+"""`plan`, `create`, `copy`, `copy-all`: commands that take a source, a target and tables."""
+
+# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from penstock.cli.help import BATCH_EXAMPLES, BATCH_FILE, COPY_EXAMPLES, FILE, MANY_PROCESSES
+from penstock.cli.options import (
+    add_batch_options,
+    add_copy_options,
+    batch_words,
+    read_batch,
+    read_spec,
+)
+from penstock.cli.output import print_json, signals, stdout_console
+from penstock.cli.parser import Commands, add_json
+from penstock.cli.watch import command_words, watch
+from penstock.errors import EXIT_DONE
+from penstock.model.codec import to_json
+
+
+def add_plan(commands: Commands) -> None:
+    _add_for_table(
+        commands,
+        "plan",
+        _plan,
+        "show how a table would be cut, and why; changes nothing",
+        COPY_EXAMPLES.replace("penstock copy", "penstock plan"),
+        "the plan",
+    )
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    spec = read_spec(arguments)
+    from penstock.run.api import plan
+
+    with signals():
+        result = plan(spec)
+    if arguments.json:
+        print_json(to_json(result))
+        return EXIT_DONE
+    from penstock.show.plan_table import print_plan
+
+    with stdout_console() as console:
+        print_plan(console, result)
+    return EXIT_DONE
+
+
+def add_create(commands: Commands) -> None:
+    _add_for_table(
+        commands,
+        "create",
+        _create,
+        "plan a run and store it; copies nothing",
+        MANY_PROCESSES,
+        "the run's status",
+    )
+
+
+def _create(arguments: argparse.Namespace) -> int:
+    spec = read_spec(arguments)
+    from penstock.run.api import create
+
+    with signals():
+        result = create(spec)
+    if arguments.json:
+        print_json(result.as_json())
+        return EXIT_DONE
+    from penstock.show.plan_table import print_plan
+
+    with stdout_console() as console:
+        print_plan(console, result.run.plan)
+        console.print(f"run {result.run.run_id}", highlight=False)
+    return EXIT_DONE
+
+
+def add_copy(commands: Commands) -> None:
+    _add_for_table(commands, "copy", _copy, "copy a table", COPY_EXAMPLES, "events, one a line,")
+
+
+def _copy(arguments: argparse.Namespace) -> int:
+    spec = read_spec(arguments)
+    from penstock.run.api import copy
+
+    title = spec.source_name
+    if spec.target_ref != spec.relation:
+        title += f" to {spec.target_name}"
+    go_on = command_words("resume", spec.source, spec.target, spec.control_schema)
+    return watch(copy(spec), arguments, title=title, go_on=go_on)
+
+
+def add_copy_all(commands: Commands) -> None:
+    parser = commands.add(
+        "copy-all",
+        _copy_all,
+        "copy many tables with one snapshot and one pool of streams",
+        "[FILE] --source URL --target URL --tables PATTERN ... [options]",
+        (BATCH_EXAMPLES, BATCH_FILE),
+    )
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"
+    )
+    add_batch_options(parser)
+    add_json(parser, "events, one a line,")
+
+
+def _copy_all(arguments: argparse.Namespace) -> int:
+    batch = read_batch(arguments)
+    from penstock.run.batch import copy_all
+
+    go_on = ["penstock", "copy-all", *batch_words(arguments), "--run-id"]
+    return watch(copy_all(batch), arguments, title="", go_on=go_on)
+
+
+def _add_for_table(
+    commands: Commands,
+    name: str,
+    call: Callable[[argparse.Namespace], int],
+    text: str,
+    examples: str,
+    json_content: str,
+) -> None:
+    """
+    Parameters:
+        json_content: what `--json` writes.
+    """
+    usage = "[FILE] --source URL --target URL [--table NAME] [options]"
+    parser = commands.add(name, call, text, usage, (examples, FILE))
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with options")
+    add_copy_options(parser)
+    add_json(parser, json_content)

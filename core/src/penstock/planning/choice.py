@@ -1,0 +1,217 @@
+"""Which strategy cuts a table, into how many partitions, and why. Pure: no I/O, no database.
+
+Planning takes two steps, because what must be known of a key depends on the strategy: `choose`
+takes the table's statistics, and picks a strategy and how many partitions to aim for; then one of
+the functions in `cuts` makes the partitions from what the source knows of the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.backends.api.facts import TableStatistics
+from penstock.errors import PlanningError
+from penstock.planning.cuts import MOST_PARTITIONS, counted
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.strategies import (
+    BLOCKS,
+    CHILDREN,
+    FILES,
+    HASH,
+    NTILE,
+    RANGE,
+    TIME,
+    VALUES,
+    WHOLE,
+    Strategy,
+)
+
+MIB = 1 << 20
+
+# Large enough that a partition's fixed cost (about 10 ms) is nothing, small enough that a retry
+# is cheap and streams end together.
+DEFAULT_PARTITION_BYTES = 128 * MIB
+# So that streams with slow partitions do not keep the others waiting at the end.
+PARTITIONS_PER_STREAM = 4
+# Below this a partition costs more than it saves.
+SMALLEST_PARTITION_BYTES = 8 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy, what it needs, and why it was chosen."""
+
+    how: Strategy
+    reasons: tuple[str, ...]
+    key: str | None = None
+    count: int = 1
+    """Partitions to aim for."""
+    strategy: str = ""
+    """The strategy's name in the source's system."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategy", self.strategy or self.how.name)
+
+
+def choose(spec: CopySpec, table: TableStatistics, degree: int, blocks: str) -> Choice:
+    """Pick the strategy.
+
+    Parameters:
+        blocks: the name of strategy blocks in the source's system.
+
+    Raises:
+        PlanningError: the requested strategy cannot be used on this table.
+    """
+    how = spec.cut_strategy
+    if how.chooses:
+        return _choose_automatically(spec, table, degree, blocks)
+    asked = f"{spec.strategy}: as asked"
+    if how.cuts_blocks:
+        return _choose_blocks(spec, table, degree, blocks, asked)
+    if how.cuts_children:
+        return _choose_children(spec, table, degree, asked)
+    if how.cuts_files:
+        if not table.files:
+            raise PlanningError(
+                f"--strategy {how}: {spec.source_name} does not consist of files that can be "
+                f"read separately: it is {table.storage}"
+            )
+        return _with_count(spec, table, degree, how, None, asked)
+    if how.needs_statistics:
+        key = spec.key or table.default_key
+        if key is None:
+            raise PlanningError(
+                f"--strategy {how}: expected --key COLUMN, since {spec.source_name} has no "
+                "primary key to cut into ranges; found none"
+            )
+        if not table.sampled:
+            raise PlanningError(
+                f"--strategy {how}: {spec.source_name} has no statistics to take bounds from, and "
+                f"cannot be sampled: it is {table.storage}; use --strategy ntile, which "
+                "reads the key of every row"
+            )
+        return _with_count(spec, table, degree, how, key, asked)
+    if how.hashes:
+        return _choose_hash(spec, table, degree, asked)
+    if how.counts and spec.interval is None:
+        return _with_count(spec, table, degree, how, spec.key, asked)
+    return Choice(how, (asked,), spec.key)
+
+
+def _choose_automatically(
+    spec: CopySpec, table: TableStatistics, degree: int, blocks: str
+) -> Choice:
+    if spec.key is not None:
+        if spec.interval is not None:
+            return Choice(TIME, ("time: an interval is given",), spec.key)
+        if spec.values_query is not None:
+            return Choice(VALUES, ("values: a query for the values is given",), spec.key)
+        if not table.sampled:
+            why = f"ntile: a key is given ({spec.key}), but no statistics: it is {table.storage}"
+            return _with_count(spec, table, degree, NTILE, spec.key, why)
+        why = f"range: a key is given ({spec.key})"
+        return _with_count(spec, table, degree, RANGE, spec.key, why)
+    sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
+    if table.bytes < SMALLEST_PARTITION_BYTES and not sized:
+        files = (counted(len(table.files), "file"),) if table.files else ()
+        return Choice(WHOLE, (f"whole: {_size(table.bytes)}, one stream is enough", *files))
+    if table.files:
+        why = f"files: {table.storage}; no key needed"
+        return _with_count(spec, table, degree, FILES, None, why)
+    moving = spec.snapshot == "none" and not spec.accept_moving_rows
+    if table.blocks is not None and not moving:
+        return _choose_blocks(spec, table, degree, blocks, "")
+    if table.children and not moving:
+        return _choose_children(spec, table, degree, "")
+    obstacle = (
+        f"{blocks} needs a shared snapshot, since updated rows move"
+        if table.blocks is not None or table.children
+        else f"{blocks} cannot be used: {table.storage}"
+    )
+    if table.default_key is not None:
+        why = f"range: by the primary key's first column, {table.default_key}; {obstacle}"
+        return _with_count(spec, table, degree, RANGE, table.default_key, why)
+    return Choice(WHOLE, (f"whole: {obstacle}, and there is no primary key; give --key",))
+
+
+def _choose_blocks(
+    spec: CopySpec, table: TableStatistics, degree: int, blocks: str, asked: str
+) -> Choice:
+    if table.blocks is None:
+        raise PlanningError(
+            f"--strategy {spec.strategy}: {spec.source_name} cannot be cut by "
+            f"{blocks}: {table.storage}"
+        )
+    if spec.snapshot == "none" and not spec.accept_moving_rows:
+        raise PlanningError(
+            f"--strategy {spec.strategy} with --snapshot none: a row that is updated meanwhile "
+            "moves to another block, and may be lost or copied twice: use --snapshot shared, "
+            "or --accept-moving-rows if nothing writes to the table"
+        )
+    choice = _with_count(
+        spec, table, degree, BLOCKS, None, f"{blocks}: {table.storage}; no key needed"
+    )
+    reasons = (asked, *choice.reasons) if asked else choice.reasons
+    return replace(choice, reasons=reasons, strategy=blocks)
+
+
+def _choose_children(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
+    if asked and not table.children:
+        raise PlanningError(
+            "--strategy children: expected a table that consists of other tables, and the right to "
+            f"read each of them; found {table.storage}"
+        )
+    if asked:
+        return Choice(CHILDREN, (asked,), None, len(table.children))
+    return _with_count(spec, table, degree, CHILDREN, None, f"children: {table.storage}")
+
+
+def _choose_hash(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
+    if spec.partitions or spec.rows_per_partition or spec.bytes_per_partition:
+        return _with_count(spec, table, degree, HASH, spec.key, asked)
+    return Choice(
+        HASH,
+        (asked, f"{counted(degree, 'partition')}, one per stream: each scans the whole table"),
+        spec.key,
+        degree,
+    )
+
+
+def _with_count(
+    spec: CopySpec, table: TableStatistics, degree: int, how: Strategy, key: str | None, why: str
+) -> Choice:
+    count, reason = _count(spec, table, degree)
+    if count > MOST_PARTITIONS:
+        reason += f"; limited to {MOST_PARTITIONS:,}"
+    return Choice(how, (why, reason), key, min(count, MOST_PARTITIONS))
+
+
+def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, str]:
+    """How many partitions to aim for, and why."""
+    if spec.partitions is not None:
+        return spec.partitions, f"{counted(spec.partitions, 'partition')} asked for"
+    selected = int(table.bytes * table.selected)
+    if spec.rows_per_partition is not None:
+        if table.rows is None:
+            raise PlanningError(
+                f"--rows-per-partition: the source has no row estimate for {spec.source_name}; "
+                + (f"{table.rows_hint}, or pass " if table.rows_hint else "pass ")
+                + "--partitions or --bytes-per-partition"
+            )
+        rows = int(table.rows * table.selected)
+        count = max(1, -(-rows // spec.rows_per_partition))
+        return count, f"{counted(count, 'partition')} of about {spec.rows_per_partition:,} rows"
+    if spec.bytes_per_partition is not None:
+        count = max(1, -(-selected // spec.bytes_per_partition))
+        return count, f"{counted(count, 'partition')} of about {_size(spec.bytes_per_partition)}"
+    by_size = -(-selected // DEFAULT_PARTITION_BYTES)
+    by_degree = min(PARTITIONS_PER_STREAM * degree, selected // SMALLEST_PARTITION_BYTES)
+    count = max(1, by_size, by_degree)
+    return count, f"{counted(count, 'partition')} of about {_size(selected // count)}"
+
+
+def _size(amount: int) -> str:
+    if amount < 100_000:
+        return f"{amount:,} B"
+    megabytes = amount / 1_000_000
+    return f"{megabytes:,.0f} MB" if megabytes >= 10 else f"{megabytes:,.1f} MB"

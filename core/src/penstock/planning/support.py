@@ -1,0 +1,114 @@
+"""Refuses what a copy asks for and one of its ends does not support, in one wording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+from penstock.backends.api.capabilities import (
+    SOURCE_OPTIONS,
+    TARGET_OPTIONS,
+    SourceCapabilities,
+    TargetCapabilities,
+)
+from penstock.errors import PlanningError
+from penstock.spec.copy_spec import SNAPSHOTS, CopySpec
+from penstock.spec.modes import Mode
+from penstock.spec.option_values import flag_of
+
+_FIELDS = {item.name: item for item in fields(CopySpec)}
+
+
+def check_supported(
+    spec: CopySpec, source: SourceCapabilities | None, target: TargetCapabilities | None
+) -> None:
+    """Find what an end cannot do, whatever the tables are.
+
+    Parameters:
+        source, target: what each end can do; None where it is not known yet which system it is.
+
+    Raises:
+        PlanningError: names the option, the system, and what that supports.
+        UsageError: mode replace has no key to delete by.
+    """
+    if source is not None:
+        _check_source(spec, source)
+    if target is not None:
+        _check_target(spec, target)
+        if source is not None and source.system == target.system:
+            _check_alike(spec, target)
+
+
+def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
+    if spec.cut_strategy not in source.strategies:
+        known = listed(str(strategy) for strategy in source.strategies)
+        raise _refused(
+            source.system, "source", f"--strategy {spec.strategy}", f"--strategy {known}"
+        )
+    shared, none = SNAPSHOTS
+    if spec.snapshot == shared and not source.shared_snapshots:
+        raise _refused(source.system, "source", f"--snapshot {shared}", f"--snapshot {none}")
+    _check_options(spec, SOURCE_OPTIONS, source.options, source.system, "source")
+
+
+def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
+    if spec.load_mode not in target.modes:
+        known = f"--mode {_modes(target.modes)}"
+        raise _refused(target.system, "target", f"--mode {spec.mode}", known)
+    _check_options(spec, TARGET_OPTIONS, target.options, target.system, "target")
+    for name in _asked(spec, target.options):
+        modes = target.options[name]
+        if spec.load_mode not in modes:
+            option = _written(spec, name)
+            asked, known = (f"{option} with --mode {text}" for text in (spec.mode, _modes(modes)))
+            raise _refused(target.system, "target", asked, known)
+    if target.replaces_by_condition:
+        spec.check_replaceable()
+
+
+def _check_alike(spec: CopySpec, target: TargetCapabilities) -> None:
+    for name in _asked(spec, target.options):
+        if name in target.from_unlike_only:
+            option = _written(spec, name)
+            asked, known = f"{option} from {target.system}", f"{option} from other systems"
+            raise _refused(target.system, "target", asked, known)
+
+
+def _check_options(
+    spec: CopySpec, names: Sequence[str], known: Iterable[str], system: str, side: str
+) -> None:
+    wrong = [_written(spec, name) for name in _asked(spec, names) if name not in known]
+    if wrong:
+        others = [flag_of(name) for name in names if name in known]
+        raise _refused(system, side, listed(wrong, "and"), f"{listed(others, 'and')}")
+
+
+def _asked(spec: CopySpec, names: Iterable[str]) -> list[str]:
+    """The options that somebody has given."""
+    return [name for name in names if getattr(spec, name) and getattr(spec, name) != _default(name)]
+
+
+def _default(name: str) -> Any:
+    return _FIELDS[name].default
+
+
+def _written(spec: CopySpec, name: str) -> str:
+    """An option as it was given; one that is off by default without its value."""
+    if isinstance(_default(name), str):
+        return f"{flag_of(name)} {getattr(spec, name)}"
+    return flag_of(name)
+
+
+def _modes(modes: Iterable[Mode]) -> str:
+    return listed(mode.name for mode in modes)
+
+
+def listed(names: Iterable[str], last: str = "or") -> str:
+    """``a, b or c``; ``none of them`` where there is nothing."""
+    *others, final = list(names) or ["none of them"]
+    return f"{', '.join(others)} {last} {final}" if others else final
+
+
+def _refused(system: str, side: str, asked: str, known: str) -> PlanningError:
+    return PlanningError(f"{system} as a {side} does not support {asked}; it supports {known}")

@@ -1,0 +1,122 @@
+"""Executions of a run whose snapshot somebody else holds: they wait for the holder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from penstock.backends.api.control import ControlStore
+from penstock.backends.api.source import SourceCatalog
+from penstock.errors import NoHolder, SnapshotLost, UsageError
+from penstock.events import Event, Warned
+from penstock.run.snapshot.loss_policy import OptionPolicy
+from penstock.run.snapshot.source_view import SourceView
+
+LOOK_EVERY = 0.5
+
+
+class AwaitHolder:
+    """Waits for the run's holder if there is no snapshot, and takes none itself.
+
+    The holder decides what losing a snapshot means: it may find that nothing was written to the
+    source. Once the run is marked as released no holder will come, and the execution finds a view
+    by itself, like any other.
+
+    Parameters:
+        seconds: how long to wait for a holder.
+    """
+
+    awaits = True
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._alone = OptionPolicy()
+
+    def recover(
+        self,
+        view: SourceView,
+        source: SourceCatalog,
+        control: ControlStore,
+        *,
+        anything_committed: bool,
+    ) -> Iterator[Event]:
+        """
+        Raises:
+            NoHolder: no holder came in time; otherwise as `LossPolicy.recover`.
+        """
+        return self._await(
+            view,
+            source,
+            control,
+            lambda: self._alone.recover(
+                view, source, control, anything_committed=anything_committed
+            ),
+        )
+
+    def replace_lost(
+        self, view: SourceView, control: ControlStore, *, anything_committed: bool
+    ) -> Iterator[Event]:
+        """
+        Raises:
+            NoHolder: no holder came in time; otherwise as `LossPolicy.replace_lost`.
+        """
+        with closing(view.open()) as source:
+            yield from self._await(
+                view,
+                source,
+                control,
+                lambda: self._alone.replace_lost(
+                    view, control, anything_committed=anything_committed
+                ),
+            )
+
+    def view_for_comparison(
+        self, view: SourceView, source: SourceCatalog, control: ControlStore
+    ) -> Iterator[Event]:
+        """Wait for the snapshot in which to compare; if it is released, do without.
+
+        Raises:
+            NoHolder: no holder came in time.
+        """
+        return self._await(view, source, control, lambda: iter(()))
+
+    def _await(
+        self,
+        view: SourceView,
+        source: SourceCatalog,
+        control: ControlStore,
+        alone: Callable[[], Iterator[Event]],
+    ) -> Iterator[Event]:
+        begun = time.monotonic()
+        announced = False
+        while True:
+            run = control.load_run(view.run_id)
+            if run is None:
+                raise UsageError(f"run {view.run_id!r} is no longer in the target")
+            view.reload(run)
+            if run.released_at is not None:
+                yield from alone()
+                return
+            if view.snapshot is not None:
+                try:
+                    source.adopt(view.snapshot)
+                except SnapshotLost:
+                    pass
+                else:
+                    yield view.event("adopted", "the run's holder holds it")
+                    return
+            if time.monotonic() - begun >= self._seconds:
+                raise NoHolder(
+                    f"nobody holds the snapshot of run {view.run_id}: waited {self._seconds:g} s "
+                    f"and found {'one that is gone' if view.snapshot else 'none'}; start a holder "
+                    f"with `penstock hold {view.run_id}`"
+                )
+            if not announced:
+                announced = True
+                yield Warned(
+                    run_id=view.run_id,
+                    message="waiting for the holder of the run's snapshot, up to "
+                    f"{self._seconds:g} s",
+                )
+            view.pause(LOOK_EVERY)

@@ -1,0 +1,202 @@
+"""What follows when a snapshot is lost: `on_snapshot_lost` decides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from penstock.backends.api.control import ControlStore
+from penstock.backends.api.source import SourceCatalog
+from penstock.errors import SnapshotLost, Superseded
+from penstock.events import Event, SnapshotChanged, Warned
+from penstock.model.snapshots import SourceState
+from penstock.run.snapshot.source_view import SourceView
+
+
+class OptionPolicy:
+    """Replaces the snapshot if nothing is committed yet, or if the source shows that nothing was
+    written since; otherwise `on_snapshot_lost` decides."""
+
+    awaits = False
+
+    def recover(
+        self,
+        view: SourceView,
+        source: SourceCatalog,
+        control: ControlStore,
+        *,
+        anything_committed: bool,
+    ) -> Iterator[Event]:
+        """See `LossPolicy.recover`."""
+
+        return retry_if_superseded(
+            view,
+            control,
+            lambda committed: self.recover_once(
+                view, source, control, anything_committed=committed
+            ),
+            anything_committed=anything_committed,
+        )
+
+    def recover_once(
+        self,
+        view: SourceView,
+        source: SourceCatalog,
+        control: ControlStore,
+        *,
+        anything_committed: bool,
+    ) -> Iterator[Event]:
+        """Like `recover`.
+
+        Raises:
+            Superseded: somebody else has just replaced the snapshot.
+        """
+        now = source.state(view.spec.relation)
+        if view.check_layout(now, anything_committed=anything_committed):
+            yield self._start_over(view, source, control, now)
+        elif view.spec.snapshot == "shared":
+            if view.snapshot is not None:
+                try:
+                    source.adopt(view.snapshot)
+                except SnapshotLost:
+                    pass
+                else:
+                    yield view.event("adopted", "somebody still holds the run's snapshot")
+                    return
+            yield from self._replace(
+                view, source, control, now, anything_committed=anything_committed
+            )
+
+    def view_for_comparison(
+        self, view: SourceView, source: SourceCatalog, control: ControlStore
+    ) -> Iterator[Event]:
+        """Both sides are compared as they are now."""
+        return iter(())
+
+    def replace_lost(
+        self, view: SourceView, control: ControlStore, *, anything_committed: bool
+    ) -> Iterator[Event]:
+        """See `LossPolicy.replace_lost`."""
+        view.close()
+        if view.spec.on_snapshot_lost == "fail":
+            raise SnapshotLost(_choices(view.run_id, "the source dropped its session"))
+        with closing(view.open()) as source:
+            now = source.state(view.spec.relation)
+            if view.check_layout(now, anything_committed=anything_committed):
+                yield self._start_over(view, source, control, now)
+            else:
+                yield from self._replace(
+                    view, source, control, now, anything_committed=anything_committed
+                )
+
+    def _replace(
+        self,
+        view: SourceView,
+        source: SourceCatalog,
+        control: ControlStore,
+        now: SourceState,
+        *,
+        anything_committed: bool,
+    ) -> Iterator[Event]:
+        policy = view.spec.on_snapshot_lost
+        if anything_committed and policy == "restart":
+            yield self._start_over(view, source, control, now)
+            return
+        had_one = bool(view.snapshots)
+        if not anything_committed:
+            view.snapshots = ()
+            if had_one:
+                event = view.renew("renewed", "nothing was committed with the lost one")
+            else:
+                event = view.renew("taken", "all partitions are read as of this moment")
+            # Checked again: only now can the tables no longer be replaced by others.
+            view.check_layout(source.state(view.spec.relation), anything_committed=False)
+        elif policy == "accept":
+            event = view.renew(
+                "renewed",
+                "accepted: the rest is read as of a later moment than what is committed; rows "
+                "that changed in between may be missing or doubled",
+            )
+            # Checked again: only now can the table no longer be rewritten.
+            view.check_layout(source.state(view.spec.relation), anything_committed=True)
+        else:
+            # Taken first: later writes do not matter, and earlier ones are counted.
+            event = view.renew("renewed", "nothing was written to the source in between")
+            after = source.state(view.spec.relation)
+            if after.moment != view.state.moment:
+                self._check_unwritten(view, after)
+                # If many runs share the snapshot, the first one waits for all.
+                left = view.held_since + source.settle_seconds - time.monotonic()
+                if left > 0:
+                    yield Warned(
+                        run_id=view.run_id,
+                        message=f"waiting {left:.0f} s for the source's statistics to settle, to "
+                        "see whether the table was written to after the lost snapshot",
+                    )
+                    view.pause(left)
+                after = source.state(view.spec.relation)
+                self._check_unwritten(view, after)
+                event = view.event(
+                    "renewed",
+                    "the source's statistics show no write to the table since the lost one "
+                    f"({after.writes})",
+                )
+        view.store(control, now, nothing_committed=had_one and not anything_committed)
+        yield event
+
+    def _check_unwritten(self, view: SourceView, now: SourceState) -> None:
+        """
+        Raises:
+            SnapshotLost: the table was written to, or the source does not know.
+        """
+        was = view.state
+        if now.layout != was.layout:
+            why = f"was rewritten since ({view.backend.rewrites}?), so its rows may have changed"
+        elif not now.writes or now.writes != was.writes:
+            why = (
+                f"may have been written to since (then: {was.writes or 'unknown'}; now: "
+                f"{now.writes or 'unknown'})"
+            )
+        else:
+            return
+        view.close()
+        raise SnapshotLost(_choices(view.run_id, f"{view.spec.source_name} {why}"))
+
+    def _start_over(
+        self, view: SourceView, source: SourceCatalog, control: ControlStore, now: SourceState
+    ) -> SnapshotChanged:
+        view.snapshots = ()
+        event = view.renew("renewed", "started over: what was committed is copied again")
+        view.check_layout(source.state(view.spec.relation), anything_committed=False)
+        view.restart(control, now)
+        return event
+
+
+def retry_if_superseded(
+    view: SourceView,
+    control: ControlStore,
+    attempt: Callable[[bool], Iterator[Event]],
+    *,
+    anything_committed: bool,
+) -> Iterator[Event]:
+    """Try, and try again with what others have stored in the run, until nobody was faster."""
+    while True:
+        try:
+            yield from attempt(anything_committed)
+            return
+        except Superseded:
+            # Another execution continues the run: look for its snapshot.
+            view.close()
+            run = control.load_run(view.run_id)
+            assert run is not None
+            view.reload(run)
+            anything_committed = bool(control.committed(view.run_id))
+
+
+def _choices(run_id: str, why: str) -> str:
+    return (
+        f"the snapshot of run {run_id} is lost: {why}. Rows that changed in between could be "
+        "missing or doubled. To continue, use --on-snapshot-lost accept (read the rest as it is "
+        "now) or --on-snapshot-lost restart (copy everything again; not with mode append)"
+    )

@@ -1,0 +1,61 @@
+"""One snapshot for all runs of a batch, taken on first use, released after the last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from penstock.backends.api.source import HeldSnapshot
+from penstock.model.snapshots import Snapshot
+from penstock.model.tables import Relation
+from penstock.run.connections import Connections
+
+
+class SharedSnapshot:
+    """
+    Parameters:
+        relations: returns what will be read with it; called when it is taken.
+    """
+
+    def __init__(self, ends: Connections, relations: Callable[[], Sequence[Relation]]) -> None:
+        self._ends = ends
+        self._relations = relations
+        self._held: HeldSnapshot | None = None
+        self._since = 0.0
+        self._shares: set[_Share] = set()
+
+    def share(self) -> tuple[HeldSnapshot, float]:
+        """A share of the snapshot, and when it was taken by the monotonic clock.
+
+        Once every share is closed, the snapshot is released; the next share takes a new one.
+        """
+        if self._held is None:
+            ends = self._ends
+            self._held = ends.source_backend.hold_snapshot(ends.source_url, self._relations())
+            self._since = time.monotonic()
+        share = _Share(self, self._held)
+        self._shares.add(share)
+        return share, self._since
+
+    def give_back(self, share: _Share) -> None:
+        self._shares.discard(share)
+        if not self._shares:
+            self.close()
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+
+class _Share:
+    def __init__(self, whole: SharedSnapshot, held: HeldSnapshot) -> None:
+        self._whole = whole
+        self._held = held
+        self.snapshot: Snapshot = held.snapshot
+
+    def alive(self) -> bool:
+        return self._held.alive()
+
+    def close(self) -> None:
+        self._whole.give_back(self)

@@ -1,0 +1,270 @@
+"""A run's view of the source: the snapshot it reads with, and what is known of the source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from penstock.backends.api.backend import Backend
+from penstock.backends.api.control import ControlStore, RunRow
+from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+from penstock.errors import PlanningError
+from penstock.events import Event, SnapshotChanged, Warned
+from penstock.model.extents import BlockRange, ChildBlocks, Children, Files
+from penstock.model.plans import PartitionPlan
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.run.snapshot.handle import SnapshotHandle
+from penstock.spec.copy_spec import CopySpec
+
+
+class LossPolicy(Protocol):
+    """How an unfinished run, or one whose snapshot is lost, gets a view of the source."""
+
+    @property
+    def awaits(self) -> bool:
+        """Whether it waits for somebody else to hold the snapshot."""
+
+    def recover(
+        self,
+        view: SourceView,
+        source: SourceCatalog,
+        control: ControlStore,
+        *,
+        anything_committed: bool,
+    ) -> Iterator[Event]:
+        """Find a view for the rest of an unfinished run.
+
+        Raises:
+            SnapshotLost: the run allows no other view.
+            PlanningError: the rows are not where the plan says.
+        """
+
+    def replace_lost(
+        self, view: SourceView, control: ControlStore, *, anything_committed: bool
+    ) -> Iterator[Event]:
+        """Find another view after the snapshot was lost in mid-run.
+
+        Raises:
+            SnapshotLost: the run does not allow it.
+            PlanningError: the rows are not where the plan says.
+        """
+
+    def view_for_comparison(
+        self, view: SourceView, source: SourceCatalog, control: ControlStore
+    ) -> Iterator[Event]:
+        """Find a view in which to compare both sides; without one, they are compared as of now."""
+
+
+class SourceView:
+    """Takes, watches and replaces the snapshot; its policy says when that is allowed.
+
+    Parameters:
+        run: as stored in the target, if the run existed before.
+        hold: takes a snapshot, and returns it with its time by the monotonic clock; by default the
+            run takes its own.
+        pause: sleeps for the given number of seconds.
+    """
+
+    def __init__(
+        self,
+        spec: CopySpec,
+        run_id: str,
+        url: str,
+        backend: Backend,
+        policy: LossPolicy,
+        run: RunRow | None = None,
+        hold: Callable[[], tuple[HeldSnapshot, float]] | None = None,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.spec = spec
+        self.run_id = run_id
+        self.pause = pause
+        self._url = url
+        self.backend = backend
+        self._policy = policy
+        self._handle = SnapshotHandle(
+            run_id,
+            hold or (lambda: (backend.hold_snapshot(url, [spec.relation]), time.monotonic())),
+            spec.snapshot_warn_after,
+            backend.snapshot_burden,
+        )
+        self._by_blocks = self._by_tables = False
+        self._plan: PartitionPlan | None = None
+        self.started_over = False
+        self.generation = 1
+        self._state: SourceState | None = None
+        self.snapshots: tuple[Snapshot, ...] = ()
+        """The snapshots the run's rows were read with, and the one for the rest, newest last."""
+        self.stored: tuple[Snapshot, ...] = ()
+        """The same, as stored in the target."""
+        if run is not None:
+            self.use_plan(run.plan)
+            self.reload(run)
+
+    def reload(self, run: RunRow) -> None:
+        """Take over the run as the target has it now."""
+        self.generation = run.generation
+        self._state = run.source_state
+        self.snapshots = self.stored = run.snapshots
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether a snapshot is held for this run."""
+        return self._handle.holds
+
+    def holds_alive(self) -> bool:
+        """Whether one is held, and not lost."""
+        return self._handle.holds_alive()
+
+    @property
+    def held_since(self) -> float:
+        """By the monotonic clock."""
+        return self._handle.since
+
+    @property
+    def awaits(self) -> bool:
+        """Whether it waits for somebody else to hold the snapshot."""
+        return self._policy.awaits
+
+    @property
+    def state(self) -> SourceState:
+        """The source's state when the run was planned or its snapshot replaced."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def plan(self) -> PartitionPlan:
+        assert self._plan is not None
+        return self._plan
+
+    def open(self) -> SourceCatalog:
+        """Another connection to the source."""
+        return self.backend.source(self._url)
+
+    def note_state(self, source: SourceCatalog) -> None:
+        """Note the state of the source, before its snapshot is taken."""
+        source.columns(self.spec.relation)  # raises if there is no such table
+        # Read before the snapshot is taken: a write in between counts as a later one.
+        self._state = source.state(self.spec.relation)
+
+    def take(self, source: SourceCatalog) -> Sequence[Event]:
+        """Take the run's first snapshot, and have planning read with it."""
+        if self.spec.snapshot == "none":
+            return ()
+        event = self.renew("taken", "all partitions are read as of this moment")
+        assert self.snapshot is not None
+        source.adopt(self.snapshot)
+        self.stored = self.snapshots
+        return (event,)
+
+    def use_plan(self, plan: PartitionPlan) -> None:
+        self._plan = plan
+        extents = [partition.extent for partition in plan.partitions]
+        self._by_blocks = any(
+            isinstance(each, BlockRange | ChildBlocks | Files) for each in extents
+        )
+        self._by_tables = any(isinstance(each, Children | ChildBlocks) for each in extents)
+
+    # What the policy says
+
+    def recover(
+        self, source: SourceCatalog, control: ControlStore, *, anything_committed: bool
+    ) -> Iterator[Event]:
+        """See `LossPolicy.recover`."""
+        return self._policy.recover(self, source, control, anything_committed=anything_committed)
+
+    def replace_lost(self, control: ControlStore, *, anything_committed: bool) -> Iterator[Event]:
+        """See `LossPolicy.replace_lost`."""
+        return self._policy.replace_lost(self, control, anything_committed=anything_committed)
+
+    def view_for_comparison(self, source: SourceCatalog, control: ControlStore) -> Iterator[Event]:
+        """See `LossPolicy.view_for_comparison`."""
+        return self._policy.view_for_comparison(self, source, control)
+
+    # What a policy does
+
+    def check_layout(
+        self, now: SourceState, *, anything_committed: bool, may_start_over: bool = True
+    ) -> bool:
+        """Whether block ranges no longer hold the same rows, so that the run starts over.
+
+        Raises:
+            PlanningError: they do not, and it may not start over; or the table now consists of
+                other tables than planned.
+        """
+        if self._by_tables and now.parts != self.state.parts:
+            raise PlanningError(
+                f"{self.spec.source_name} consists of other tables than when run {self.run_id} was "
+                "planned (partitions were attached, detached or recreated); start a new run"
+            )
+        if not self._by_blocks or not anything_committed or now.layout == self.state.layout:
+            return False
+        if may_start_over and self.spec.on_snapshot_lost == "restart":
+            return True
+        raise PlanningError(
+            f"{self.spec.source_name} was rewritten after run {self.run_id} was planned, so its "
+            f"rows are in other blocks or files (after {self.backend.rewrites}, or on another "
+            "server); start a new run, or use --on-snapshot-lost restart"
+        )
+
+    def renew(self, state: str, message: str) -> SnapshotChanged:
+        """Take a snapshot of the current state, for the rest of the run."""
+        self.snapshots = (*self.snapshots, self._handle.take())
+        return self.event(state, message)
+
+    def store(self, control: ControlStore, now: SourceState, *, nothing_committed: bool) -> None:
+        """Store the snapshots in the target.
+
+        Raises:
+            Superseded: somebody else has replaced them since.
+        """
+        self._state = now
+        self.generation = control.set_view(
+            self.run_id,
+            self.generation,
+            self.stored,
+            now,
+            self.snapshots,
+            nothing_committed=nothing_committed,
+        )
+        self.stored = self.snapshots
+
+    def restart(self, control: ControlStore, now: SourceState) -> None:
+        """Begin a new generation, which reads everything with the newest snapshot."""
+        self._state = now
+        self.generation = control.start_over(
+            self.run_id, self.generation, self.plan.load, now, self.snapshot
+        )
+        self.started_over = True
+        self.snapshots = self.stored = self.snapshots[-1:]
+
+    def load_again(self, control: ControlStore, message: str) -> Warned:
+        """Start over with the same view, since the target lost rows, not the source."""
+        self.restart(control, self.state)
+        return Warned(run_id=self.run_id, message=f"started over: {message}")
+
+    def event(self, state: str, message: str) -> SnapshotChanged:
+        assert self.snapshot is not None
+        return SnapshotChanged(
+            run_id=self.run_id, state=state, taken_at=self.snapshot.taken_at, message=message
+        )
+
+    # While it is held
+
+    def watch(self) -> Iterator[Event]:
+        """See `SnapshotHandle.watch`."""
+        return self._handle.watch()
+
+    def lost_event(self, message: str) -> SnapshotChanged:
+        return self.event("lost", message)
+
+    def released_event(self) -> SnapshotChanged:
+        return self.event("released", "the run no longer needs it")
+
+    def close(self) -> None:
+        self._handle.close()

@@ -1,0 +1,167 @@
+"""Checks of a `CopySpec`: each option by itself, and with the others."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from penstock.errors import UsageError
+from penstock.spec.ids import check_run_id
+from penstock.spec.modes import mode_names
+from penstock.spec.option_values import (
+    LISTS,
+    MOST,
+    MOST_BYTES,
+    SIZES,
+    check_one_of,
+    check_within,
+    flag_of,
+)
+from penstock.spec.references import redact
+from penstock.spec.units import check_duration
+
+if TYPE_CHECKING:
+    from penstock.spec.copy_spec import CopySpec
+
+
+def check_options(spec: CopySpec) -> None:
+    """Check each value, then how they go together.
+
+    Raises:
+        UsageError: an option is wrong, or options do not go together.
+    """
+    _check_values(spec)
+    _check_cutting(spec)
+    _check_loading(spec)
+
+
+def _check_values(spec: CopySpec) -> None:
+    spec.relation  # noqa: B018 - raises where malformed
+    spec.target_ref  # noqa: B018
+    for item in fields(spec):
+        if item.metadata["choices"] and getattr(spec, item.name) is not None:
+            check_one_of(item.name, getattr(spec, item.name), item.metadata["choices"])
+    for name in ("partitions", "rows_per_partition", "row_group_size"):
+        check_within(name, getattr(spec, name), 1, MOST)
+    for name in SIZES:
+        check_within(name, getattr(spec, name), 1, MOST_BYTES)
+    check_within("degree", spec.degree, -MOST, MOST)
+    spec.column_types  # noqa: B018 - raises where malformed
+    check_within("attempts", spec.attempts, 1, MOST)
+    for name in ("stall_timeout", "grace", "snapshot_warn_after"):
+        check_duration(getattr(spec, name), flag_of(name))
+    if spec.run_id is not None:
+        check_run_id(spec.run_id)
+    for name, what in (
+        ("where", "a condition"),
+        ("query", "a query"),
+        ("key", "a column or an expression"),
+        ("values_query", "a query"),
+        ("interval", "an interval"),
+        ("control_schema", "a name"),
+    ):
+        value = getattr(spec, name)
+        if value is not None and not value.strip():
+            raise UsageError(f"{flag_of(name)}: expected {what}, found an empty string")
+    for option_name in LISTS:
+        names: tuple[str, ...] | None = getattr(spec, option_name)
+        if names is not None and (not names or not all(names)):
+            flag = flag_of(option_name)
+            raise UsageError(f"{flag}: expected one or more names, found an empty one")
+        for name in names or ():
+            if names and names.count(name) > 1:
+                flag = flag_of(option_name)
+                raise UsageError(f"{flag}: expected each name once, found {name!r} twice")
+
+
+def _check_cutting(spec: CopySpec) -> None:
+    sizes = [
+        flag_of(name)
+        for name in ("partitions", "rows_per_partition", "bytes_per_partition")
+        if getattr(spec, name) is not None
+    ]
+    if len(sizes) > 1:
+        raise UsageError(f"{' and '.join(sizes)} contradict each other: pass one of them")
+    strategy = spec.cut_strategy
+    if strategy.requires_key and spec.key is None:
+        raise UsageError(f"--strategy {spec.strategy}: expected --key, found none")
+    if not strategy.takes_key and spec.key is not None:
+        raise UsageError(f"--strategy {spec.strategy} does not use a key: leave --key out")
+    if spec.interval is not None and not strategy.takes_interval:
+        raise UsageError(f"--interval goes with --strategy time, not {spec.strategy}")
+    if spec.values_query is not None and not strategy.takes_values_query:
+        raise UsageError(f"--values-query goes with --strategy values, not {spec.strategy}")
+    for name in ("interval", "values_query"):
+        if getattr(spec, name) is not None and spec.key is None:
+            raise UsageError(f"{flag_of(name)}: expected --key, found none")
+    if spec.on_snapshot_lost == "restart" and not spec.load_mode.owns_selection:
+        those = ", ".join(mode_names(lambda mode: mode.owns_selection))
+        raise UsageError(
+            f"--on-snapshot-lost restart: expected --mode {those}, which can remove what "
+            f"was loaded; found {spec.mode}"
+        )
+
+
+def _check_loading(spec: CopySpec) -> None:
+    mode = spec.load_mode
+    if spec.query is not None and spec.cut_strategy.cuts_storage:
+        raise UsageError(
+            f"--strategy {spec.strategy} reads a table's own storage, which a query does "
+            "not have: use whole, range, ntile, hash, values or time"
+        )
+    if spec.conflict_columns is not None and not mode.merges_by_key:
+        raise UsageError(f"--conflict-columns goes with --mode upsert, not {spec.mode}")
+    if spec.partitioning and not mode.recreates:
+        raise UsageError(f"--partitioning goes with --mode recreate, not {spec.mode}")
+    if spec.unlogged and not mode.starts_empty:
+        those = ", ".join(mode_names(lambda mode: mode.starts_empty))
+        raise UsageError(
+            f"--unlogged: expected --mode {those}: a crash of the target empties an unlogged "
+            f"table, including rows from elsewhere; found {mode}"
+        )
+    if spec.indexes == "defer" and mode.merges_by_key:
+        raise UsageError(f"--indexes defer: --mode {mode} finds its rows by a unique index")
+    needs = [
+        flag
+        for flag, given in (
+            ("--indexes defer", spec.indexes == "defer"),
+            ("--unlogged", spec.unlogged),
+        )
+        if given and not mode.loads_new_table
+    ]
+    if needs and not spec.allow_ddl:
+        raise UsageError(
+            f"{' and '.join(needs)} with --mode {spec.mode} would alter the target's table: "
+            "pass --allow-ddl to permit that"
+        )
+
+
+def check_table_names(spec: CopySpec, *, source: bool | None, target: bool | None) -> None:
+    """See `CopySpec.check_table_names`."""
+    if source is False and spec.table is None and spec.query is None:
+        raise UsageError("--table, --query: expected one of them, found neither")
+    if source and spec.table is not None:
+        raise UsageError(
+            f"--table: {redact(spec.source)} leads to the rows themselves: leave --table out, "
+            f"or name the target with --target-table; found {spec.table!r}"
+        )
+    if target is False and spec.table is None and spec.target_table is None:
+        raise UsageError("--target-table: expected the table to write; found none")
+    if target and spec.target_table is not None:
+        raise UsageError(
+            f"--target-table: {redact(spec.target)} leads to where the rows go: leave "
+            f"--target-table out; found {spec.target_table!r}"
+        )
+
+
+def check_replaceable(spec: CopySpec) -> None:
+    """See `CopySpec.check_replaceable`."""
+    if not spec.load_mode.deletes_by_partition:
+        return
+    if not spec.cut_strategy.takes_key:
+        raise UsageError(
+            f"--mode {spec.mode} deletes by key, and --strategy {spec.strategy} has none: "
+            "expected range, time, values or hash, and --key"
+        )
+    if spec.key is None:
+        raise UsageError(f"--mode {spec.mode}: expected --key, the column to delete by; found none")

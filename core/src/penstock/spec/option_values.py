@@ -1,0 +1,111 @@
+"""Values of single options: read from a text, a list or a number, and checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.spec.units import parse_duration, parse_size
+
+LISTS = ("columns", "conflict_columns", "partition_by")
+
+MOST = 2**31 - 1
+
+MOST_BYTES = 2**62
+
+SIZES = ("bytes_per_partition", "file_size")
+
+PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+}
+
+_QUOTED = r'\s*"(?:[^"]|"")+"\s*'
+
+_BARE = r'(?!\s*")[^,]*'
+
+_NAME_OF_LIST = re.compile(rf"(?:^|(?<=,))(?:{_QUOTED}|{_BARE})(?=,|$)")
+
+_NAMES = re.compile(rf"(?:{_QUOTED}|{_BARE})(?:,(?:{_QUOTED}|{_BARE}))*")
+
+
+def flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def coerce(name: str, kind: str, value: Any) -> Any:
+    """The value of an option as its type, from what a file or a command line gives.
+
+    Parameters:
+        kind: the type of the field, as its annotation says.
+
+    Raises:
+        UsageError: the value is not of that type.
+    """
+    flag = flag_of(name)
+    if name in LISTS:
+        if isinstance(value, str):
+            return _split_names(value, flag)
+        if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+            raise UsageError(f"{flag}: expected names separated by commas, found {value!r}")
+        return tuple(part.strip() for part in value)
+    if name == "types":
+        return _split_types(value)
+    if name in SIZES:
+        return parse_size(value, flag)
+    if kind == "float":
+        return parse_duration(value, flag)
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise UsageError(f"{flag}: expected true or false, found {value!r}")
+        return value
+    if kind.startswith("int"):
+        try:
+            if isinstance(value, bool):
+                raise ValueError
+            return int(str(value))
+        except ValueError:
+            raise UsageError(f"{flag}: expected a whole number, found {value!r}") from None
+    if not isinstance(value, str):
+        # It may contain a secret.
+        found = type(value).__name__ if name in ("source", "target") else repr(value)
+        raise UsageError(f"{flag}: expected a string, found {found}")
+    return value
+
+
+def _split_names(text: str, flag: str) -> tuple[str, ...]:
+    """``a, "b, c", "d""e"`` at the commas outside of quotes."""
+    if _NAMES.fullmatch(text) is None:
+        raise UsageError(
+            f"{flag}: expected names separated by commas, in double quotes if a name contains a "
+            f"comma; found {text!r}"
+        )
+    parts = [part.strip() for part in _NAME_OF_LIST.findall(text)]
+    return tuple(part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts)
+
+
+def _split_types(value: Any) -> tuple[str, ...]:
+    """``a=numeric(12,2), b=text`` at the commas outside of parentheses; or a table or list."""
+    if isinstance(value, Mapping):
+        value = [f"{name}={kind}" for name, kind in value.items()]
+    if isinstance(value, str):
+        value = re.split(r",(?![^(]*\))", value)
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise UsageError(f"--types: expected NAME=TYPE, comma separated; found {value!r}")
+    return tuple(part.strip() for part in value)
+
+
+def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UsageError(f"{flag_of(name)}: expected one of {', '.join(allowed)}; found {value!r}")
+
+
+def check_within(name: str, value: int | None, least: int, most: int) -> None:
+    if value is None or least <= value <= most:
+        return
+    expected = f"at least {least}" if value < least else f"at most {most}"
+    raise UsageError(f"{flag_of(name)}: expected {expected}, found {value}")

@@ -1,0 +1,30 @@
+"""The environment of a worker: what it needs, and no secrets."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+
+# What any Python program needs; what the driver needs is the backend's to say.
+ENVIRONMENT = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+    "PYTHON*", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+
+
+def worker_environment(
+    environ: Mapping[str, str], patterns: Iterable[str], secrets: Iterable[str]
+) -> dict[str, str]:
+    """The environment of a worker: what it needs by name, and nothing that holds a secret.
+
+    Parameters:
+        secrets: URLs and passwords; a variable that holds one is left out whatever its name.
+    """
+    allowed = (*ENVIRONMENT, *patterns)
+    hidden = tuple(secret for secret in secrets if secret)
+    return {
+        name: value
+        for name, value in environ.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed)
+        and not any(secret in value for secret in hidden)
+    }

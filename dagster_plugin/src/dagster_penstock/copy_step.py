@@ -1,0 +1,60 @@
+"""A step: copies the selected tables one after the other, and reports each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from dagster_penstock.definition import definition_of
+from dagster_penstock.parent_watch import interrupt_with_parent
+from dagster_penstock.partitioned_copy import PartitionedCopy
+from dagster_penstock.step_failure import Trouble, failure_of
+from dagster_penstock.table_copy import Copied
+from dagster_penstock.whole_copy import WholeCopy
+from penstock import PenstockError
+
+
+def copy_assets(
+    context: dg.AssetExecutionContext, most: int | None, s3: Any = None
+) -> Iterator[Copied]:
+    """
+    Parameters:
+        most: the most streams at once; None: each table's own `degree`.
+        s3: see `with_keys`.
+
+    Raises:
+        Failure: some of it could not be copied; the rest was.
+    """
+    troubles: list[Trouble] = []
+    assets_def = context.assets_def
+    alone = [
+        check.to_user_string()
+        for check in context.selected_asset_check_keys
+        if check.asset_key not in context.selected_asset_keys
+    ]
+    if alone:
+        raise dg.Failure(
+            f"{', '.join(alone)}: the check runs as part of the copy, while both sides can be "
+            "compared: select the asset as well",
+            allow_retries=False,
+        )
+    for asset, spec in assets_def.specs_by_key.items():
+        if asset not in context.selected_asset_keys:
+            continue
+        definition = definition_of(spec)
+        copy = (
+            WholeCopy(context, asset, definition.spec, most, s3)
+            if assets_def.partitions_def is None
+            else PartitionedCopy(
+                context, asset, definition.spec, most, s3, assets_def.partitions_def
+            )
+        )
+        try:
+            with interrupt_with_parent():
+                yield from copy.run()
+        except PenstockError as error:
+            troubles.append(copy.trouble(error))
+    if troubles:
+        raise failure_of(troubles)

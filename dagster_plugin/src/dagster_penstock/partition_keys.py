@@ -1,0 +1,38 @@
+"""The core's events, naming partitions by the asset's keys instead of the core's ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from penstock import Event, Finished, Verified
+
+
+def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
+    """
+    Parameters:
+        keys: partition keys by the core's ids; empty for a whole table.
+    """
+
+    def renamed(items: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(
+            replace(item, partition_id=keys.get(item.partition_id, item.partition_id))
+            for item in items
+        )
+
+    if not keys:
+        return event
+    if isinstance(event, Finished):
+        later = tuple(
+            replace(item, partition_ids=tuple(keys.get(id_, id_) for id_ in item.partition_ids))
+            for item in event.later
+        )
+        return replace(
+            event, failures=renamed(event.failures), timings=renamed(event.timings), later=later
+        )
+    if isinstance(event, Verified):
+        return replace(event, differences=renamed(event.differences))
+    if hasattr(event, "partition_id"):
+        (event,) = renamed((event,))
+    return event

@@ -1,0 +1,238 @@
+"""A copy whose partitions are those of its asset: side by side, each committed by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+
+import penstock
+from dagster_penstock.checks import partition_results
+from dagster_penstock.identity import run_id_of, series_of
+from dagster_penstock.metadata import (
+    Loaded,
+    empty_metadata,
+    partition_metadata,
+    version_tags,
+)
+from dagster_penstock.naming import target_name
+from dagster_penstock.partitions import Ranges, copy_partitions, partition_id
+from dagster_penstock.report import markdown
+from dagster_penstock.stored_plan import stored_ranges
+from dagster_penstock.table_copy import Copied, Copy
+from penstock import (
+    CommitRecord,
+    Committed,
+    CopySpec,
+    HashBucket,
+    KeyIsNull,
+    Partition,
+    PartitionPlan,
+    UsageError,
+)
+
+try:
+    from dagster._core.definitions.source_asset import (
+        SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION as _REPORTS_ITSELF,
+    )
+except ImportError:
+    _REPORTS_ITSELF = ""  # not part of Dagster's public API
+
+_MOST_NAMED = 20
+
+
+class PartitionedCopy(Copy):
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        asset: dg.AssetKey,
+        spec: CopySpec,
+        most: int | None,
+        s3: Any,
+        partitions_def: dg.PartitionsDefinition,
+    ) -> None:
+        # Partitions are independent: a failed one does not stop the others, and a retry reads the
+        # rest as it is by then.
+        spec = replace(spec, on_error="continue", on_snapshot_lost="accept")
+        super().__init__(context, asset, spec, most, s3)
+        self._partitions_def = partitions_def
+        self._without_null = False
+
+    def run(self) -> Iterator[Copied]:
+        spec = self._spec
+        keys = self._asked()
+        self.keys = _ids(keys)
+        version = self._partitions_def.version if isinstance(self._partitions_def, Ranges) else ""
+        series = series_of(self._asset, str(spec.target_ref), version)
+        partitions = self._partitions(keys, series)
+        run_id = run_id_of(self._asset, self._request, keys)
+        empty = [key for key in keys if key not in partitions]
+        for key in empty:
+            if self._is_first_try or not self._history.has_run(key, run_id):
+                yield self._materialization(
+                    key, empty_metadata(spec, run_id, self._request), run_id
+                )
+        if spec.load_mode.only_adds:
+            yield from self._take_over(partitions, series, run_id)
+        if partitions:
+            yield from self._copy(partitions, series, run_id)
+        if self._checked:
+            compared = [*partitions, *empty]
+            yield from partition_results(
+                self._asset, compared, spec.verify, self._verified, blocking=self._blocking
+            )
+        yield from self._outputs()
+
+    def _asked(self) -> list[str]:
+        """
+        Raises:
+            UsageError: the run has no partitions.
+        """
+        context = self._context
+        if context.has_partition_key:
+            # When clocks are put back, two hours share a name; `partition_keys` confuses them.
+            return [context.partition_key]
+        if context.has_partition_key_range:
+            return list(context.partition_keys)
+        raise UsageError("expected a run of one or more partitions, found one without any")
+
+    def _partitions(self, keys: list[str], series: str) -> dict[str, Partition]:
+        """By key; without the empty ones of `ranges`."""
+        if not isinstance(self._partitions_def, Ranges):
+            return copy_partitions(self._spec, self._partitions_def, keys)
+        extents = stored_ranges(self._spec, self._partitions_def, series)
+        self._without_null = not any(
+            isinstance(extent, KeyIsNull | HashBucket) for extent in extents.values()
+        )
+        return {key: Partition(partition_id(key), extents[key]) for key in keys if key in extents}
+
+    def _copy(
+        self, partitions: Mapping[str, Partition], series: str, run_id: str
+    ) -> Iterator[Copied]:
+        spec = self._spec
+        status = self._create(
+            run_id,
+            given=list(partitions.values()),
+            series=series if spec.load_mode.only_adds else None,
+        )
+        plan = status.run.plan
+        if self._without_null and any(c.nullable for c in plan.columns if c.name == spec.key):
+            raise UsageError(
+                f"ranges: {spec.key} has become nullable, and no range of the stored plan has rows "
+                "with NULL: set it NOT NULL, or pass another version"
+            )
+        # Committed by an earlier try, which may have been killed before it could report it.
+        yield from self._unreported(status.committed, run_id, plan)
+        for event in self._resume(run_id, commits=False):
+            if isinstance(event, Committed):
+                if event.already:  # by another process of this run
+                    id_ = partition_id(event.partition_id)
+                    records = [r for r in self._status(run_id).committed if r.partition_id == id_]
+                    yield from self._unreported(records, run_id, plan)
+                else:
+                    yield self._committed(event.partition_id, Loaded.of(event), run_id, plan)
+
+    def _unreported(
+        self, records: Iterable[CommitRecord], run_id: str, plan: PartitionPlan
+    ) -> Iterator[Copied]:
+        for record in records:
+            key = self.keys[record.partition_id]
+            if not self._history.has_run(key, run_id):
+                yield self._committed(key, Loaded.of(record), run_id, plan)
+
+    def _take_over(
+        self, partitions: dict[str, Partition], series: str, run_id: str
+    ) -> Iterator[Copied]:
+        """Leave out what an earlier run has appended, and report it if that run could not.
+
+        Raises:
+            UsageError: some of it is materialized already; copying it again would double its rows.
+        """
+        spec = self._spec
+        found = penstock.committed_in_series(
+            series, target=spec.target, control_schema=spec.control_schema
+        )
+        again: dict[str, CommitRecord] = {}
+        for key, partition in list(partitions.items()):
+            run, record = found.get(partition.id, (run_id, None))
+            if run == run_id or record is None:
+                continue
+            request = self._history.newest_request(key)
+            if request is not None and request != self._request:
+                again[key] = record
+                continue
+            if request is None:
+                yield self._committed(key, Loaded.of(record), run, self._status(run).run.plan)
+            del partitions[key]
+        if again:
+            raise UsageError(_refusal(spec, again))
+
+    def _committed(
+        self, key: str, loaded: Loaded, run_id: str, plan: PartitionPlan
+    ) -> dg.AssetMaterialization:
+        metadata = partition_metadata(
+            self._spec, run_id, self._request, plan, partition_id(key), loaded
+        )
+        return self._materialization(key, metadata, run_id)
+
+    def _materialization(
+        self, key: str, metadata: dict[str, Any], run_id: str
+    ) -> dg.AssetMaterialization:
+        return dg.AssetMaterialization(
+            asset_key=self._asset,
+            partition=key,
+            metadata=metadata,
+            tags=version_tags(f"{run_id}:{key}"),
+        )
+
+    def _outputs(self) -> Iterator[dg.Output[None]]:
+        """The outputs that downstream assets and checks in the same run wait for.
+
+        Without the mark, Dagster would materialize every partition of the run once more here, with
+        the same metadata for all. The mark is for assets that report themselves, as these do. A
+        Dagster without it skips what is downstream, which then needs a run of its own.
+        """
+        assets_def = self._context.assets_def
+        selected = self._context.op_execution_context.selected_output_names
+        for name, check in assets_def.check_specs_by_output_name.items():
+            if check.asset_key == self._asset and name in selected:
+                yield dg.Output(None, output_name=name)
+        if not _REPORTS_ITSELF:
+            return
+        metadata: dict[str, Any] = {_REPORTS_ITSELF: True}
+        if self._finished is not None:
+            metadata["penstock/report"] = dg.MetadataValue.md(markdown(self._finished))
+        yield dg.Output(
+            None,
+            output_name=assets_def.get_output_name_for_asset_key(self._asset),
+            metadata=metadata,
+        )
+
+
+def _ids(keys: list[str]) -> dict[str, str]:
+    """
+    Raises:
+        UsageError: two keys share an id.
+    """
+    ids: dict[str, str] = {}
+    for key in keys:
+        other = ids.setdefault(partition_id(key), key)
+        if other != key:
+            raise UsageError(f"partitions {other!r} and {key!r} share an id: rename one of them")
+    return ids
+
+
+def _refusal(spec: CopySpec, again: Mapping[str, CommitRecord]) -> str:
+    shown = [
+        f"{key} ({record.rows:,} rows at {record.committed_at})"
+        for key, record in list(again.items())[:_MOST_NAMED]
+    ]
+    more = len(again) - len(shown)
+    return (
+        f"mode append: {target_name(spec)} has these partitions already: {', '.join(shown)}"
+        + (f" and {more:,} more" if more else "")
+        + ". Copying them again would double their rows: select only missing partitions, or use "
+        "mode replace, which deletes what was loaded before"
+    )

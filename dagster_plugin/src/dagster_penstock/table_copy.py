@@ -1,0 +1,224 @@
+"""One table of a step: the core's events in the step's log, and their outcome."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import dagster as dg
+
+import penstock
+from dagster_penstock.checks import NAMES
+from dagster_penstock.identity import reexecuted_by_hand, request_of
+from dagster_penstock.materialization_history import MaterializationHistory
+from dagster_penstock.object_store import with_keys
+from dagster_penstock.partition_keys import with_partition_keys
+from dagster_penstock.step_failure import Trouble
+from penstock import (
+    CopySpec,
+    Event,
+    Finished,
+    PenstockError,
+    RunStatus,
+    Verified,
+    as_arguments,
+    narrate,
+    report_text,
+    stream_count,
+)
+
+Copied = (
+    dg.AssetMaterialization
+    | dg.MaterializeResult[Any]
+    | dg.AssetCheckEvaluation
+    | dg.AssetCheckResult
+    | dg.Output[Any]
+)
+# Options that a retry takes from the definition as it is by then; the others stay the run's own.
+_EXECUTION = (
+    "attempts",
+    "on_error",
+    "on_snapshot_lost",
+    "stall_timeout",
+    "grace",
+    "snapshot_warn_after",
+)
+GO_ON = "re-execute the Dagster run from failure; committed partitions are left alone"
+REPAIR = "find out what changes the rows, then materialize the asset again"
+
+
+class Copy(ABC):
+    """
+    Parameters:
+        most: streams at once, whatever the spec says.
+        s3: see `with_keys`.
+    """
+
+    keys: Mapping[str, str]
+    """Partition keys by the core's ids; empty for a whole table."""
+
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        asset: dg.AssetKey,
+        spec: CopySpec,
+        most: int | None,
+        s3: Any,
+    ) -> None:
+        self._context = context
+        self._asset = asset
+        self._written = spec
+        self._s3 = s3
+        self._degree = min(
+            stream_count(degree) for degree in (spec.degree, most) if degree is not None
+        )
+        self._history = MaterializationHistory(context, asset)
+        self._finished: Finished | None = None
+        self._verified: Verified | None = None
+        self.keys = {}
+
+    @abstractmethod
+    def run(self) -> Iterator[Copied]:
+        """
+        Raises:
+            PenstockError: something could not be copied; see `trouble`.
+        """
+
+    def trouble(self, error: PenstockError) -> Trouble:
+        return Trouble(self._asset, error, self._finished, by_key=bool(self.keys))
+
+    @cached_property
+    def _spec(self) -> CopySpec:
+        """
+        Raises:
+            UsageError: see `with_keys`.
+        """
+        return with_keys(self._written, self._s3)
+
+    def _create(self, run_id: str, **options: Any) -> RunStatus:
+        """Plan the run. From here on its tables are named with the schemas they were found in.
+
+        Raises:
+            PenstockError: see `penstock.create`.
+        """
+        status = penstock.create(replace(self._spec, run_id=run_id), **options)
+        stored = status.run.spec
+        named = {name: stored[name] for name in ("table", "target_table") if stored[name]}
+        if not penstock.place_of(self._spec.target).located:
+            self._spec = replace(self._spec, **named)
+        return status
+
+    @cached_property
+    def _request(self) -> str:
+        return request_of(self._context)
+
+    @property
+    def _is_first_try(self) -> bool:
+        return self._request == self._context.run.run_id and not self._context.retry_number
+
+    def _resume(self, run_id: str, *, commits: bool) -> Iterator[Event]:
+        """Copy what the run has not committed yet. Its events name partitions by their keys.
+
+        The step's log gets a line every few seconds, and a report at the end. Closing this
+        iterator, as Dagster does when it interrupts a step, ends the copy at once. A difference
+        between both sides is not an error here: the check reports it.
+
+        Parameters:
+            commits: log each partition that is committed.
+
+        Raises:
+            PenstockError: something was not copied, or a final step failed.
+        """
+        spec = self._spec
+        events = penstock.resume(
+            run_id,
+            source=spec.source,
+            target=spec.target,
+            control_schema=spec.control_schema,
+            degree=self._degree,
+            # With "restart", the new start reads current rows anyway, all as of one moment.
+            as_of_now=spec.on_snapshot_lost != "restart" and reexecuted_by_hand(self._context),
+            # Without a check to report it, nothing is compared.
+            verify=spec.verify if self._checked else "none",
+            **{option: getattr(spec, option) for option in _EXECUTION},
+        )
+        name, log = self._asset.to_user_string(), self._context.log
+        try:
+            with closing(events):
+                for event in narrate(
+                    (with_partition_keys(event, self.keys) for event in events),
+                    lambda line: log.info(f"{name}: {as_arguments(line)}"),
+                    commits=commits,
+                    warn=lambda line: log.warning(f"{name}: {as_arguments(line)}"),
+                ):
+                    if isinstance(event, Verified):
+                        self._verified = event
+                    elif isinstance(event, Finished):
+                        self._finished = event
+                    yield event
+            if self._checked and self._verified is None:
+                # An earlier try ended the run, but could not report the comparison.
+                self._verified = self._compare(run_id)
+        except PenstockError:
+            if not self._only_differs(run_id):
+                raise
+        finally:
+            if self._finished is not None:
+                differs = self._verified is not None and not self._verified.ok
+                report = report_text(self._finished, REPAIR if differs else GO_ON)
+                log.info(f"{name}: the run's report\n{as_arguments(report)}")
+
+    def _compare(self, run_id: str) -> Verified:
+        """Compare both sides as they are now."""
+        spec = self._spec
+        found = penstock.verify(
+            run_id,
+            source=spec.source,
+            target=spec.target,
+            control_schema=spec.control_schema,
+            checksum=spec.verify == "checksums",
+        )
+        event = Verified(
+            run_id=run_id,
+            ok=found.ok,
+            partitions=len(found.checks) - 1,  # the last one is of the whole run
+            mismatches=len(found.wrong),
+            method=found.method,
+            seconds=0.0,
+            differences=found.differences,
+        )
+        renamed = with_partition_keys(event, self.keys)
+        assert isinstance(renamed, Verified)
+        return renamed
+
+    def _only_differs(self, run_id: str) -> bool:
+        """Whether the run is done except that both sides differ.
+
+        False if a step was held back for that reason, such as a swap.
+        """
+        if self._verified is None or self._verified.ok:
+            return False
+        status = self._status(run_id)
+        return all(step.id in status.steps_done for step in status.run.plan.load.after)
+
+    def _status(self, run_id: str) -> RunStatus:
+        return penstock.status(
+            run_id, target=self._spec.target, control_schema=self._spec.control_schema
+        )
+
+    @property
+    def _checked(self) -> bool:
+        """Whether the asset has a check, and it is selected."""
+        return any(key.asset_key == self._asset for key in self._context.selected_asset_check_keys)
+
+    @property
+    def _blocking(self) -> bool:
+        return any(
+            check.blocking
+            for check in self._context.assets_def.check_specs
+            if check.asset_key == self._asset and check.name in NAMES.values()
+        )

@@ -1,0 +1,69 @@
+"""A copy whose asset has no partitions: cut into partitions by the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+import penstock
+from dagster_penstock.checks import whole_result
+from dagster_penstock.identity import run_id_of, series_of
+from dagster_penstock.metadata import table_metadata
+from dagster_penstock.naming import target_name
+from dagster_penstock.report import markdown
+from dagster_penstock.table_copy import Copied, Copy
+from penstock import PenstockError, UsageError
+
+
+class WholeCopy(Copy):
+    def run(self) -> Iterator[Copied]:
+        spec = self._spec
+        run_id = run_id_of(self._asset, self._request, ())
+        series = None
+        if spec.load_mode.only_adds:
+            series = series_of(self._asset, str(spec.target_ref))
+            self._check_not_loaded(series, run_id)
+        self._create(run_id, series=series)
+        try:
+            for _ in self._resume(run_id, commits=True):
+                pass
+        except PenstockError:
+            # For instance, a difference that kept the old table in place.
+            if self._verified is not None:
+                yield whole_result(self._asset, self._verified)
+            raise
+        status = self._status(run_id)
+        assert self._finished is not None
+        metadata = table_metadata(
+            self._spec, run_id, self._request, status.run.plan, status.committed
+        )
+        yield dg.MaterializeResult(
+            asset_key=self._asset,
+            metadata={
+                **metadata,
+                "penstock/report": dg.MetadataValue.md(markdown(self._finished)),
+            },
+            data_version=dg.DataVersion(run_id),
+        )
+        if self._verified is not None:
+            yield whole_result(self._asset, self._verified)
+
+    def _check_not_loaded(self, series: str, run_id: str) -> None:
+        """
+        Raises:
+            UsageError: an earlier materialization has appended the table, or a part of it.
+        """
+        spec = self._spec
+        loaded = penstock.committed_in_series(
+            series, target=spec.target, control_schema=spec.control_schema
+        )
+        others = [record for run, record in loaded.values() if run != run_id]
+        if others:
+            rows = sum(record.rows for record in others)
+            raise UsageError(
+                f"mode append: this asset has loaded {target_name(spec)} before, {rows:,} rows, "
+                f"the last at {max(record.committed_at for record in others)}. Copying it again "
+                "would double them: use mode truncate, swap, upsert or replace, which can be "
+                "repeated. If that run was interrupted, re-execute it from failure"
+            )

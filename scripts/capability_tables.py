@@ -1,0 +1,221 @@
+"""Write the tables of what each system supports into the documentation, from its capabilities.
+
+Usage: ``.venv/bin/python scripts/capability_tables.py [--check]``
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.backends.api.backend import Backend
+from penstock.backends.api.capabilities import (
+    ROLL_FORWARD,
+    SOURCE_OPTIONS,
+    STAGED,
+    TARGET_OPTIONS,
+    TRANSACTIONAL,
+    SourceCapabilities,
+    TargetCapabilities,
+)
+from penstock.backends.api.registry import ENTRY_POINTS, load_backend
+from penstock.planning.support import listed
+from penstock.spec.modes import MODES, Mode
+from penstock.spec.option_values import flag_of
+from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
+
+ROOT = Path(__file__).resolve().parents[1]
+END = "<!-- end of table -->\n"
+YES, NO = "yes", "no"
+# Of options with several values the one that not every target supports.
+VALUES = {"indexes": " defer"}
+# As many may be left out before the others are named instead.
+FEW = 2
+COMMITS = {
+    TRANSACTIONAL: "its rows and its record in one transaction",
+    STAGED: "staged; then its rows and its record in one transaction",
+    ROLL_FORWARD: "its record, which names its files; then they appear",
+}
+CUTS = [strategy for name, strategy in STRATEGIES.items() if name not in ALIASES]
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class System:
+    """A system with the URLs that lead to it."""
+
+    source: SourceCapabilities
+    target: TargetCapabilities
+    schemes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.target.system
+
+
+def systems() -> list[System]:
+    """All that have a backend, in the order in which they are registered."""
+    project = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))
+    found: dict[str, tuple[Backend, list[str]]] = {}
+    for scheme, reference in project["project"]["entry-points"][ENTRY_POINTS].items():
+        backend = load_backend(reference)
+        _, schemes = found.setdefault(backend.target_capabilities.system, (backend, []))
+        schemes.append(scheme)
+    return [
+        System(backend.source_capabilities, backend.target_capabilities, tuple(schemes))
+        for backend, schemes in found.values()
+    ]
+
+
+SYSTEMS = systems()
+
+
+def code(words: Iterable[object]) -> list[str]:
+    return [f"`{word}`" for word in words]
+
+
+def yes_or_no(held: bool) -> str:
+    return YES if held else NO
+
+
+def row(name: str, cell: Callable[[System], str]) -> Row:
+    return (name, *map(cell, SYSTEMS))
+
+
+def table(head: str, rows: Iterable[Row]) -> str:
+    """A table with a column for each system."""
+    lines: list[Sequence[str]] = [
+        row(head, lambda system: system.name),
+        ["---"] * (1 + len(SYSTEMS)),
+    ]
+    lines += rows
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
+    """With which modes, out of all that the target supports."""
+    others = [mode for mode in all_of if mode not in chosen]
+    if not chosen:
+        return NO
+    if not others:
+        return YES
+    if len(others) <= FEW and len(others) < len(chosen):
+        return f"{YES}, not with {listed(code(others))}"
+    return f"with {listed(code(chosen))}"
+
+
+def all_but(chosen: Sequence[object], all_of: Sequence[object]) -> str:
+    others = [each for each in all_of if each not in chosen]
+    return f"all but {listed(code(others), 'and')}" if others else "all"
+
+
+def how_replaced(system: System) -> str:
+    return "by a key" if system.target.replaces_by_condition else "files of the same selection"
+
+
+def modes() -> str:
+    """For docs/modes.md: what can be loaded, and with which options."""
+
+    def supports(mode: Mode) -> Row:
+        def cell(system: System) -> str:
+            if mode not in system.target.modes:
+                return NO
+            return f"{YES}, {how_replaced(system)}" if mode.deletes_by_partition else YES
+
+        return row(f"`{mode}`", cell)
+
+    def option(name: str) -> Row:
+        def cell(system: System) -> str:
+            found = some_of(system.target.options.get(name, ()), system.target.modes)
+            unlike = name in system.target.from_unlike_only
+            return f"{found}, from other systems" if unlike else found
+
+        return row(f"`{flag_of(name)}{VALUES.get(name, '')}`", cell)
+
+    return table(
+        "as a target",
+        [
+            *map(supports, MODES.values()),
+            row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),
+            *map(option, TARGET_OPTIONS),
+            row("tells a run's rows from others", lambda s: yes_or_no(s.target.tells_rows_apart)),
+            row("`penstock control-ddl`", lambda s: yes_or_no(s.target.control_ddl)),
+        ],
+    )
+
+
+def strategies() -> str:
+    """For docs/strategies.md: how a source can be cut."""
+
+    def supports(strategy: Strategy) -> Row:
+        def cell(system: System) -> str:
+            if strategy not in system.source.strategies:
+                return NO
+            other = system.source.block_strategy
+            renamed = strategy.cuts_blocks and other != strategy.name
+            return f"{YES}, as `{other}`" if renamed else YES
+
+        return row(f"`{strategy}`", cell)
+
+    def option(name: str) -> Row:
+        return row(f"`{flag_of(name)}`", lambda system: yes_or_no(name in system.source.options))
+
+    return table(
+        "as a source",
+        [
+            *map(supports, CUTS),
+            row("`--snapshot shared`", lambda s: yes_or_no(s.source.shared_snapshots)),
+            *map(option, SOURCE_OPTIONS),
+        ],
+    )
+
+
+def overview() -> str:
+    """For the README: each system in a few words."""
+    return table(
+        "",
+        [
+            row("URLs", lambda s: ", ".join(code(f"{scheme}://" for scheme in s.schemes))),
+            row("as a source: strategies", lambda s: all_but(s.source.strategies, CUTS)),
+            row("as a target: modes", lambda s: all_but(s.target.modes, list(MODES.values()))),
+            row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),
+            row("a partition is committed", lambda s: COMMITS[s.target.commits]),
+        ],
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "README.md": overview,
+    "docs/modes.md": modes,
+    "docs/strategies.md": strategies,
+}
+BEGIN = f"<!-- table: scripts/{Path(__file__).name} -->\n"
+
+
+def outdated() -> Iterator[tuple[Path, str]]:
+    """Pages whose table is not that of the capabilities, and their texts with it."""
+    for name, make in TABLES.items():
+        page = (ROOT / name).read_text(encoding="utf-8")
+        before, rest = page.split(BEGIN, 1)
+        _, after = rest.split(END, 1)
+        new = before + BEGIN + "\n" + make() + "\n" + END + after
+        if new != page:
+            yield ROOT / name, new
+
+
+def main() -> int:
+    pages = list(outdated())
+    if "--check" in sys.argv[1:]:
+        for path, _ in pages:
+            print(f"{path.name}: the table is not that of the capabilities; run {__file__}")
+        return 1 if pages else 0
+    for path, new in pages:
+        path.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

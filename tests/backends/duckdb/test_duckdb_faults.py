@@ -1,0 +1,339 @@
+"""DuckDB files when processes are killed, stopped, or hold the file: every row is there once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock import BatchSpec, CopySpec
+from penstock.backends.api.registry import find_backend
+from penstock.backends.api.worker import ARROW
+from penstock.backends.duckdb.load import folder as staging
+from penstock.backends.duckdb.load import stage as stage_module
+from penstock.backends.duckdb.load.folder import create, sweep
+from penstock.backends.duckdb.writer import duck_writer
+from penstock.backends.shared.arrow import schema_to_text
+from penstock.errors import (
+    PenstockError,
+    PermanentError,
+    RunFailed,
+    Superseded,
+    TransientError,
+)
+from penstock.events import Committed, Failed, Opened
+from penstock.model.extents import Whole
+from penstock.model.plans import Partition, Step
+from penstock.model.snapshots import Snapshot
+from penstock.model.tables import ColumnPair, Located, TableRef
+from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.stream import Meter, Waiter
+
+ROWS = 400_000
+HOLDING = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE t AS SELECT i AS id, md5(CAST(i AS VARCHAR)) AS note, i / 7 AS part"
+            f" FROM range({ROWS}) AS r (i)"
+        )
+    return path
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "target.duckdb"
+
+
+def spec(source: Path, target: Path, **options: Any) -> CopySpec:
+    given: dict[str, Any] = {
+        "table": "main.t", "degree": 2, "strategy": "ctid", "partitions": 3, "mode": "truncate",
+        **options,
+    }  # fmt: skip
+    return CopySpec(source=f"duckdb:///{source}", target=f"duckdb:///{target}", **given)
+
+
+def check_once(target: Path) -> None:
+    with duckdb.connect(str(target), read_only=True) as connection:
+        found = connection.execute("SELECT count(*), count(DISTINCT id), sum(id) FROM t").fetchall()
+    assert found == [(ROWS, ROWS, ROWS * (ROWS - 1) // 2)]
+    assert not os.path.exists(f"{target}.penstock")
+
+
+def staged(target: Path) -> list[Path]:
+    return list(Path(f"{target}.penstock").glob("*.arrows"))
+
+
+def is_loading(target: Path, pid: int) -> bool:
+    """Whether a worker has the database open, to insert what it has staged."""
+    lock = Path(f"{target}.penstock/lock")
+    try:
+        return lock.read_text() == str(pid) and any(file.stat().st_size for file in staged(target))
+    except FileNotFoundError:
+        return False
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("moment", ["opened", "staging", "loading"])
+def test_a_killed_worker(source: Path, target: Path, moment: str) -> None:
+    killed: list[str] = []
+    events = []
+    for event in penstock.copy(spec(source, target, degree=1)):
+        events.append(event)
+        if isinstance(event, Opened) and not killed:
+            if moment == "staging":
+                until(lambda: any(file.stat().st_size for file in staged(target)))
+            elif moment == "loading":
+                until(partial(is_loading, target, event.pid))
+            os.kill(event.pid, signal.SIGKILL)
+            killed.append(event.partition_id)
+    assert [e.partition_id for e in events if isinstance(e, Failed)] == killed
+    assert len({e.partition_id for e in events if isinstance(e, Committed)}) == 3
+    check_once(target)
+
+
+def begin(source: Path, target: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable, "-m", "penstock.cli.main", "copy", "--source", f"duckdb:///{source}",
+            "--target", f"duckdb:///{target}", "--table", "main.t", "--run-id", "run",
+            "--strategy", "ctid", "--partitions", "3", "--degree", "1", "--mode", "truncate",
+            "--json", *options,
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+
+
+def told(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+def ends(source: Path, target: Path) -> dict[str, Any]:
+    return {"source": f"duckdb:///{source}", "target": f"duckdb:///{target}"}
+
+
+def test_a_killed_run_is_resumed(source: Path, target: Path) -> None:
+    with begin(source, target) as process:
+        next(event for event in told(process) if event["event"] == "committed")
+        process.kill()
+    *_, finished = penstock.resume("run", **ends(source, target))
+    assert isinstance(finished, penstock.Finished)
+    assert finished.status == "done"
+    check_once(target)
+    records = penstock.status("run", target=f"duckdb:///{target}").committed
+    assert sum(record.rows for record in records) == ROWS
+
+
+def test_a_changed_source_is_not_gone_on_with(source: Path, target: Path) -> None:
+    with begin(source, target) as process:
+        next(event for event in told(process) if event["event"] == "committed")
+        process.kill()
+
+    def write() -> bool:
+        # Workers of the killed run end by themselves.
+        try:
+            with duckdb.connect(str(source)) as connection:
+                connection.execute("UPDATE t SET note = 'other' WHERE id = 3")
+        except duckdb.IOException:
+            return False
+        return True
+
+    until(write)
+    with pytest.raises(PermanentError, match="rewritten"):
+        list(penstock.resume("run", **ends(source, target)))
+    *_, finished = penstock.resume("run", **ends(source, target), on_snapshot_lost="restart")
+    assert isinstance(finished, penstock.Finished)
+    assert finished.status == "done"
+    check_once(target)
+
+
+def test_a_stopped_worker_changes_nothing(source: Path, target: Path) -> None:
+    with begin(source, target) as process:
+        pid = next(event["pid"] for event in told(process) if event["event"] == "opened")
+        until(lambda: any(file.stat().st_size for file in staged(target)))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            *_, finished = penstock.resume("run", **ends(source, target), grace=0.5)
+            assert isinstance(finished, penstock.Finished)
+            assert finished.status == "done"
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        list(told(process))
+    check_once(target)
+
+
+def test_a_stage_that_others_sweep_and_take_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others sweep what nobody has locked, just when it is made; and take it when it stands still,
+    just when it is loaded."""
+    path = str(tmp_path / "target.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute("CREATE TABLE t (id BIGINT)")
+    control = (
+        find_backend("duckdb://", "--target")[0].target(f"duckdb:///{path}", "penstock").control
+    )
+    control.create()
+    with duckdb.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO penstock.run (run_id, spec, plan, fingerprint, source_state, snapshots)"
+            " VALUES ('run', '{}', '{}', '', '{}', '[]')"
+        )
+    wanted = pa.schema([("id", pa.int64())])
+    worker_spec = WorkerSpec(
+        run_id="run", generation=1, source="", target=f"duckdb:///{path}", source_backend="",
+        target_backend="", relation=Located(), target_table=TableRef("main", "t"),
+        pairs=(ColumnPair("id", "id"),), format=ARROW, where=None, mode="append",
+        conflict_columns=(), volatile=False, series="", snapshot=None, stall_timeout=30, grace=1,
+        control_schema="penstock", schema=schema_to_text(wanted), writing={},
+    )  # fmt: skip
+    wait = Waiter(Meter(), 30)
+    writer = duck_writer(worker_spec)
+    left = [path]
+
+    def created(path: str, name: str) -> int:
+        descriptor = create(path, name)
+        if left:
+            sweep(left.pop())
+        return descriptor
+
+    monkeypatch.setattr(stage_module, "create", created)
+    assert writer.begin(Partition("p0001", Whole()), 1, wait)
+    writer.write(pa.record_batch([[1, 2]], schema=wanted), wait)
+    (stage,) = staged(Path(path))
+    assert staging.staged(path)[0].is_alive()
+
+    def taken(self: Any) -> None:
+        os.unlink(stage)
+
+    monkeypatch.setattr(stage_module.FileStage, "check_held", taken)
+    with pytest.raises(TransientError, match="a newer one has taken its place"):
+        writer.end(wait)
+    writer.abandon()
+    with duckdb.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+
+
+def test_a_target_that_is_open_elsewhere(source: Path, target: Path) -> None:
+    with holding(target) as process:
+        with pytest.raises(TransientError, match=rf"is open .* \(PID {process.pid}\)"):
+            list(penstock.copy(spec(source, target)))
+        assert process.stdin is not None
+        process.stdin.close()
+    list(penstock.copy(spec(source, target)))
+    check_once(target)
+
+
+def test_a_source_that_is_open_for_writing(source: Path, target: Path) -> None:
+    with (
+        holding(source) as process,
+        pytest.raises(TransientError, match=rf"open for writing .* \(PID {process.pid}\)"),
+    ):
+        list(penstock.copy(spec(source, target)))
+    assert not target.exists()
+
+
+def holding(path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_worker_goes_on_after_a_failed_attempt(tmp_path: Path, target: Path, side: str) -> None:
+    """It opens the database again: what the attempt had open, in mid-stream, must be gone."""
+    path = tmp_path / "several.duckdb"
+    spoilt = "'infinity'" if side == "source" else "NULL"
+    with duckdb.connect(str(path)) as connection, duckdb.connect(str(target)) as there:
+        for number in range(4):
+            connection.execute(
+                f"CREATE TABLE t{number} AS SELECT i AS id, CASE WHEN i = 5000 AND {number} < 2"
+                f" THEN {spoilt} ELSE DATE '2020-01-01' END::DATE AS day FROM range(200000) r (i)"
+            )
+            there.execute(f"CREATE TABLE t{number} (id BIGINT, day DATE NOT NULL)")
+    batch = BatchSpec.from_mapping(
+        {
+            "source": f"duckdb:///{path}", "target": f"duckdb:///{target}", "tables": ["main.*"],
+            "mode": "append", "degree": 1, "on_error": "continue",
+        },
+        "test",
+    )  # fmt: skip
+    with pytest.raises(RunFailed, match="2 of 4 tables are not done"):
+        list(penstock.copy_all(batch))
+    with duckdb.connect(str(target), read_only=True) as connection:
+        counts = [
+            connection.execute(f"SELECT count(*) FROM t{number}").fetchall() for number in range(4)
+        ]
+    assert counts == [[(0,)], [(0,)], [(200_000,)], [(200_000,)]]
+
+
+def test_a_dry_run_changes_nothing(source: Path, target: Path) -> None:
+    before = sorted(os.listdir(source.parent))
+    plan = penstock.plan(spec(source, target))
+    assert len(plan.partitions) == 3
+    assert "columns that are made: id BIGINT, note VARCHAR, " in plan.reasons[-1]
+    assert sorted(os.listdir(source.parent)) == before
+    with pytest.raises(PenstockError, match="nope"):
+        penstock.status("nope", target=f"duckdb:///{target}")
+    assert sorted(os.listdir(source.parent)) == before
+
+
+def test_generations_and_views(source: Path, target: Path) -> None:
+    """What two executions of one run do to each other."""
+    made = penstock.create(spec(source, target, run_id="run"))
+    backend, _ = find_backend("duckdb://", "--target")
+    control = backend.target(f"duckdb:///{target}", "penstock").control
+    run, load = made.run, made.run.plan.load
+    assert control.prepare("run", load)
+    assert not control.prepare("run", load)
+    assert control.start_over("run", 1, load, run.source_state, None) == 2
+    with pytest.raises(Superseded):
+        control.start_over("run", 1, load, run.source_state, None)
+    snapshots = (Snapshot("token", "now"),)
+    assert control.set_view("run", 2, (), run.source_state, snapshots, nothing_committed=True) == 3
+    with pytest.raises(Superseded):
+        control.set_view("run", 2, (), run.source_state, snapshots, nothing_committed=True)
+    assert control.release_snapshot("run")
+    outlook = control.outlook("run")
+    assert outlook is not None
+    assert (outlook.generation, outlook.pending, outlook.released) == (3, 3, True)
+    assert control.require_snapshot("run")
+    assert not control.require_snapshot("none")
+    with pytest.raises(TransientError):
+        control.finish("run", Step("swap", "not yet", "SELECT 1", after=True))

@@ -1,0 +1,179 @@
+"""Several processes and one DuckDB file, in many orders: no run is done with rows missing or twice.
+
+As `test_parquet_schedules`, with the same variable to try more seeds::
+
+    PENSTOCK_SCHEDULES=500 pytest --timeout=0 tests/backends/duckdb/test_duckdb_schedules.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import TargetChanged
+from penstock.model.extents import KeyRange
+from penstock.spec.modes import mode_names
+
+from .. import schedules
+from ..schedules import Schedule, again_and_again, seeds
+from .duckdb_tables import STATE, Database, Run, cut
+
+SEEDS = seeds("20:26")
+IDS = range(20)
+"""That every run selects."""
+OLDER = range(1000, 1010)
+
+
+@dataclass
+class Load:
+    """A run, and what executions of it do."""
+
+    run: Run
+    mode: str
+
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    def copy(self, partition_id: str, generation: int) -> None:
+        extent = self.run.extent(partition_id)
+        assert isinstance(extent, KeyRange)
+        lower = int(extent.lower.text) if extent.lower else IDS[0]
+        upper = int(extent.upper.text) if extent.upper else IDS[-1] + 1
+        self.run.copy(partition_id, range(lower, upper), generation=generation)
+
+    def execute(self, *, restart: bool = False, finish: bool = True) -> str:
+        """What one execution does, as the engine and its workers do it."""
+        plan = self.run.plan
+        with closing(self.run.database.target()) as target:
+            control = target.control
+            row = control.load_run(self.id)
+            assert row is not None
+            if row.status == "done":
+                return "done"
+            generation = row.generation
+            if restart and len(control.committed(self.id)) < len(plan.partitions):
+                generation = control.start_over(self.id, generation, plan.load, STATE, None)
+            if not control.prepare(self.id, plan.load):
+                control.check_target(self.id)
+            done = {record.partition_id for record in control.committed(self.id)}
+            for partition in plan.partitions:
+                if partition.id not in done:
+                    again_and_again(partial(self.copy, partition.id, generation))
+            if len(control.committed(self.id)) < len(plan.partitions) or not finish:
+                return "partial"
+            for step in plan.load.after:
+                again_and_again(partial(control.finish, self.id, step))
+            control.check_target(self.id)
+            control.set_status(self.id, "done", [])
+            return "done"
+
+
+class Trial(schedules.Trial[Load]):
+    def __init__(self, database: Database, schedule: Schedule) -> None:
+        super().__init__(schedule)
+        self.database = database
+
+    def load(self, run_id: str, mode: str, *, executions: int, restarts: float) -> Load:
+        """A run with cuts of its own, which several processes execute."""
+        chance = self.chance
+        bounds = sorted(chance.sample(IDS[1:], chance.randint(1, 2)))
+        load = Load(self.database.plan_run(run_id, mode, partitions=cut(*bounds)), mode)
+        self.loads.append(load)
+        if chance.random() < 0.3:
+            load.execute(finish=False)
+        for number in range(chance.randint(1, executions)):
+            restart = mode not in ("append", "upsert") and chance.random() < restarts
+            self.schedule.add(f"{run_id}{number}", partial(load.execute, restart=restart))
+        return load
+
+    def play(self) -> dict[str, Counter[int]]:
+        """Do it all, resume every run, and see what is there: the ids, by who has loaded them."""
+        self.perform()
+        self.resume_all()
+        found: dict[str, Counter[int]] = {load.id: Counter() for load in self.loads}
+        for id_, name in self.database.rows():
+            found.setdefault(name, Counter())[id_] += 1
+        assert not os.path.exists(f"{self.database.path}.penstock")
+        return found
+
+
+FRESH = mode_names(lambda mode: mode.starts_empty)
+
+
+def copied(trial: Trial) -> None:
+    """One run, which several execute."""
+    mode = trial.schedule.random.choice(("append", "replace", *FRESH))
+    load = trial.load("m", mode, executions=3, restarts=0.35)
+    found = trial.play()
+    assert trial.ended["m"] == "done"
+    assert found["m"] == Counter(IDS)
+    assert found.get("older", Counter()) == (Counter(OLDER) if load.mode == "append" else Counter())
+
+
+def paired(trial: Trial) -> None:
+    """Two runs of the same rows, in any two modes."""
+    chance = trial.schedule.random
+    modes = [chance.choice(("append", "replace", *FRESH)) for _ in range(2)]
+    for run_id, mode in zip("ab", modes, strict=True):
+        trial.load(run_id, mode, executions=2, restarts=0.2)
+    found = trial.play()
+    for ended in trial.ended.values():
+        assert ended == "done" or isinstance(ended, TargetChanged), ended
+    alone = [load for load in trial.loads if load.mode != "append"]
+    assert "done" in trial.ended.values()
+    if any(trial.ended[load.id] == "done" for load in alone):
+        # Each row once, whoever has loaded it; older ones are gone.
+        assert sum((found[load.id] for load in alone), Counter()) == Counter(IDS)
+        assert "older" not in found
+    for load in trial.loads:
+        if load.mode == "append":
+            assert not found[load.id] or max(found[load.id].values()) == 1
+            if trial.ended[load.id] == "done" and "replace" not in modes:
+                assert found[load.id] in (Counter(), Counter(IDS))
+            if not any(trial.ended[other.id] == "done" for other in alone):
+                assert found[load.id] == Counter(IDS)
+
+
+def keyed(trial: Trial) -> None:
+    """Two runs of the same rows, of which one merges; a primary key is there."""
+    other = trial.schedule.random.choice(("upsert", "replace", "truncate", "swap"))
+    for run_id, mode in zip("ab", ("upsert", other), strict=True):
+        trial.load(run_id, mode, executions=2, restarts=0.2)
+    found = trial.play()
+    for ended in trial.ended.values():
+        # Who empties the table may find rows in it that the other one has merged since.
+        known = isinstance(ended, TargetChanged) or "Duplicate key" in str(ended)
+        assert ended == "done" or known, ended
+    assert "done" in trial.ended.values()
+    assert found["a"] + found["b"] == Counter(IDS)
+
+
+SCENARIOS = (copied, paired, keyed)
+
+
+def tried(scenario: Callable[[Trial], None], seed: int, root: Path) -> list[str]:
+    root.mkdir()
+    database = Database.make(root / "t.duckdb", "PRIMARY KEY" if scenario is keyed else "")
+    database.sql(
+        f"INSERT INTO t SELECT i, 'older' FROM range({OLDER[0]}, {OLDER[-1] + 1}) AS r (i)"
+    )
+
+    def trial(monkeypatch: pytest.MonkeyPatch, schedule: Schedule) -> Trial:
+        schedule.patch_database(monkeypatch)
+        return Trial(database, schedule)
+
+    return schedules.tried(scenario, seed, root, trial)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_each_row_is_there_once(scenario: Callable[[Trial], None], tmp_path: Path) -> None:
+    for seed in SEEDS:
+        tried(scenario, seed, tmp_path / str(seed))

@@ -1,0 +1,295 @@
+"""Two processes and one dataset: one is stopped in the middle of a step while the other goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock import TransientError
+from penstock.backends.api.control import RunRow
+from penstock.backends.parquet.storage.storage import Storage
+from penstock.errors import TargetChanged
+from penstock.model.plans import Step
+
+from .parquet_datasets import STATE, TABLE, numbered
+
+if TYPE_CHECKING:
+    from .parquet_datasets import Dataset, Run
+
+RECORDS = "penstock.backends.roll_forward.records:Records"
+
+
+def before_write(storage: Storage, name: str, call: Callable[[], object]) -> None:
+    """Have something done by somebody else just before a document is written first."""
+    documents: Any = storage.documents
+    left = [call]
+
+    def after(real: Callable[..., bool]) -> Callable[..., bool]:
+        def writing(written: str, *given: Any) -> bool:
+            if written.endswith(name) and left:
+                left.pop()()
+            return real(written, *given)
+
+        return writing
+
+    documents.create, documents.replace = after(documents.create), after(documents.replace)
+
+
+def both_copied(dataset: Dataset, run_id: str, mode: str = "append", first: int = 0) -> Run:
+    run = dataset.create(run_id, mode)
+    run.copy("p0001", numbered(first, 10))
+    run.copy("p0002", numbered(first + 10, 10))
+    return run
+
+
+def forget(dataset: Dataset, run_id: str) -> None:
+    with closing(dataset.target()) as target:
+        target.control.forget(run_id, ["p0001"], "again", rows_of=TABLE, patience=0)
+
+
+def test_a_run_ends_whose_files_are_about_to_be_removed(dataset: Dataset) -> None:
+    """Who replaces everything was killed before it has removed what it has replaced."""
+    late = both_copied(dataset, "late")
+    run = both_copied(dataset, "r2", "replace", 100)
+    with closing(dataset.target()) as target:
+        target.control.finish("r2", run.plan.load.after[0])
+    with pytest.raises(TargetChanged, match="by run r2, since run late began to load"):
+        late.finish()
+    run.finish()
+    assert dataset.ids() == list(range(100, 120))
+    assert dataset.stray() == []
+
+
+def test_a_run_ends_whose_files_somebody_would_have_replaced(dataset: Dataset) -> None:
+    """Of two who end a run, the one that has seen those files was killed, and the other had looked
+    before they were there."""
+    late = dataset.create("late")
+    run = both_copied(dataset, "r2", "replace", 100)
+    manifest, clean = run.plan.load.after
+
+    def overtaken() -> None:
+        late.copy("p0001", numbered(0, 10))
+        late.copy("p0002", numbered(10, 10))
+        with closing(dataset.target()) as killed:
+            before_write(killed._storage, "manifest.json", _die)
+            with pytest.raises(KeyboardInterrupt):
+                killed.control.finish("r2", manifest)
+
+    with closing(dataset.target()) as target:
+        before_write(target._storage, "manifest.json", overtaken)
+        target.control.finish("r2", manifest)
+        uploads: Any = target._storage.uploads
+        real = uploads.remove
+
+        def remove(paths: list[str]) -> None:
+            late.finish()
+            real(paths)
+
+        uploads.remove = remove
+        target.control.finish("r2", clean)
+    assert dataset.ids() == [*range(20), *range(100, 120)]
+    assert dataset.stray() == []
+
+
+def test_a_run_ends_while_the_dataset_is_emptied(dataset: Dataset) -> None:
+    late = both_copied(dataset, "late")
+    with closing(dataset.target()) as target:
+        spec, plan = dataset.plan(target, "r2", "truncate")
+        target.control.create_run("r2", spec.stored(), plan, STATE, None)
+        uploads: Any = target._storage.uploads
+        real = uploads.remove
+
+        def remove(paths: list[str]) -> None:
+            with pytest.raises(TargetChanged, match="by run r2, since run late began to load"):
+                late.finish()
+            real(paths)
+
+        uploads.remove = remove
+        target.control.prepare("r2", plan.load)
+    assert dataset.data() == []
+    assert dataset.stray() == []
+
+
+def test_the_dataset_is_emptied_while_a_run_ends(dataset: Dataset) -> None:
+    """The manifest holds the same then as it did before the run's files were removed."""
+    late = both_copied(dataset, "late")
+    with closing(dataset.target()) as stopped:
+        before_write(stopped._storage, "manifest.json", lambda: dataset.create("r2", "truncate"))
+        with pytest.raises(TargetChanged, match="by run r2, since run late began to load"):
+            stopped.control.finish("late", late.plan.load.after[0])
+    assert dataset.data() == []
+    assert dataset.stray() == []
+
+
+def test_empties_nothing_after_somebody_else_has(dataset: Dataset) -> None:
+    """Who was stopped before it emptied the dataset wakes up when the run is done."""
+    dataset.load("r1")
+    with closing(dataset.target()) as stopped:
+        spec, plan = dataset.plan(stopped, "r2", "truncate")
+        stopped.control.create_run("r2", spec.stored(), plan, STATE, None)
+        real = stopped.control.do
+
+        def do(run: RunRow, step: Step) -> None:
+            with closing(dataset.target()) as target:
+                assert target.control.prepare("r2", plan.load)
+            dataset.load("r3", rows=2)
+            real(run, step)
+
+        stopped.control.do = do  # type: ignore[method-assign]
+        assert not stopped.control.prepare("r2", plan.load)
+    assert dataset.ids() == list(range(4))
+    assert dataset.stray() == []
+
+
+def test_a_commit_is_not_heard_of_and_somebody_publishes_it(dataset: Dataset) -> None:
+    """The client repeats the request, and finds a record that is its own but has changed since."""
+    run = dataset.create("r1")
+    with run.attempt("p0001") as attempt:
+        assert attempt.begin()
+        attempt.write(numbered(0, 10))
+        loaded = attempt.end()
+        documents: Any = attempt.writer._records._documents
+        real = documents.create
+
+        def create(name: str, content: bytes) -> bool:
+            assert real(name, content)
+            assert run.committed() == {"p0001": 10}
+            return bool(real(name, content))
+
+        documents.create = create
+        attempt.commit(loaded)
+    assert dataset.ids() == list(range(10))
+
+
+def test_a_new_run_is_not_heard_of_and_somebody_goes_on_with_it(dataset: Dataset) -> None:
+    with closing(dataset.target()) as target, closing(dataset.target()) as other:
+        spec, plan = dataset.plan(target, "r1")
+        documents: Any = target._storage.documents
+        real = documents.create
+
+        def create(name: str, content: bytes) -> bool:
+            created = real(name, content)
+            if name.endswith("run.json"):
+                assert other.control.prepare("r1", plan.load)
+                return bool(real(name, content))
+            return bool(created)
+
+        documents.create = create
+        assert target.control.create_run("r1", spec.stored(), plan, STATE, None)
+        assert target.control.load_run("r1") is not None
+
+
+@pytest.mark.parametrize("stopped_before", ["manifest.json", "run.json"])
+@pytest.mark.parametrize("done", [False, True], ids=["asked for", "done"])
+def test_copied_again_while_somebody_ends_the_run(
+    dataset: Dataset, stopped_before: str, done: bool
+) -> None:
+    run = both_copied(dataset, "r1")
+
+    def copied_again() -> None:
+        forget(dataset, "r1")
+        if done:
+            run.copy("p0001", numbered(50, 10), number=2)
+            run.finish()
+
+    with closing(dataset.target()) as stopped:
+        before_write(stopped._storage, stopped_before, copied_again)
+        with suppress(TransientError):
+            stopped.control.finish("r1", run.plan.load.after[0])
+    run.copy("p0001", numbered(50, 10), number=2)
+    run.finish()
+    assert dataset.ids() == [*range(10, 20), *range(50, 60)]
+    assert dataset.stray() == []
+
+
+def test_who_asks_for_a_copy_is_killed_and_somebody_ends_the_run(dataset: Dataset) -> None:
+    """The request is noted with the run before the partition's record is taken back."""
+    run = both_copied(dataset, "r1")
+    with closing(dataset.target()) as killed:
+        before_write(killed._storage, "p0001.json", _die)
+        with pytest.raises(KeyboardInterrupt):
+            killed.control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
+    with pytest.raises(TransientError, match="some that are not"):
+        run.finish()
+    forget(dataset, "r1")
+    run.copy("p0001", numbered(50, 10), number=2)
+    run.finish()
+    assert dataset.ids() == [*range(10, 20), *range(50, 60)]
+    assert dataset.stray() == []
+
+
+def _die() -> None:
+    raise KeyboardInterrupt
+
+
+def test_started_over_while_somebody_ends_the_run(dataset: Dataset) -> None:
+    run = both_copied(dataset, "r1", "truncate")
+
+    def started_over() -> None:
+        with closing(dataset.target()) as target:
+            target.control.start_over("r1", 1, run.plan.load, STATE, None)
+        for index, partition_id in enumerate(("p0001", "p0002")):
+            run.copy(partition_id, numbered(50 + index * 10, 10), generation=2)
+        run.finish()
+
+    with closing(dataset.target()) as stopped:
+        before_write(stopped._storage, "manifest.json", started_over)
+        with pytest.raises(TransientError, match="started over"):
+            stopped.control.finish("r1", run.plan.load.after[0])
+    assert dataset.ids() == list(range(50, 70))
+    assert dataset.stray() == []
+
+
+def test_committed_while_somebody_removes_what_is_left_over(dataset: Dataset) -> None:
+    """What a commit record names is no left-over, though nobody has published it yet."""
+    run = both_copied(dataset, "r1")
+    with closing(dataset.target()) as stopped:
+        manifest, clean = run.plan.load.after
+        stopped.control.finish("r1", manifest)
+        uploads: Any = stopped._storage.uploads
+        real = uploads.pending
+
+        def pending(run_id: str) -> Any:
+            forget(dataset, "r1")
+            run.killed("p0001", 50, 10, f"{RECORDS}.publish")
+            return real(run_id)
+
+        uploads.pending = pending
+        with pytest.raises(TransientError, match="copied again"):
+            stopped.control.finish("r1", clean)
+    assert run.committed() == {"p0001": 10, "p0002": 10}
+    run.finish()
+    assert dataset.ids() == [*range(10, 20), *range(50, 60)]
+    assert dataset.stray() == []
+
+
+@pytest.mark.parametrize("dataset", ["local"], indirect=True)
+@pytest.mark.parametrize("call", ["open", "makedirs", "rename"])
+def test_a_folder_is_removed_by_somebody_while_it_is_empty(
+    dataset: Dataset, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of uploads with another run's last step, those of values with its files."""
+    run = dataset.create("r1", partition_by=("day",))
+    left = [call, call]
+    module: Any = __import__("builtins") if call == "open" else os
+    real = getattr(module, call)
+
+    def removed(*given: Any, **named: Any) -> Any:
+        wanted = str(given[-1] if call == "rename" else given[0])
+        mine = "day=" in wanted or ("/uploads/" in wanted and call != "rename")
+        if mine and left and (call != "open" or given[1:] == ("xb",)):
+            left.pop()
+            raise FileNotFoundError(2, "No such file or directory")
+        return real(*given, **named)
+
+    monkeypatch.setattr(module, call, removed)
+    run.copy("p0001", numbered(0, 10))
+    run.copy("p0002", numbered(10, 10))
+    assert not left
+    run.finish()
+    assert dataset.ids() == list(range(20))
+    assert dataset.stray() == []

@@ -1,0 +1,341 @@
+"""Several processes and one dataset, in many orders: whatever happens, each row is there once.
+
+A seed says what is at work on the dataset, in which order, and who is killed where. Afterwards
+every run is resumed, and the dataset is looked at by other means than Penstock's.
+
+A few seeds are tried here. To try many more, or one again (seeds 500 to 502)::
+
+    PENSTOCK_SCHEDULES=5000 pytest --timeout=0 tests/backends/parquet/test_parquet_schedules.py
+    PENSTOCK_SCHEDULES=500:503 pytest -k recopied tests/backends/parquet/test_parquet_schedules.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.errors import PermanentError, PlanningError, TargetChanged
+from penstock.model.extents import Bound, Key, KeyRange
+from penstock.model.plans import Partition
+
+from .. import schedules
+from ..schedules import Schedule, again_and_again, seeds
+from .parquet_datasets import STATE, TABLE, Dataset, Run, numbered
+
+SEEDS = seeds("50:90")
+
+
+@dataclass
+class Load:
+    """A run, and the rows that it copies: those of the ids from `first` on, 10 in a partition."""
+
+    run: Run
+    mode: str
+    first: int
+    rows: int = 10
+
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    @property
+    def partitions(self) -> list[str]:
+        return [partition.id for partition in self.run.plan.partitions]
+
+    @property
+    def ids(self) -> set[int]:
+        return set(range(self.first, self.first + self.rows * len(self.partitions)))
+
+    def copy(self, partition_id: str, generation: int) -> None:
+        first = self.first + self.rows * self.partitions.index(partition_id)
+        self.run.copy(partition_id, numbered(first, self.rows), generation=generation)
+
+    def execute(
+        self,
+        only: Sequence[str] = (),
+        *,
+        request: str = "",
+        restart: bool = False,
+        finish: bool = True,
+    ) -> str:
+        """What one execution does, as the engine and its workers do it.
+
+        Parameters:
+            only: partitions; empty: all.
+            request: has those copied again.
+            restart: the run is to begin again, from another state of the source.
+        """
+        with closing(self.run.dataset.target()) as target:
+            control, plan = target.control, self.run.plan
+            row = control.load_run(self.id)
+            assert row is not None
+            generation = row.generation
+            if restart and len(control.committed(self.id)) < len(self.partitions):
+                generation = control.start_over(self.id, generation, plan.load, STATE, None)
+            if request:
+                control.forget(self.id, only, request, rows_of=TABLE, patience=0)
+            if not control.prepare(self.id, plan.load):
+                control.check_target(self.id)
+            done = {record.partition_id for record in control.committed(self.id)}
+            for partition_id in only or self.partitions:
+                if partition_id not in done:
+                    again_and_again(partial(self.copy, partition_id, generation))
+            if len(control.committed(self.id)) < len(self.partitions):
+                return "partial"
+            if finish:
+                for step in sorted(plan.load.after, key=lambda step: step.rank):
+                    again_and_again(partial(control.finish, self.id, step))
+                if len(control.steps_done(self.id)) < len(plan.load.after):
+                    return "partial"
+                control.check_target(self.id)
+                control.set_status(self.id, "done", [])
+            return "done"
+
+
+class Trial(schedules.Trial[Load]):
+    def __init__(self, dataset: Dataset, schedule: Schedule) -> None:
+        super().__init__(schedule)
+        self.dataset = dataset
+        self.options: dict[str, Any] = {}
+        if self.likely(0.4):
+            self.options["partition_by"] = ("day",)
+        if self.likely(0.3):
+            self.options |= {"file_size": 1, "row_group_size": 4}
+
+    def likely(self, chance: float) -> bool:
+        return self.chance.random() < chance
+
+    def some(self, *modes: str) -> str:
+        return self.chance.choice(modes)
+
+    def load(self, run_id: str, mode: str, first: int, *, rows: int = 10, **options: Any) -> Load:
+        """Plan a run, which nobody has begun."""
+        with closing(self.dataset.target()) as target:
+            spec, plan = self.dataset.plan(target, run_id, mode, **self.options, **options)
+            assert target.control.create_run(run_id, spec.stored(), plan, STATE, None)
+        load = Load(Run(self.dataset, run_id, spec, plan), mode, first, rows)
+        self.loads.append(load)
+        return load
+
+    def older(self) -> None:
+        """Rows that are there already, maybe."""
+        if self.likely(0.6):
+            assert self.load("old", "append", 9000).execute() == "done"
+
+    def executions(self, load: Load, most: int, restarts: float = 0.0) -> None:
+        """Have one to so many processes execute a run, of which some begin it again. Its partitions
+        may be copied already."""
+        if self.likely(0.4):
+            load.execute(finish=False)
+        for number in range(self.chance.randint(1, most)):
+            restart = load.mode != "append" and self.likely(restarts)
+            self.schedule.add(f"{load.id}{number}", partial(load.execute, restart=restart))
+
+    def recopies(self, load: Load, most: int) -> None:
+        """Have as many partitions copied again, by requests that may be the same."""
+        for number in range(self.chance.randint(0, most)):
+            only = self.chance.choice([["p0001"], ["p0002"], ["p0001", "p0002"]])
+            request = self.some("q1", "q2", "q3")
+            again = partial(load.execute, only, request=request, finish=self.likely(0.7))
+            self.schedule.add(f"{load.id}-again{number}", again)
+
+    def play(self, *, gone: bool = False) -> Counter[int]:
+        """Do it all, resume every run, and see what is there.
+
+        Parameters:
+            gone: whether a run may find that another one has taken its place.
+
+        Returns: how often each id is there.
+        """
+        self.perform()
+        self.resume_all()
+        found = self.listed()
+        for load in self.loads:
+            ended = self.ended[load.id]
+            if ended != "done":
+                assert gone
+                assert isinstance(ended, TargetChanged), ended
+            times = {found[each] for each in load.ids}
+            assert times in ({0}, {1}, set()), f"run {load.id} is there in part, or twice"
+            assert times != {1} or ended == "done", f"run {load.id} is there, and was not done"
+        # Readers of the folder see no more than the manifest says.
+        assert self.dataset.data() == sorted(self.manifest())
+        return found
+
+    def manifest(self) -> dict[str, int]:
+        """Rows, by path."""
+        text = (self.dataset.root / "_penstock" / "manifest.json").read_text()
+        return {entry["path"]: entry["rows"] for entry in json.loads(text)["files"]}
+
+    def listed(self) -> Counter[int]:
+        """How often each id is in the files of the manifest."""
+        found: Counter[int] = Counter()
+        for path, rows in self.manifest().items():
+            assert path in self.dataset.data(), f"{path} is listed, and gone"
+            ids = ids_of(self.dataset.root / path)
+            assert len(ids) == rows
+            found.update(ids)
+        return found
+
+
+def ids_of(path: Path) -> list[int]:
+    found: list[int] = pq.ParquetFile(path).read(columns=["id"])["id"].to_pylist()
+    return found
+
+
+def copied(trial: Trial) -> None:
+    """One run, which several execute."""
+    trial.older()
+    load = trial.load("m", trial.some("append", "truncate", "replace"), 0)
+    trial.executions(load, 3, restarts=0.35)
+    kept = trial.loads if load.mode == "append" else [load]
+    assert trial.play() == Counter(each for one in kept for each in one.ids)
+
+
+def empty(trial: Trial) -> None:
+    """A run without rows, and maybe one that has some."""
+    trial.older()
+    load = trial.load("m", trial.some("append", "truncate", "replace"), 0, rows=0)
+    trial.executions(load, 2)
+    if len(trial.loads) == 1 and load.mode == "append":
+        trial.executions(trial.load("z", "append", 500), 1)
+    kept = trial.loads if load.mode == "append" else [load]
+    assert trial.play() == Counter(each for one in kept for each in one.ids)
+
+
+def recopied(trial: Trial) -> None:
+    """One run, of which partitions are copied again."""
+    trial.older()
+    load = trial.load("m", trial.some("append", "truncate", "replace"), 0)
+    if trial.likely(0.8):
+        load.execute(finish=trial.likely(0.4))
+    trial.recopies(load, 3)
+    trial.executions(load, 2)
+    kept = trial.loads if load.mode == "append" else [load]
+    assert trial.play() == Counter(each for one in kept for each in one.ids)
+
+
+def usurped(trial: Trial) -> None:
+    """Two runs, one of which takes the place of all there is."""
+    trial.older()
+    mine = trial.load("a", trial.some("append", "replace"), 0)
+    theirs = trial.load("b", trial.some("truncate", "replace"), 100)
+    for load in (mine, theirs):
+        trial.executions(load, 2, restarts=0.2)
+    trial.recopies(mine, 1)
+    assert trial.play(gone=True)
+
+
+def paired(trial: Trial) -> None:
+    """Two runs in any two modes. One that begins with an empty dataset, or replaces all, has it to
+    itself in the end, but for what was added afterwards."""
+    modes = ("append", "truncate", "recreate", "replace", "swap", "a day")
+    pair = [trial.some(*modes), trial.some(*modes)]
+    trial.older()
+    loads = []
+    for run_id, mode, first in zip("ab", pair, (0, 100), strict=True):
+        where = "day = 1" if mode == "a day" else None
+        try:
+            loads.append(trial.load(run_id, "replace" if where else mode, first, where=where))
+        except PlanningError:  # rows of a run that has selected everything are there
+            assert where
+            assert len(trial.loads) > len(loads)
+    if not loads:
+        return
+    for load in loads:
+        trial.executions(load, 2, restarts=0.2)
+    found = trial.play(gone=True)
+    there = [load for load in loads if found.keys() & load.ids]
+    alone = [load for load in loads if load.mode != "append"]
+    if len(alone) == 2:
+        assert len(there) == 1
+    elif "a day" not in pair:
+        assert set(map(id, alone or loads)) <= set(map(id, there))
+    if any(trial.ended[load.id] == "done" and load.run.spec.where is None for load in alone):
+        assert not found[9000]
+
+
+def followed(trial: Trial) -> None:
+    """A run that takes the place of all there is, and one that adds to it when that is done."""
+    first = trial.load("a", trial.some("truncate", "replace"), 0)
+    second = trial.load("b", "append", 100)
+    trial.schedule.add("a0", first.execute)
+    trial.schedule.add("both", lambda: (first.execute(), second.execute()))
+    found = trial.play(gone=True)
+    if trial.schedule.actors[-1].result == ("done", "done"):
+        assert found == Counter(first.ids | second.ids)
+
+
+def selected(trial: Trial) -> None:
+    """Runs that take the place of what was selected as their own rows are."""
+    runs = {"a": ("day = 1", 0), "b": ("day = 2", 100), "c": ("day = 1", 200)}
+    for run_id, (where, first) in runs.items():
+        trial.executions(trial.load(run_id, "replace", first, where=where), 2)
+    trial.recopies(trial.loads[0], 1)
+    found = trial.play(gone=True)
+    assert trial.ended["b"] == "done"
+    assert found[100] == 1
+    either = "done" in (trial.ended["a"], trial.ended["c"])
+    assert found[0] + found[200] == either
+
+
+def in_series(trial: Trial) -> None:
+    """Runs of a series, which have two of four partitions in common."""
+
+    def given(*numbers: int) -> list[Partition]:
+        extents = {
+            n: KeyRange(Key("id"), Bound("int8", str(n)), Bound("int8", str(n + 1)))
+            for n in numbers
+        }
+        return [Partition(f"k{n}", extent) for n, extent in extents.items()]
+
+    for run_id, first, numbers in (("a", 0, (1, 2, 3)), ("b", 10, (2, 3, 4))):
+        load = trial.load(
+            run_id, "append", first, partitions=given(*numbers), given=True, series="s"
+        )
+        for number in range(trial.chance.randint(1, 2)):
+            only = [trial.some(*load.partitions)] if trial.likely(0.5) else []
+            one = partial(load.execute, only, finish=False)
+            trial.schedule.add(f"{run_id}{number}", one)
+    trial.perform()
+    for load in trial.loads:
+        for partition_id in load.partitions:
+            with suppress(PermanentError):  # the other run has loaded it
+                load.execute([partition_id], finish=False)
+    with closing(trial.dataset.target()) as target:
+        assert sorted(target.control.committed_in_series("s")) == ["k1", "k2", "k3", "k4"]
+    found = Counter(
+        each for path in trial.dataset.data() for each in ids_of(trial.dataset.root / path)
+    )
+    assert found == Counter(range(40))
+
+
+SCENARIOS = (copied, empty, recopied, usurped, paired, followed, selected, in_series)
+
+
+def tried(scenario: Callable[[Trial], None], seed: int, root: Path) -> list[str]:
+    def trial(monkeypatch: pytest.MonkeyPatch, schedule: Schedule) -> Trial:
+        schedule.patch(monkeypatch)
+        return Trial(Dataset(f"file://{root}", root=root), schedule)
+
+    return schedules.tried(scenario, seed, root, trial)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_each_row_is_there_once(scenario: Callable[[Trial], None], tmp_path: Path) -> None:
+    for seed in SEEDS:
+        tried(scenario, seed, tmp_path / str(seed))
+
+
+def test_a_seed_gives_the_same_schedule_again(tmp_path: Path) -> None:
+    for scenario in SCENARIOS:
+        assert tried(scenario, 1, tmp_path / "one") == tried(scenario, 1, tmp_path / "two")

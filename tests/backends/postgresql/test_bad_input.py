@@ -1,0 +1,259 @@
+"""Bad input, through the real command line: what it says, its exit code, and nothing changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+# Arguments after the table, the exit code, and what the message must say.
+REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
+    "unknown table": (
+        ["--table", "public.nowhere"],
+        65,
+        ["source", "public.nowhere", "does not exist", "database"],
+    ),
+    "unknown schema": (["--table", "nowhere.t"], 65, ["source", "nowhere.t", "does not exist"]),
+    "a table that is nowhere": (
+        ["--table", "nowhere"],
+        65,
+        ["--table nowhere", "no such table in the source's search path", "SCHEMA.nowhere"],
+    ),
+    "unknown column": (
+        ["--columns", "id,nmae"],
+        65,
+        ["--columns", "public.t has no column 'nmae'", "it has id, name, doc"],
+    ),
+    "unknown strategy": (["--strategy", "magic"], 64, ["--strategy", "'magic'", "ctid"]),
+    "unknown mode": (["--mode", "merge"], 64, ["--mode", "'merge'", "replace"]),
+    "unknown option": (["--colour", "red"], 64, ["--colour"]),
+    "unknown key": (
+        ["--strategy", "range", "--key", "nmae"],
+        65,
+        ["--key nmae", "no such column in public.t", "name"],
+    ),
+    "a key that cannot be ranged": (
+        ["--strategy", "range", "--key", "doc"],
+        65,
+        ["--key doc", "cannot be ranged", "expected", "int4", "found jsonb"],
+    ),
+    "no key to range by": (
+        ["--strategy", "range"],
+        65,
+        ["--strategy range", "expected --key COLUMN", "public.t has no primary key"],
+    ),
+    "replace without a key": (
+        ["--mode", "replace"],
+        64,
+        ["--mode replace", "expected --key", "found none"],
+    ),
+    "replace with blocks": (
+        ["--mode", "replace", "--strategy", "ctid"],
+        64,
+        ["--mode replace", "--strategy ctid", "expected range"],
+    ),
+    "no target": (
+        ["--target-table", "public.nowhere"],
+        65,
+        ["target", "public.nowhere", "does not exist", "--mode recreate"],
+    ),
+    "options of files": (
+        ["--compression", "zstd"],
+        65,
+        ["PostgreSQL as a target does not support --compression", "it supports", "--unlogged"],
+    ),
+    "other columns in the target": (
+        ["--target-table", "public.other"],
+        65,
+        ["public.t does not fit into public.other", "name", "text", "integer", "differ"],
+    ),
+    "a view as target": (
+        ["--target-table", "public.seen"],
+        65,
+        ["target", "expected public.seen to be a table"],
+    ),
+    "a condition that is none": (["--where", "id >"], 65, ["--where", "public.t", "syntax error"]),
+    "a condition on no column": (["--where", "nmae = 1"], 65, ["--where", '"nmae"']),
+    "a run id with signs": (["--run-id", "a:b"], 64, ["run id", "found 'a:b'"]),
+    "partitions that are none": (
+        ["--partitions", "some"],
+        64,
+        ["--partitions", "expected a whole number", "found 'some'"],
+    ),
+    "no partitions": (["--partitions", "0"], 64, ["--partitions", "at least 1", "found 0"]),
+    "a size that is none": (
+        ["--bytes-per-partition", "big"],
+        64,
+        ["--bytes-per-partition", "64MB", "found 'big'"],
+    ),
+    "an empty list of values": (
+        ["--strategy", "values", "--key", "id", "--values-query", "SELECT"],
+        65,
+        ["--values-query", "expected one column, found 0"],
+    ),
+}
+
+
+@pytest.fixture
+def tables(pair: Pair) -> Iterator[Pair]:
+    pair.both("CREATE TABLE t (id int, name text, doc jsonb)")
+    pair.source.run("INSERT INTO t SELECT n, 'x', '{}' FROM generate_series(1, 10) AS n")
+    pair.target.run(
+        "INSERT INTO t VALUES (0, 'mine', NULL)",
+        "CREATE TABLE other (id int, name int, doc jsonb)",
+        "CREATE VIEW seen AS SELECT * FROM t",
+    )
+    yield pair
+    # Whatever was asked for: nothing came of it.
+    assert pair.target.rows("SELECT id, name FROM t") == [(0, "mine")]
+    assert pair.target.count("other") == 0
+    assert not pair.has_control_schema()
+
+
+@pytest.mark.parametrize(("arguments", "code", "parts"), REFUSED.values(), ids=REFUSED)
+def test_is_refused(tables: Pair, arguments: list[str], code: int, parts: list[str]) -> None:
+    table = [] if "--table" in arguments else ["--table", "public.t"]
+    done = tables.cli("copy", *tables.ends, *table, *arguments)
+    assert done.returncode == code, done.stderr
+    for part in parts:
+        assert part in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("command", ["plan", "copy"])
+@pytest.mark.parametrize(
+    ("url", "parts"),
+    [
+        ("localhost/shop", ["--source", "expected a URL"]),
+        ("", ["--source"]),
+        ("env:PENSTOCK_NOT_SET", ["--source", "'PENSTOCK_NOT_SET' is not set"]),
+        ("mysql://me:secret-word@db/shop", ["--source", "postgresql", "found 'mysql'"]),
+        ("postgresql://me:secret-word@db:port/shop", ["--source", "malformed", "port"]),
+        ("postgresql://me:secret/word@db/shop", ["--source", "malformed", "%2F"]),
+        ("postgresql://me:secret@word@db/shop", ["--source", "malformed", "%40"]),
+        ("postgresql://me:secret-word@db/shop?nonsense=1", ["--source", "malformed"]),
+        ("postgresql://me:secret-word%zz@db/shop", ["--source", "malformed"]),
+    ],
+)
+def test_a_malformed_url_is_refused_and_not_shown(
+    tables: Pair, command: str, url: str, parts: list[str]
+) -> None:
+    done = tables.cli(
+        command, "--source", url, "--target", tables.target.url, "--table", "public.t"
+    )
+    assert done.returncode == 64, done.stderr
+    for part in parts:
+        assert part in done.stderr
+    assert "secret" not in done.stderr + done.stdout
+
+
+def with_login(url: str, user: str, database: str | None = None) -> str:
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    path = parts.path if database is None else f"/{database}"
+    return urlunsplit(parts._replace(netloc=f"{user}@{host}", path=path))
+
+
+def test_a_database_that_is_not_there(tables: Pair) -> None:
+    url = with_login(tables.source.url, "postgres", "nowhere")
+    done = tables.cli("copy", "--source", url, "--target", tables.target.url, "--table", "public.t")
+    assert done.returncode == 65
+    assert 'database "nowhere" does not exist' in done.stderr
+    assert "source" in done.stderr
+
+
+@pytest.fixture
+def reader(tables: Pair) -> Iterator[str]:
+    """A user of the target who may do nothing but connect."""
+    name = f"reader_{os.getpid()}"
+    tables.target.run(f"CREATE ROLE {name} LOGIN")
+    try:
+        yield name
+    finally:
+        with psycopg.connect(tables.target.url, autocommit=True) as connection:
+            connection.execute(f"DROP OWNED BY {name}".encode())
+            connection.execute(f"DROP ROLE {name}".encode())
+
+
+@pytest.mark.parametrize(
+    ("mode", "granted", "missing"),
+    [
+        ("append", "", "INSERT"),
+        ("append", "SELECT", "INSERT"),
+        ("truncate", "INSERT", "TRUNCATE"),
+        ("replace", "INSERT", "DELETE, SELECT"),
+    ],
+)
+def test_a_target_that_may_not_be_written(
+    tables: Pair, reader: str, mode: str, granted: str, missing: str
+) -> None:
+    if granted:
+        tables.target.run(f"GRANT {granted} ON t TO {reader}")
+    url = with_login(tables.target.url, reader)
+    done = tables.cli(
+        "copy", "--source", tables.source.url, "--target", url, "--table", "public.t",
+        "--mode", mode, *(["--key", "id"] if mode == "replace" else []),
+    )  # fmt: skip
+    assert done.returncode == 65, done.stderr
+    for part in (reader, f"may not {missing} on public.t", "GRANT", "expected"):
+        assert part in done.stderr
+
+
+def test_a_run_id_that_exists_with_another_spec(pair: Pair) -> None:
+    pair.both("CREATE TABLE t (id int, name text)")
+    pair.source.run("INSERT INTO t SELECT n, 'x' FROM generate_series(1, 10) AS n")
+    pair.copy(run_id="r1", where="id < 5")
+    done = pair.cli(
+        "copy", *pair.ends, "--table", "public.t", "--run-id", "r1", "--where", "id > 5",
+        "--columns", "id",
+    )  # fmt: skip
+    assert done.returncode == 64
+    for part in (
+        "run r1 exists with other options",
+        "--where: the run has 'id < 5', found 'id > 5'",
+        "--columns: the run has None, found ['id']",
+    ):
+        assert part in done.stderr
+    assert pair.target.count() == 4
+
+
+CONSTRAINTS: dict[str, tuple[str, list[str]]] = {
+    "unique": ("UNIQUE (id)", ["23505", "t_id_key", "Key (id)=(7) already exists"]),
+    "check": ("CHECK (name <> 'x7')", ["23514", "t_name_check", "x7", "line 7"]),
+    "not null": ("CHECK (doc IS NOT NULL)", ["23514", "t_doc_check"]),
+    "foreign key": (
+        "FOREIGN KEY (id) REFERENCES parent",
+        ["23503", "t_id_fkey", "is not present in table"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("constraint", "parts"), CONSTRAINTS.values(), ids=CONSTRAINTS)
+def test_a_value_that_breaks_a_constraint(pair: Pair, constraint: str, parts: list[str]) -> None:
+    columns = "id int, name text, doc jsonb"
+    pair.source.run(
+        f"CREATE TABLE t ({columns})",
+        "INSERT INTO t SELECT n, 'x' || n, NULL FROM generate_series(1, 10) AS n",
+    )
+    pair.target.run(
+        "CREATE TABLE parent (id int PRIMARY KEY)",
+        f"CREATE TABLE t ({columns}, {constraint})",
+    )
+    if "UNIQUE" in constraint:
+        pair.target.run("INSERT INTO t VALUES (7, 'mine')")
+    before = pair.target.count()
+    done = pair.cli("copy", *pair.ends, "--table", "public.t", "--strategy", "whole")
+    assert done.returncode == 65
+    said = " ".join((done.stdout + done.stderr).replace("│", " ").split())
+    for part in ("p0001", *parts):
+        assert part in said
+    assert pair.target.count() == before
+    assert pair.target.count("penstock.commit_record") == 0

@@ -1,0 +1,328 @@
+"""copy-all: one snapshot, one pool of streams, each table a run of its own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import BatchSpec, RunFailed, copy_all, status
+from penstock.events import BatchFinished, BatchStarted, Committed, Event, Finished, Opened
+
+from ..conftest import Pair
+
+
+def batch(pair: Pair, *entries: dict[str, Any], **options: Any) -> BatchSpec:
+    given = {"source": pair.source.url, "target": pair.target.url, "degree": 2, **options}
+    if entries:
+        given["table"] = list(entries)
+    return BatchSpec.from_mapping(given, "test")
+
+
+def events_of(spec: BatchSpec) -> list[Event]:
+    return list(copy_all(spec))
+
+
+def failing(spec: BatchSpec, message: str) -> list[Event]:
+    """The events up to the error."""
+    seen: list[Event] = []
+    with pytest.raises(RunFailed, match=message):
+        seen.extend(copy_all(spec))
+    return seen
+
+
+def finished(events: list[Event]) -> BatchFinished:
+    end = events[-1]
+    assert isinstance(end, BatchFinished)
+    return end
+
+
+@pytest.fixture
+def three(pair: Pair) -> Pair:
+    """A large, a small and an empty table."""
+    for name, rows in (("large", 20_000), ("small", 10), ("empty", 0)):
+        pair.both(f"CREATE TABLE {name} (id int PRIMARY KEY, v text)")
+        pair.source.run(
+            f"INSERT INTO {name} SELECT i, repeat('x', 99) FROM generate_series(1, {rows}) g (i)",
+            f"ANALYZE {name}",
+        )
+    return pair
+
+
+ENTRIES = tuple({"table": f"public.{name}"} for name in ("empty", "small", "large"))
+
+
+def test_every_table_is_copied(three: Pair) -> None:
+    end = finished(events_of(batch(three, *ENTRIES)))
+    assert (end.status, end.rows) == ("done", 20_010)
+    assert {table.status for table in end.tables} == {"done"}
+    for name in ("large", "small", "empty"):
+        three.assert_same(f"public.{name}")
+
+
+def test_the_largest_table_goes_first(three: Pair) -> None:
+    events = events_of(batch(three, *ENTRIES, degree=1, partitions=2, strategy="ctid"))
+    planned = next(event for event in events if isinstance(event, BatchStarted))
+    names = {table.run_id: table.table for table in planned.tables}
+    opened = [names[event.run_id] for event in events if isinstance(event, Opened)]
+    assert opened[:2] == ["public.large"] * 2
+    assert set(opened) == {"public.large", "public.small", "public.empty"}
+
+
+def test_workers_are_shared_by_all_tables(three: Pair) -> None:
+    events = events_of(batch(three, *ENTRIES, degree=1))
+    pids = {event.pid for event in events if isinstance(event, Committed)}
+    assert len(pids) == 1
+
+
+def test_all_tables_are_read_as_of_one_moment(three: Pair) -> None:
+    changed = False
+    for event in copy_all(batch(three, *ENTRIES, degree=1)):
+        if isinstance(event, Committed) and not changed:
+            changed = True
+            three.source.run(
+                "INSERT INTO small SELECT 100 + i, 'later' FROM generate_series(1, 5) i",
+                "INSERT INTO empty VALUES (1, 'later')",
+            )
+    assert changed
+    assert (three.target.count("small"), three.target.count("empty")) == (10, 0)
+
+
+def test_a_table_without_the_snapshot_is_read_as_it_is(three: Pair) -> None:
+    changed = False
+    entries = ({"table": "public.large"}, {"table": "public.small", "snapshot": "none"})
+    for event in copy_all(batch(three, *entries, degree=1)):
+        if isinstance(event, Committed) and not changed:
+            changed = True
+            three.source.run("INSERT INTO small VALUES (100, 'later')")
+    assert three.target.count("small") == 11
+
+
+def test_modes_of_every_kind_side_by_side(three: Pair) -> None:
+    three.target.run("INSERT INTO small VALUES (1, 'old')", "DROP TABLE empty")
+    entries = (
+        {"table": "public.large", "mode": "swap", "unlogged": True},
+        {"table": "public.small", "mode": "upsert"},
+        {"table": "public.empty", "mode": "recreate"},
+    )
+    end = finished(events_of(batch(three, *entries, verify="checksums")))
+    assert end.status == "done"
+    for name in ("large", "small", "empty"):
+        three.assert_same(f"public.{name}")
+
+
+class TestOneFailingTable:
+    def test_that_cannot_be_planned_does_not_stop_the_others(self, three: Pair) -> None:
+        three.target.run("DROP TABLE small")
+        with pytest.raises(RunFailed, match="1 of 3 tables are not done"):
+            events_of(batch(three, *ENTRIES))
+        three.assert_same("public.large")
+
+    def test_that_is_missing_does_not_stop_the_others(self, three: Pair) -> None:
+        asked = batch(three, *ENTRIES, {"table": "public.nowhere"})
+        seen = failing(asked, "1 of 4 tables")
+        (failed,) = [table for table in finished(seen).tables if table.status != "done"]
+        assert failed.table == "public.nowhere"
+        assert failed.error is not None
+        assert "does not exist" in failed.error["message"]
+        three.assert_same("public.large")
+
+    def test_whose_rows_are_refused_does_not_stop_the_others(self, three: Pair) -> None:
+        three.target.run("ALTER TABLE small ADD CHECK (id < 5)")
+        seen = failing(batch(three, *ENTRIES), "1 of 3 tables")
+        ends = {event.run_id: event for event in seen if isinstance(event, Finished)}
+        assert sorted(end.status for end in ends.values()) == ["done", "done", "failed"]
+        three.assert_same("public.large")
+        assert three.target.count("small") == 0
+
+    def test_stops_the_others_where_asked(self, three: Pair) -> None:
+        three.target.run("ALTER TABLE large ADD CHECK (id < 5)")
+        with pytest.raises(RunFailed):
+            events_of(batch(three, *ENTRIES, degree=1, on_table_error="stop"))
+        assert three.target.count("small") == 0
+
+
+class TestWhatIsNotSupported:
+    def test_by_no_table_changes_nothing(self, three: Pair) -> None:
+        failing(batch(three, *ENTRIES, compression="zstd"), "3 of 3 tables are not done")
+        assert not three.has_control_schema()
+
+    def test_is_said_of_each_table(self, three: Pair) -> None:
+        entries = [*ENTRIES[:2], {**ENTRIES[2], "compression": "zstd"}]
+        seen = failing(batch(three, *entries), "1 of 3 tables are not done")
+        tables = {each.table: each for each in finished(seen).tables}
+        assert [tables[f"public.{name}"].status for name in ("empty", "small")] == ["done"] * 2
+        error = tables["public.large"].error
+        assert error is not None
+        assert error["error"] == "PlanningError"
+        assert "PostgreSQL as a target does not support --compression" in error["message"]
+        assert three.target.count("large") == 0
+
+
+def test_goes_on_with_the_same_run_id(three: Pair) -> None:
+    three.target.run("ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)")
+    with pytest.raises(RunFailed):
+        events_of(batch(three, *ENTRIES, run_id="nightly"))
+    three.target.run("ALTER TABLE small DROP CONSTRAINT few")
+    events = events_of(batch(three, *ENTRIES, run_id="nightly"))
+    assert finished(events).status == "done"
+    # The others were done, and are not copied again.
+    assert sum(event.rows for event in events if isinstance(event, Committed)) == 10
+    for name in ("large", "small", "empty"):
+        three.assert_same(f"public.{name}")
+
+
+def test_each_table_is_a_run_of_its_own(three: Pair) -> None:
+    end = finished(events_of(batch(three, *ENTRIES, run_id="nightly")))
+    assert all(table.run_id.startswith("nightly-") for table in end.tables)
+    for table in end.tables:
+        found = status(table.run_id, target=three.target.url)
+        assert (found.run.status, found.run.spec["table"]) == ("done", table.table)
+
+
+def test_tables_have_options_of_their_own(three: Pair) -> None:
+    three.target.run("INSERT INTO small VALUES (-1, 'old')", "INSERT INTO empty VALUES (-1, 'old')")
+    end = finished(
+        events_of(
+            batch(
+                three,
+                {"table": "public.small", "mode": "truncate"},
+                {"table": "public.empty"},
+                {
+                    "query": "SELECT id FROM large WHERE id <= 7",
+                    "target-table": "public.large",
+                    "columns": "id",
+                },
+            )
+        )
+    )
+    assert end.status == "done"
+    assert three.target.count("small") == 10
+    assert three.target.count("empty") == 1
+    assert three.target.count("large") == 7
+
+
+class TestCommandLine:
+    def test_a_file(self, three: Pair, tmp_path: Path) -> None:
+        file = tmp_path / "plan.toml"
+        file.write_text(
+            'source = "env:SRC"\ntarget = "env:DST"\n'
+            + "".join(f'[[table]]\ntable = "{entry["table"]}"\n' for entry in ENTRIES),
+            encoding="utf-8",
+        )
+        environ = {"SRC": three.source.url, "DST": three.target.url}
+        done = three.cli("copy-all", str(file), environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert "3 of 3 done" in done.stdout
+        assert "public.large p0001" in done.stderr
+        three.assert_same("public.large")
+
+    def test_events_as_json(self, three: Pair, tmp_path: Path) -> None:
+        file = tmp_path / "plan.toml"
+        file.write_text('[[table]]\ntable = "public.small"\n', encoding="utf-8")
+        done = three.cli("copy-all", str(file), *three.ends, "--json")
+        names = [json.loads(line)["event"] for line in done.stdout.splitlines()]
+        assert (names[0], names[-1]) == ("batch_started", "batch_finished")
+
+    def test_a_failing_table_is_told_with_the_command_that_goes_on(
+        self, three: Pair, tmp_path: Path
+    ) -> None:
+        three.target.run("ALTER TABLE small ADD CHECK (id < 5)")
+        file = tmp_path / "plan.toml"
+        file.write_text(
+            "".join(f'[[table]]\ntable = "{entry["table"]}"\n' for entry in ENTRIES),
+            encoding="utf-8",
+        )
+        done = three.cli("copy-all", str(file), *three.ends, "--run-id", "nightly")
+        assert done.returncode == 65
+        assert "public.small failed, run nightly-" in done.stdout
+        assert f"copy-all {file} --source " in done.stderr
+        assert " --run-id nightly" in done.stderr.splitlines()[-1]
+
+    def test_several_tables_are_not_for_copy(self, three: Pair, tmp_path: Path) -> None:
+        file = tmp_path / "plan.toml"
+        file.write_text('[[table]]\ntable = "public.small"\n', encoding="utf-8")
+        done = three.cli("copy", str(file), *three.ends)
+        assert done.returncode == 64
+        assert "penstock copy-all" in done.stderr
+
+
+class TestWhatIsSaidAtTheEnd:
+    def test_what_is_not_copied_by_kind_with_the_statement(self, pair: Pair) -> None:
+        pair.source.run(
+            "CREATE TABLE customers (id int PRIMARY KEY)",
+            "CREATE TABLE orders (id int PRIMARY KEY, customer int"
+            " CONSTRAINT bought_by REFERENCES customers)",
+            "GRANT SELECT ON orders TO PUBLIC",
+            "CREATE VIEW recent AS SELECT id FROM orders -- the newest",
+            "CREATE FUNCTION half(int) RETURNS int LANGUAGE sql AS 'SELECT $1 / 2'",
+            "CREATE SEQUENCE tickets START 7",
+            "CREATE VIEW kept_out AS SELECT 1",
+        )
+        pair.target.run("CREATE TABLE customers (id int PRIMARY KEY)")
+        exclude = ["public.kept_out", "public.customers"]
+        made = {"tables": ["public.*"], "exclude": exclude, "mode": "recreate"}
+        end = finished(events_of(batch(pair, **made)))
+        assert [(item.kind, item.name) for item in end.not_copied] == [
+            ("functions", "public.half"),
+            ("sequences", "public.tickets"),
+            ("views", "public.recent"),
+        ]
+        (orders,) = [table for table in end.tables if table.table == "public.orders"]
+        assert [(item.kind, item.name) for item in orders.not_copied] == [
+            ("foreign keys", "bought_by"),
+            ("grants", "SELECT to PUBLIC"),
+        ]
+        pair.target.run(*(i.remedy for i in (*orders.not_copied, *end.not_copied) if i.remedy))
+        assert pair.target.value("SELECT half(4) + nextval('tickets')") == 9
+        assert pair.target.rows("SELECT FROM recent") == []
+
+    def test_a_view_that_is_copied_by_its_name_is_not_said(self, pair: Pair) -> None:
+        pair.source.run("CREATE TABLE t (id int)", "CREATE VIEW v AS SELECT id FROM t")
+        asked = batch(pair, tables=["public.*", "public.v"], mode="recreate")
+        end = finished(events_of(asked))
+        assert [table.table for table in end.tables] == ["public.t", "public.v"]
+        assert end.not_copied == ()
+
+    def test_nothing_where_the_tables_are_there_already(self, pair: Pair) -> None:
+        pair.both("CREATE TABLE t (id int)", "CREATE VIEW v AS SELECT id FROM t")
+        end = finished(events_of(batch(pair, tables=["public.*"])))
+        assert end.not_copied == ()
+
+    def test_why_partitions_failed_and_what_plans_warn_of(self, three: Pair) -> None:
+        three.target.run(
+            "ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)",
+            "ALTER TABLE empty ALTER id TYPE real",
+        )
+        end = finished(failing(batch(three, *ENTRIES), "1 of 3 tables"))
+        tables = {table.table: table for table in end.tables}
+        (failure,) = tables["public.small"].failures
+        assert "few" in failure.error["message"]
+        assert "digits beyond the precision" in tables["public.empty"].warnings[0]
+
+    def test_in_text_on_standard_output(self, three: Pair) -> None:
+        three.source.run(
+            "ALTER TABLE empty ADD CONSTRAINT small_first FOREIGN KEY (id) REFERENCES small"
+        )
+        three.target.run("DROP TABLE empty", "ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)")
+        three.target.run("ALTER TABLE large ALTER id TYPE real")
+        done = three.cli("copy-all", "--tables", "public.large", "public.small", *three.ends)
+        assert "digits beyond the precision" in done.stderr
+        assert "warnings\n  public.large: " in done.stdout
+        assert "public.small failed, run" in done.stdout
+        (go_on,) = [line for line in done.stderr.splitlines() if "continue with: " in line]
+        three.target.run("ALTER TABLE small DROP CONSTRAINT few")
+        again = three.cli(*shlex.split(go_on.partition("continue with: penstock ")[2]))
+        assert again.returncode == 0, again.stderr
+        assert three.target.count("small") == 10
+        assert 'violates check constraint "few"' in done.stdout.split("tables that are not done")[1]
+        done = three.cli("copy-all", "--tables", "public.empty", "--mode", "recreate", *three.ends)
+        assert "not copied: foreign keys (1); the report at the end lists them" in done.stderr
+        assert (
+            "not copied\n  foreign keys (1)\n"
+            '    ALTER TABLE "public"."empty" ADD CONSTRAINT "small_first" FOREIGN KEY (id)'
+            " REFERENCES public.small(id);\n"
+        ) in done.stdout

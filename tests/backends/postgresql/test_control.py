@@ -1,0 +1,232 @@
+"""The control tables: who may create them, what they say, and `status` and `verify` on top."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from penstock import PlanningError, control_ddl, copy, status, verify
+from penstock.backends.postgresql.connection import connect
+from penstock.events import Committed, Planned
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+ROWS = "INSERT INTO t SELECT n, repeat('x', n % 50) FROM generate_series(1, 1000) AS n"
+
+
+@pytest.fixture
+def filled(pair: Pair) -> Pair:
+    pair.both("CREATE TABLE t (id int, name text)")
+    pair.source.run(ROWS, "ANALYZE t")
+    return pair
+
+
+class TestRecords:
+    def test_say_what_was_moved(self, filled: Pair) -> None:
+        events = filled.events(strategy="range", key="id", partitions=4, run_id="r1", degree=2)
+        plan = filled.plan(strategy="range", key="id", partitions=4)
+        committed = {event.partition_id: event for event in events if isinstance(event, Committed)}
+        records = status("r1", target=filled.target.url).committed
+        assert [record.partition_id for record in records] == [part.id for part in plan.partitions]
+        for record, part in zip(records, plan.partitions, strict=True):
+            event = committed[part.id]
+            assert (record.rows, record.bytes, record.attempt) == (event.rows, event.bytes, 1)
+            assert record.started_at <= record.committed_at
+            where = str(part.extent).replace("id [", "").rstrip(")")
+            if ", " in where:
+                lower, upper = where.split(", ")
+                where = f"id >= {lower} AND id < {upper}"
+            assert record.rows == filled.source.count(where=where)
+            assert record.bytes == copied_bytes(filled, where)
+        assert sum(record.rows for record in records) == 1000
+
+    def test_of_a_run_say_what_was_asked_for(self, filled: Pair) -> None:
+        filled.copy(run_id="r1", where="id > 500", strategy="ctid", partitions=2)
+        shown = status("r1", target=filled.target.url).as_json()
+        assert shown["status"] == "done"
+        assert shown["spec"]["where"] == "id > 500"
+        assert shown["strategy"] == "ctid"
+        assert shown["partitions"] == 2
+        assert (
+            shown["fingerprint"]
+            == filled.plan(where="id > 500", strategy="ctid", partitions=2).fingerprint
+        )
+        assert len(shown["snapshots"]) == 1
+        assert shown["pending"] == shown["running"] == shown["failures"] == []
+        assert shown["created_at"] <= shown["prepared_at"] <= shown["finished_at"]
+
+
+def copied_bytes(pair: Pair, where: str) -> int:
+    query = f"COPY (SELECT id, name FROM t WHERE {where}) TO STDOUT (FORMAT binary)"
+    with pair.source.connection.cursor().copy(query.encode()) as stream:
+        return sum(len(block) for block in stream)
+
+
+class TestStatus:
+    def test_of_a_run_that_was_cut_off(self, filled: Pair) -> None:
+        spec = filled.spec(strategy="range", key="id", partitions=4, run_id="r1")
+        events = copy(spec)
+        for event in events:
+            if isinstance(event, Committed):
+                break
+        events.close()
+        done = filled.cli("status", "r1", "--target", filled.target.url, "--json")
+        assert done.returncode == 0, done.stderr
+        shown = json.loads(done.stdout)
+        assert shown["status"] == "interrupted"
+        assert len(shown["committed"]) >= 1
+        assert len(shown["committed"]) + len(shown["pending"]) == shown["partitions"]
+        assert shown["running"] == []
+
+    def test_while_it_runs(self, filled: Pair) -> None:
+        # Someone else's lock keeps the copy from getting on.
+        with psycopg.connect(filled.target.url) as other:
+            events = copy(filled.spec(strategy="whole", run_id="r1"))
+            for event in events:
+                if isinstance(event, Planned):
+                    other.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+                if event.name == "progress":
+                    break
+            (attempt,) = status("r1", target=filled.target.url).running
+            assert (attempt.partition_id, attempt.attempt) == ("p0001", 1)
+            other.rollback()
+            assert [event.name for event in events][-1] == "finished"
+
+    @pytest.mark.parametrize("command", ["status", "verify", "resume"])
+    def test_of_a_run_that_is_not_there(self, filled: Pair, command: str) -> None:
+        source = [] if command == "status" else ["--source", filled.source.url]
+        done = filled.cli(command, "r9", "--target", filled.target.url, *source)
+        assert done.returncode == 64
+        assert "run 'r9' is not in the target's control schema" in done.stderr
+        assert not filled.has_control_schema()
+
+
+@pytest.mark.parametrize("table", ["run", "commit_record", "step_record", "volatile_run"])
+@pytest.mark.parametrize("command", ["status", "resume"])
+def test_a_control_table_that_is_gone_is_named(filled: Pair, command: str, table: str) -> None:
+    filled.copy(run_id="r1")
+    filled.target.run(f"DROP TABLE penstock.{table} CASCADE")
+    source = [] if command == "status" else ["--source", filled.source.url]
+    done = filled.cli(command, "r1", "--target", filled.target.url, *source)
+    assert done.returncode == 65
+    assert f'control schema \'penstock\' lacks "penstock"."{table}"' in done.stderr
+
+
+class TestVerify:
+    @pytest.mark.parametrize("mode", ["truncate", "replace"])
+    def test_names_the_partition_that_lacks_a_row(self, filled: Pair, mode: str) -> None:
+        filled.copy(strategy="range", key="id", partitions=4, run_id="r1", mode=mode)
+        arguments = ["verify", "r1", *filled.ends]
+        good = filled.cli(*arguments)
+        assert good.returncode == 0, good.stdout + good.stderr
+        filled.target.run("DELETE FROM t WHERE id = 1000")
+        bad = filled.cli(*arguments)
+        assert bad.returncode == 65
+        shown = json.loads(filled.cli(*arguments, "--json").stdout)
+        wrong = [check for check in shown["checks"] if not check["ok"]]
+        assert [check["partition_id"] for check in wrong] == ["p0004", None]
+        for check in wrong:
+            assert check["note"].startswith("the target has ")
+            assert check["target"] == check["committed"] - 1
+        assert "p0004" in bad.stdout + bad.stderr
+
+    def test_tells_blocks_apart_by_who_has_loaded_them(self, filled: Pair) -> None:
+        filled.copy(strategy="ctid", partitions=2, run_id="r1", mode="truncate")
+        source, target = filled.source.url, filled.target.url
+        assert verify("r1", source=source, target=target).ok
+        filled.target.run("INSERT INTO t VALUES (0, 'one too many')")
+        result = verify("r1", source=source, target=target)
+        assert [check.partition_id for check in result.checks if not check.ok] == [None]
+        filled.target.run("DELETE FROM t WHERE id IN (0, 1000)")
+        result = verify("r1", source=source, target=target)
+        assert [check.partition_id for check in result.checks if not check.ok] == ["p0002", None]
+
+    def test_counts_the_run_s_rows_where_the_target_holds_others_too(self, filled: Pair) -> None:
+        filled.target.run("INSERT INTO t VALUES (0, 'mine')")
+        filled.copy(strategy="range", key="id", partitions=2, run_id="r1")
+        source, target = filled.source.url, filled.target.url
+        result = verify("r1", source=source, target=target)
+        assert result.ok
+        assert [check.target for check in result.checks] == [
+            check.committed for check in result.checks
+        ]
+        filled.source.run("INSERT INTO t VALUES (-1, 'late')")
+        wrong = verify("r1", source=source, target=target)
+        assert [check.partition_id for check in wrong.checks if not check.ok] == ["p0001", None]
+
+
+@pytest.fixture
+def loader(filled: Pair) -> Iterator[str]:
+    """A user who may load the table, but create nothing."""
+    name = f"loader_{os.getpid()}"
+    filled.target.run(f"CREATE ROLE {name} LOGIN", f"GRANT SELECT, INSERT ON t TO {name}")
+    try:
+        yield name
+    finally:
+        with psycopg.connect(filled.target.url, autocommit=True) as connection:
+            connection.execute(f"DROP OWNED BY {name}".encode())
+            connection.execute(f"DROP ROLE {name}".encode())
+
+
+def as_user(url: str, user: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"{user}@{parts.netloc.rpartition('@')[2]}"))
+
+
+class TestPrivileges:
+    @pytest.mark.parametrize("schema", ["penstock", 'De"part.ment'])
+    def test_an_administrator_can_create_the_tables(
+        self, filled: Pair, loader: str, schema: str
+    ) -> None:
+        url = as_user(filled.target.url, loader)
+        options: dict[str, Any] = {"target": url, "control_schema": schema}
+        with pytest.raises(PlanningError) as caught:
+            filled.events(**options)
+        for part in (loader, "may not create the control tables", schema, "penstock control-ddl"):
+            assert part in caught.value.message
+        assert filled.target.count() == 0
+        assert not filled.has_control_schema(schema)
+
+        done = filled.cli("control-ddl", "--control-schema", schema)
+        assert done.returncode == 0
+        filled.target.run(done.stdout)
+        quoted = '"' + schema.replace('"', '""') + '"'
+        filled.target.run(
+            f"GRANT USAGE ON SCHEMA {quoted} TO {loader}",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {quoted} TO {loader}",
+        )
+        filled.copy(**options)
+        assert filled.target.count() == 1000
+        assert filled.target.count(f"{quoted}.commit_record") == 1
+
+    def test_control_ddl_says_the_grants_that_a_loader_needs(self) -> None:
+        text = control_ddl()
+        assert "GRANT USAGE ON SCHEMA" in text
+        assert "GRANT SELECT, INSERT, UPDATE, DELETE" in text
+
+    def test_control_ddl_may_be_run_again(self, filled: Pair) -> None:
+        filled.copy(run_id="r1")
+        filled.target.run(control_ddl())
+        assert filled.target.count("penstock.commit_record") == 1
+
+    def test_another_schema_is_another_memory(self, filled: Pair) -> None:
+        filled.copy(run_id="r1", control_schema="one")
+        filled.copy(run_id="r1", control_schema="two")
+        assert filled.target.count() == 2000
+        assert not filled.has_control_schema()
+        assert status("r1", target=filled.target.url, control_schema="two").committed
+
+
+def test_the_server_looks_whether_its_client_is_still_there(pair: Pair) -> None:
+    """What a session holds would stay for two hours otherwise, when its machine is gone."""
+    with closing(connect(pair.target.url, "target", "penstock:test")) as connection:
+        assert connection.execute("SHOW tcp_keepalives_idle").fetchone() == ("60",)
+        assert connection.execute("SHOW tcp_keepalives_count").fetchone() == ("6",)

@@ -1,0 +1,126 @@
+"""What a server says, and whether trying again may help."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from penstock import PenstockError, PermanentError, TransientError
+from penstock.backends.postgresql.connection import connect
+from penstock.backends.postgresql.errors import from_connecting, translated
+from penstock.errors import TooManyConnections
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.backends.conftest import Pair
+
+RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = {}, MESSAGE = {}; END $$"
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "transient"),
+    [
+        ("XX000", "tuple concurrently updated", True),
+        ("XX000", "tuple concurrently deleted", True),
+        ("XX000", "cache lookup failed for relation 16385", True),
+        ("XX000", "could not open relation with OID 16385", True),
+        ("XX000", "unrecognized node type: 4711", False),
+        ("XX001", "invalid page in block 1 of relation base/5/16385", False),
+        # What somebody's own code says.
+        ("P0001", "cache lookup failed for relation 16385", False),
+    ],
+)
+def test_an_error_of_the_server_itself(pair: Pair, state: str, words: str, transient: bool) -> None:
+    with pytest.raises(PenstockError) as caught, translated("target"):
+        pair.target.connection.execute(sql.SQL(RAISE).format(state, words))
+    assert caught.value.transient is transient
+    assert caught.value.diagnosis.code == state
+
+
+FATAL = 'connection failed: connection to server at "127.0.0.1", port 5432 failed: FATAL:  '
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (FATAL + "sorry, too many clients already", TooManyConnections),
+        (FATAL + 'too many connections for role "me"', TooManyConnections),
+        (FATAL + "no more connections allowed (max_client_conn)", TooManyConnections),
+        (FATAL + "query_wait_timeout", TooManyConnections),
+        (FATAL + "the database system is starting up", TransientError),
+        (FATAL + "the database system is not accepting connections", TransientError),
+        (FATAL + "cannot connect now", TransientError),
+        (FATAL + "out of memory DETAIL:  Failed on request of size 8192", TransientError),
+        (FATAL + "canceling authentication due to timeout", TransientError),
+        (FATAL + "client_login_timeout", TransientError),
+        (FATAL + "server login has been failing, cached error: connect failed", TransientError),
+        (
+            FATAL + "server login has been failing, cached error: password authentication failed",
+            PermanentError,
+        ),
+        (
+            FATAL.replace("FATAL:  ", "could not fork new process for connection: Cannot allocate"),
+            TransientError,
+        ),
+        (
+            FATAL.replace("FATAL:  ", "server sent an error response during SSL exchange"),
+            TransientError,
+        ),
+        (FATAL.replace("FATAL:  ", "SSL SYSCALL error: EOF detected"), TransientError),
+        (FATAL.replace("FATAL:  ", "Connection refused"), TransientError),
+        (FATAL.replace("FATAL:  ", "server does not support SSL"), PermanentError),
+        (FATAL + 'database "x" is not currently accepting connections', PermanentError),
+        (FATAL + 'password authentication failed for user "me"', PermanentError),
+    ],
+)
+def test_what_a_server_or_a_pooler_says_to_who_connects(
+    words: str, kind: type[PenstockError]
+) -> None:
+    found = from_connecting(psycopg.OperationalError(words), "source")
+    assert type(found) is kind
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "service=nosuch",
+        "target_session_attrs=bogus",
+        "sslmode=bogus",
+        "keepalives=many",
+        "connect_timeout=long",
+        "channel_binding=require",
+        "require_auth=bogus",
+        "port=99999",
+    ],
+)
+def test_what_libpq_itself_refuses(pair: Pair, parameters: str) -> None:
+    with pytest.raises(PermanentError):
+        connect(f"{pair.source.url}?{parameters}", "source", "penstock:test")
+
+
+def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    for url in ("postgresql://127.0.0.1:1/x", f"postgresql:///x?host={tmp_path}"):
+        with pytest.raises(TransientError):
+            connect(url, "source", "penstock:test")
+
+
+def test_two_sessions_make_one_schema(pair: Pair) -> None:
+    with psycopg.connect(pair.target.url) as other:
+        other.execute("CREATE SCHEMA made")
+        threading.Timer(0.5, other.commit).start()
+        with pytest.raises(PenstockError) as caught, translated("target"):
+            pair.target.connection.execute("CREATE SCHEMA IF NOT EXISTS made")
+    assert caught.value.diagnosis.code == "23505"
+    assert caught.value.transient
+
+
+def test_a_key_that_is_there_already_is_permanent(pair: Pair) -> None:
+    pair.target.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    with pytest.raises(PenstockError) as caught, translated("target"):
+        pair.target.connection.execute("INSERT INTO t VALUES (1)")
+    assert not caught.value.transient

@@ -1,0 +1,140 @@
+"""Tables that inherit from others: each is itself, or it is said what becomes of its rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock import BatchSpec, PlanningError, RunFailed, copy_all, verify
+from penstock.events import BatchFinished, Event
+
+if TYPE_CHECKING:
+    from ..conftest import Pair
+
+FAMILY = """
+    CREATE TABLE place (id int PRIMARY KEY, name text, CONSTRAINT named CHECK (name <> ''));
+    CREATE TABLE city (people int) INHERITS (place);
+    CREATE TABLE capital (country text NOT NULL) INHERITS (city);
+"""
+ROWS = """
+    INSERT INTO place SELECT n, 'place ' || n FROM generate_series(1, 500) AS n;
+    INSERT INTO city SELECT n, 'city ' || n, n FROM generate_series(1001, 1300) AS n;
+    INSERT INTO capital SELECT n, 'capital ' || n, n, 'c' FROM generate_series(2001, 2050) AS n;
+    ANALYZE
+"""
+TABLES = ("place", "city", "capital")
+
+
+def spec(pair: Pair, **options: Any) -> BatchSpec:
+    given = {"source": pair.source.url, "target": pair.target.url, "tables": "public.*"}
+    return BatchSpec.from_mapping({**given, "degree": 2, "verify": "checksums", **options}, "test")
+
+
+def moved(pair: Pair, **options: Any) -> BatchFinished:
+    end = list(copy_all(spec(pair, **options)))[-1]
+    assert isinstance(end, BatchFinished)
+    return end
+
+
+def assert_each_is_itself(pair: Pair) -> None:
+    for table in TABLES:
+        pair.assert_same(f"ONLY {table}")
+        pair.assert_same(table)
+
+
+def test_recreated_again_and_again(pair: Pair) -> None:
+    pair.source.run(FAMILY, ROWS)
+    for _ in range(3):
+        end = moved(pair, mode="recreate")
+        assert not any(table.not_copied for table in end.tables)
+        assert_each_is_itself(pair)
+    tree = "SELECT inhrelid::regclass::text, inhparent::regclass::text FROM pg_inherits ORDER BY 1"
+    assert pair.target.rows(tree) == pair.source.rows(tree)
+    for table in end.tables:
+        found = verify(table.run_id, source=pair.source.url, target=pair.target.url, checksum=True)
+        assert found.ok
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "append"},
+        {"mode": "truncate"},
+        {"mode": "replace", "strategy": "range", "key": "id"},
+        {"mode": "replace", "strategy": "hash", "key": "id"},
+        {"mode": "upsert", "conflict_columns": "id"},
+        {"mode": "append", "strategy": "ctid", "partitions": 3},
+    ],
+    ids=str,
+)
+def test_into_the_same_family(pair: Pair, options: dict[str, Any]) -> None:
+    pair.both(FAMILY)
+    keys = [f"CREATE UNIQUE INDEX ON {table} (id)" for table in ("city", "capital")]
+    pair.target.run(*keys)
+    pair.source.run(ROWS)
+    if options["mode"] in ("truncate", "replace"):
+        pair.target.run(
+            "INSERT INTO place VALUES (-1, 'old')", "INSERT INTO city VALUES (-2, 'old')"
+        )
+    moved(pair, **options)
+    assert_each_is_itself(pair)
+
+
+@pytest.mark.parametrize("mode", ["truncate", "replace"])
+def test_one_alone_leaves_the_others(pair: Pair, mode: str) -> None:
+    pair.both(FAMILY)
+    pair.source.run(ROWS)
+    pair.target.run(
+        "INSERT INTO city VALUES (7, 'stays', 1)", "INSERT INTO place VALUES (8, 'goes')"
+    )
+    cut = {"strategy": "range", "key": "id"} if mode == "replace" else {}
+    pair.copy("public.place", mode=mode, descendants="exclude", verify="checksums", **cut)
+    pair.assert_same("ONLY place")
+    assert pair.target.rows("SELECT id FROM ONLY city") == [(7,)]
+
+
+def test_rows_of_all_do_not_go_into_one_of_several(pair: Pair) -> None:
+    pair.both(FAMILY)
+    pair.source.run(ROWS)
+    with pytest.raises(PlanningError, match="--descendants exclude"):
+        pair.copy("public.place")
+    assert pair.target.count("place") == 0
+
+
+def test_into_one_table_it_is_said_what_is_lost(pair: Pair) -> None:
+    pair.source.run(FAMILY, ROWS)
+    warnings = pair.plan("public.place", mode="recreate").warnings
+    assert [("(people)" in w, "(people, country)" in w) for w in warnings] == [
+        (False, True), (True, False),
+    ]  # fmt: skip
+    pair.copy("public.place", mode="recreate")
+    pair.assert_same("place")
+    assert pair.target.count("ONLY place") == 850
+
+
+def test_a_part_of_a_family_is_refused(pair: Pair) -> None:
+    pair.source.run(FAMILY, ROWS)
+    seen: list[Event] = []
+    with pytest.raises(RunFailed):
+        seen.extend(copy_all(spec(pair, mode="recreate", exclude="public.city")))
+    end = seen[-1]
+    assert isinstance(end, BatchFinished)
+    (place,) = [table for table in end.tables if table.table == "public.place"]
+    assert place.error is not None
+    assert "public.city: copy all of them or none" in place.error["message"]
+
+
+def test_parts_are_found_by_their_names(pair: Pair) -> None:
+    pair.source.run(
+        FAMILY,
+        ROWS,
+        "CREATE TABLE p (id int) PARTITION BY RANGE (id)",
+        "CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO p VALUES (1), (2)",
+        "CREATE MATERIALIZED VIEW m AS SELECT * FROM p",
+    )
+    end = moved(pair, mode="recreate", tables="public.capital,public.p_1,public.m")
+    assert [table.table for table in end.tables] == ["public.capital", "public.m", "public.p_1"]
+    for table in ("capital", "p_1", "m"):
+        pair.assert_same(table)

@@ -1,0 +1,110 @@
+"""The connection is lost at any question that is asked of a catalog: a transient error, always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from penstock import TransientError, status, verify
+from penstock.backends.postgresql.connection import Connection
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+# Each of these plans asks questions of its own.
+PLANS: dict[str, dict[str, Any]] = {
+    "histogram": {"strategy": "range", "key": "id", "partitions": 4, "where": "id > 3"},
+    "sample": {"strategy": "range", "key": "never", "partitions": 4},
+    "ntile": {"strategy": "ntile", "key": "id", "partitions": 4},
+    "values": {"strategy": "values", "key": "kind"},
+    "windows": {"strategy": "time", "key": "at", "interval": "1 day"},
+    "windows that are found": {"strategy": "time", "key": "at", "where": "id > 3"},
+    "query": {"table": None, "query": "TABLE t", "target_table": "public.t"},
+    "swap": {"mode": "swap"},
+    "recreate": {"mode": "recreate"},
+    "upsert": {"mode": "upsert"},
+    "replace": {"mode": "replace", "key": "id"},
+    "indexes": {"indexes": "defer", "allow_ddl": True, "unlogged": True, "mode": "truncate"},
+}
+
+
+@pytest.fixture
+def filled(pair: Pair) -> Pair:
+    pair.both("CREATE TABLE t (id int PRIMARY KEY, kind int, at timestamptz, never int)")
+    pair.source.run(
+        "INSERT INTO t SELECT n, n % 3, timestamptz '2026-01-01' + n * interval '1 hour', n"
+        " FROM generate_series(1, 200) AS n",
+        "ANALYZE t (id, kind, at)",
+    )
+    return pair
+
+
+@contextmanager
+def lost_at(
+    monkeypatch: pytest.MonkeyPatch, admin: psycopg.Connection[Any], number: int
+) -> Iterator[list[str]]:
+    """End the session that asks the question of this number. Yields all that were asked."""
+    asked: list[str] = []
+    execute = Connection.execute
+
+    def ending(self: Connection, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+        if self.side:
+            asked.append(f"{self.side}: {args[0]}")
+            if len(asked) == number:
+                admin.execute("SELECT pg_terminate_backend(%s, 10000)", [self.info.backend_pid])
+        return execute(self, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Connection, "execute", ending)
+        yield asked
+
+
+def ask_all(
+    monkeypatch: pytest.MonkeyPatch, pair: Pair, call: Callable[[], object], tried: set[str]
+) -> None:
+    """Lose the connection at each question that was not tried yet."""
+    with lost_at(monkeypatch, pair.source.connection, 0) as asked:
+        call()
+    assert len(asked) > 3
+    for number, question in enumerate(asked, 1):
+        if question in tried:
+            continue
+        tried.add(question)
+        side = pair.source if question.startswith("source") else pair.target
+        with lost_at(monkeypatch, side.connection, number):
+            try:
+                call()
+            except TransientError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"lost at {question}") from error
+
+
+@pytest.fixture(scope="module")
+def tried() -> set[str]:
+    return set()
+
+
+@pytest.mark.parametrize("options", PLANS.values(), ids=PLANS)
+def test_planning(
+    filled: Pair, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], tried: set[str]
+) -> None:
+    ask_all(monkeypatch, filled, lambda: filled.plan(**options), tried)
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+def test_a_run_that_is_looked_at(
+    filled: Pair, monkeypatch: pytest.MonkeyPatch, checksum: bool, tried: set[str]
+) -> None:
+    filled.copy(run_id="r", strategy="range", key="id", partitions=3)
+    ends: dict[str, str] = {"source": filled.source.url, "target": filled.target.url}
+
+    def look() -> None:
+        verify("r", **ends, checksum=checksum, show_rows=checksum)
+        status("r", target=ends["target"])
+
+    ask_all(monkeypatch, filled, look, tried)

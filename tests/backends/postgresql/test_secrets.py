@@ -1,0 +1,184 @@
+"""A password is nowhere but in memory and on the way to its server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import psycopg
+import pytest
+
+from penstock import PenstockError, copy
+from penstock.events import Event
+from penstock_testkit import PostgresServer
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+# Signs that mean something in a URL, in a conninfo string, in JSON and in SQL.
+PASSWORD = "Zz9 p@ss'w\\o\"r/d?#%&=:{}ü"
+# What of it would be seen, however it is quoted.
+MARK = "Zz9"
+
+
+@pytest.fixture(scope="module")
+def guarded_server() -> Iterator[PostgresServer]:
+    with PostgresServer(fsync=False, password=PASSWORD) as server:
+        yield server
+
+
+@pytest.fixture
+def guarded(guarded_server: PostgresServer, make_pair: Callable[..., Pair]) -> Iterator[Pair]:
+    """One server with a password is source and target: from one schema to another."""
+    url = guarded_server.url
+    with psycopg.connect(url, autocommit=True) as source:
+        source.execute("DROP TABLE IF EXISTS t, copied")
+        source.execute("DROP SCHEMA IF EXISTS penstock CASCADE")
+        source.execute("CREATE TABLE t AS SELECT n AS id FROM generate_series(1, 1000) AS n")
+        source.execute("CREATE TABLE copied (id int)")
+        yield make_pair(url, url, source, source)
+
+
+@dataclass
+class Seen:
+    """Everything that others on the machine could see of a copy while it ran."""
+
+    commands: str = ""
+    environments: str = ""
+    children: set[int] = field(default_factory=set)
+    """Of the supervisor: its workers, and what starts them."""
+
+    def look(self, supervisor: int, ignored: Collection[psutil.Process] = ()) -> None:
+        for process in psutil.process_iter():
+            try:
+                self.commands += " ".join(process.cmdline()) + "\n"
+            except psutil.Error:
+                continue
+        parent = psutil.Process(supervisor)
+        children = set(parent.children(recursive=True)) - set(ignored)
+        self.children |= {child.pid for child in children}
+        for child in children:
+            # A child may end while it is looked at.
+            with contextlib.suppress(OSError, psutil.NoSuchProcess):
+                # Until it has become another program it shows what its parent has, as that does.
+                if child.cmdline() != parent.cmdline():
+                    environment = Path(f"/proc/{child.pid}/environ")
+                    self.environments += environment.read_text(errors="replace")
+
+
+def control_tables(pair: Pair) -> str:
+    return "\n".join(
+        str(row)
+        for table in ("run", "commit_record")
+        for row in pair.target.rows(f"SELECT t::text FROM penstock.{table} AS t")
+    )
+
+
+def waiting_for_a_lock(pair: Pair) -> bool:
+    waiting = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    return bool(pair.target.value(waiting))
+
+
+REFERENCES = {
+    "url": ({}, "{url}"),
+    "env": ({"SHOP": "{url}"}, "env:SHOP"),
+    # A name that a worker's environment would let through.
+    "env of a name that passes": ({"PYTHON_SHOP": "{url}"}, "env:PYTHON_SHOP"),
+    "PGPASSWORD": ({"PGPASSWORD": PASSWORD}, "{bare}"),
+    "PGPASSWORD and another name": (
+        {"PGPASSWORD": PASSWORD, "LC_SHOP": PASSWORD},
+        "{bare}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("environ", "reference"), REFERENCES.values(), ids=REFERENCES)
+def test_a_copy_shows_no_password(
+    guarded: Pair, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], reference: str
+) -> None:
+    url = guarded.source.url
+    login, _, address = url.partition("://")[2].rpartition("@")
+    words = {"url": url, "bare": f"postgresql://{login.partition(':')[0]}@{address}"}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, words.get(value.strip("{}"), value))
+    end = words.get(reference.strip("{}"), reference)
+    spec = guarded.spec(
+        source=end,
+        target=end,
+        target_table="public.copied",
+        partitions=3,
+        strategy="ctid",
+        degree=2,
+    )
+    # The servers of the tests are our children too.
+    servers = psutil.Process().children(recursive=True)
+    seen, events = Seen(), list[Event]()
+    for event in copy(spec):
+        events.append(event)
+        if event.name in ("opened", "committed"):
+            seen.look(os.getpid(), servers)
+    assert guarded.target.count("copied") == 1000
+    assert len(seen.children) >= 2
+    assert "penstock" in seen.commands
+    assert "PATH=" in seen.environments
+    assert MARK not in seen.commands
+    assert MARK not in seen.environments
+    assert MARK not in "\n".join(event.to_line() for event in events) + repr(events)
+    assert MARK not in control_tables(guarded)
+    assert MARK not in repr(spec)
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_the_command_line_shows_no_password(guarded: Pair, json: bool) -> None:
+    arguments = [
+        sys.executable, "-m", "penstock.cli.main", "copy", "--table", "public.t",
+        "--source", "env:SHOP", "--target", "env:SHOP", "--target-table", "public.copied",
+        *(["--json"] if json else []),
+    ]  # fmt: skip
+    seen = Seen()
+    with psycopg.connect(guarded.target.url) as other:
+        other.execute("LOCK TABLE copied IN ACCESS EXCLUSIVE MODE")
+        process = subprocess.Popen(
+            arguments,
+            env={**os.environ, "SHOP": guarded.source.url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while not waiting_for_a_lock(guarded) and process.poll() is None:
+            seen.look(process.pid)
+        seen.look(process.pid)
+        other.rollback()
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert seen.children
+    assert "PATH=" in seen.environments
+    assert MARK not in seen.commands + seen.environments
+    assert MARK not in stdout + stderr
+    assert MARK not in control_tables(guarded)
+
+
+def test_a_wrong_password_is_not_shown(guarded: Pair) -> None:
+    url = guarded.source.url.replace("Zz9", "Zz9wrong")
+    with pytest.raises(PenstockError) as caught:
+        guarded.events(source=url, target=url)
+    assert "password authentication failed" in caught.value.message
+    assert MARK not in repr(caught.value.as_json())
+    assert MARK not in repr(caught.value)
+
+
+def test_a_failing_partition_shows_no_password(guarded: Pair) -> None:
+    guarded.target.run("ALTER TABLE copied ADD CHECK (id < 500)")
+    events: list[Event] = []
+    with pytest.raises(PenstockError) as caught:
+        events.extend(copy(guarded.spec(target_table="public.copied")))
+    assert MARK not in repr(caught.value)
+    assert MARK not in control_tables(guarded)
+    assert "23514" in control_tables(guarded)

@@ -1,0 +1,394 @@
+"""Threads that take turns: at each call that touches files, a seeded generator says who goes on.
+
+Each thread stands for a process at work on one local dataset. It stops before every such call, and
+goes on when it is told to: a process that is slow, is suspended for long, or is killed there. What
+happens follows from the seed alone, so that a schedule can be had again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import os
+import random
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Generic, Protocol, TypeVar
+
+import pytest
+
+from penstock.backends.duckdb import control as duck_control
+from penstock.backends.duckdb import database as duck_database
+from penstock.backends.duckdb import writer as duck_writer
+from penstock.backends.parquet.storage import documents, local_uploads
+from penstock.backends.roll_forward import records, writer
+from penstock.backends.shared import locked_files, older_attempts
+from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.errors import PenstockError, PermanentError
+from penstock.workers.stream import Waiter
+
+ATTEMPTS = 4
+CALLS = ("link", "listdir", "mkdir", "rename", "rmdir", "scandir", "unlink")
+# An execution of a run of two partitions makes about 90 such calls, that of one copied already 60.
+LAST_MOMENT = 90
+MOST_TURNS = 60_000
+
+
+class Killed(BaseException):
+    """Nothing of a killed process cleans up: whatever it tries to do meets this again."""
+
+
+class Actor(threading.Thread):
+    """
+    Parameters:
+        dies_before: the number of the call before which it is killed; 0: it is not.
+    """
+
+    def __init__(
+        self, schedule: Schedule, name: str, call: Callable[[], object], dies_before: int
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._schedule = schedule
+        self._call = call
+        self._left = dies_before
+        self._turn = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self.killed = False
+        self.ended = False
+        self.descriptors: set[int] = set()
+        """Files that it has open."""
+        self.result: object = None
+        """What its call returned or raised."""
+
+    def run(self) -> None:
+        self._turn.acquire()
+        try:
+            self.result = self._call()
+        except BaseException as error:
+            self.result = error
+        for descriptor in list(self.descriptors):  # as the kernel does when a process ends
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+        self.ended = True
+        self._back.release()
+
+    def go_on(self) -> None:
+        """Let it go on to the next call that touches files, or to its end."""
+        self._turn.release()
+        self._back.acquire()
+
+    def pause(self, call: str) -> None:
+        """On its own thread, before a call that touches files."""
+        if not self.killed:
+            self._schedule.trace.append(f"{self.name}: {call}")
+            self._back.release()
+            self._turn.acquire()
+            self._left -= 1
+            if self._left == 0:
+                self.killed = True
+        if self.killed:
+            raise Killed
+
+    def kill(self) -> None:
+        self.killed = True
+        while not self.ended:
+            self.go_on()
+
+
+class Schedule:
+    """
+    Parameters:
+        root: what is left out of the paths in the trace.
+    """
+
+    def __init__(self, seed: int, root: str) -> None:
+        self.random = random.Random(seed)
+        self.actors: list[Actor] = []
+        self.trace: list[str] = []
+        """Who is about to make which call, in the order of their turns."""
+        self._root = root + "/"
+        self._stays = self.random.choice([0.0, 0.5, 0.9, 0.97])
+        self._deadly = self.random.choice([0.0, 0.0, 0.3, 0.6])
+
+    def add(self, name: str, call: Callable[[], object]) -> None:
+        dies = self.random.random() < self._deadly
+        moment = self.random.randint(1, LAST_MOMENT) if dies else 0
+        self.actors.append(Actor(self, name, call, moment))
+
+    def run(self) -> None:
+        """Until all actors have ended.
+
+        Raises:
+            AssertionError: they keep each other from it.
+        """
+        for actor in self.actors:
+            actor.start()
+        try:
+            for actor in self._turns():
+                actor.go_on()
+        finally:
+            for actor in self.actors:
+                actor.kill()
+                actor.join()
+
+    def _turns(self) -> Iterator[Actor]:
+        suspended_until = dict.fromkeys(self.actors, 0)
+        current = None
+        for turn in range(MOST_TURNS):
+            left = [actor for actor in self.actors if not actor.ended]
+            if not left:
+                return
+            awake = [actor for actor in left if suspended_until[actor] <= turn] or left
+            if current not in awake or self.random.random() > self._stays:
+                if current in awake and self.random.random() < 0.4:
+                    suspended_until[current] = turn + self.random.choice([20, 100, 400, 2000])
+                current = self.random.choice(awake)
+            yield current
+        raise AssertionError(f"actors that do not end in {MOST_TURNS:,} turns")
+
+    # What the actors' modules see
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have actors stop where they touch files, and meet neither time nor chance nor threads."""
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self._stopping(name, getattr(os, name)))
+        for module in (documents, local_uploads):
+            monkeypatch.setattr(module, "open", self._stopping("open", open), raising=False)
+        clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: self._stop("sleep"))
+        monkeypatch.setattr(documents, "time", clock)
+        monkeypatch.setattr(os, "fsync", _ticking())
+        monkeypatch.setattr(os, "urandom", self.random.randbytes)
+        monkeypatch.setattr(secrets, "token_bytes", self.random.randbytes)
+        monkeypatch.setattr(Waiter, "answering", lambda *_: contextlib.nullcontext())
+        for module in (documents, records):
+            monkeypatch.setattr(module, "ThreadPoolExecutor", _OneByOne)
+        monkeypatch.setattr(writer, "threading", SimpleNamespace(Thread=_AtOnce))
+
+    def patch_database(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have actors stop where they wait for a database file, open it and change a table."""
+        clock = _Clock(self._stop)
+        for module in (duck_control, duck_database, locked_files, older_attempts):
+            monkeypatch.setattr(module, "time", clock)
+        for name in ("listdir", "mkdir", "rmdir", "unlink"):
+            monkeypatch.setattr(os, name, self._stopping(name, getattr(os, name)))
+        monkeypatch.setattr(os, "open", self._opening(os.open))
+        monkeypatch.setattr(os, "close", _closing(os.close))
+        monkeypatch.setattr(os, "urandom", self.random.randbytes)
+        monkeypatch.setattr(secrets, "token_bytes", self.random.randbytes)
+        for name in ("begin", "end"):
+            real = getattr(LoadedTable, name)
+            monkeypatch.setattr(LoadedTable, name, self._around(name, real))
+        monkeypatch.setattr(Waiter, "answering", lambda *_: contextlib.nullcontext())
+        monkeypatch.setattr(duck_writer, "compute", lambda call, *_: call())
+
+    def _opening(self, real: Callable[..., int]) -> Callable[..., int]:
+        def opening(*given: Any, **named: Any) -> int:
+            self._stop(f"open {str(given[0]).removeprefix(self._root)}")
+            found = real(*given, **named)
+            actor = threading.current_thread()
+            if isinstance(actor, Actor):
+                actor.descriptors.add(found)
+            return found
+
+        return opening
+
+    def _around(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def stopping(*given: Any) -> None:
+            self._stop(f"before {name}")
+            real(*given)
+            self._stop(f"after {name}")
+
+        return stopping
+
+    def _stop(self, call: str) -> None:
+        actor = threading.current_thread()
+        if isinstance(actor, Actor):
+            actor.pause(call)
+
+    def _stopping(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def stopping(*given: Any, **named: Any) -> Any:
+            # Nobody else looks at a draft before it is linked or renamed.
+            if name == "link" or not str(given[0]).endswith(".draft"):
+                paths = (str(each).removeprefix(self._root) for each in given)
+                self._stop(" ".join([name, *paths]))
+            found = real(*given, **named)
+            # File systems list what they hold in orders of their own.
+            if name == "listdir":
+                return sorted(found)
+            if name == "scandir" and isinstance(threading.current_thread(), Actor):
+                with found:
+                    return sorted(found, key=lambda entry: str(entry.name))
+            return found
+
+        return stopping
+
+
+class Load(Protocol):
+    """A run, and what an execution of it does."""
+
+    mode: str
+
+    @property
+    def id(self) -> str: ...
+
+    def execute(self) -> str:
+        """
+        Returns: the run's status.
+        """
+        ...
+
+
+L = TypeVar("L", bound=Load)
+
+
+class Trial(Generic[L]):
+    """One seed of one scenario."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.chance = schedule.random
+        self.loads: list[L] = []
+        self.ended: dict[str, str | PermanentError] = {}
+        """How each run ended when it was resumed in peace."""
+
+    def perform(self) -> None:
+        """Have all actors do what they do."""
+        self.schedule.run()
+        for actor in self.schedule.actors:
+            if isinstance(actor.result, BaseException):
+                assert isinstance(actor.result, PenstockError | Killed), repr(actor.result)
+
+    def resume_all(self) -> None:
+        """Resume every run, in any order, while nobody disturbs it."""
+        for load in self.chance.sample(self.loads, len(self.loads)):
+            self.ended[load.id] = resumed(load)
+
+    def story(self) -> str:
+        runs = [f"run {load.id} ({load.mode})" for load in self.loads]
+        actors = [f"{actor.name}: {actor.result!r}" for actor in self.schedule.actors]
+        ended = [f"{run_id}, resumed: {end}" for run_id, end in self.ended.items()]
+        return "\n".join([*runs, *actors, *ended, "", "...", *self.schedule.trace[-100:]])
+
+
+T = TypeVar("T", bound=Trial[Any])
+
+
+def seeds(few: str) -> range:
+    """
+    Parameters:
+        few: those that are tried where nobody asks for others.
+    """
+    return range(*(int(bound) for bound in os.environ.get("PENSTOCK_SCHEDULES", few).split(":")))
+
+
+def tried(
+    scenario: Callable[[T], None],
+    seed: int,
+    root: Path,
+    trial: Callable[[pytest.MonkeyPatch, Schedule], T],
+) -> list[str]:
+    """Try one seed of a scenario.
+
+    Parameters:
+        root: a folder for it alone, which is removed at the end.
+        trial: sets it up.
+
+    Returns: the trace.
+    """
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        schedule = Schedule(seed, str(root))
+        made = trial(monkeypatch, schedule)
+        try:
+            scenario(made)
+        except Exception as error:
+            name = scenario.__name__
+            raise AssertionError(f"{name}, seed {seed}: {error}\n{made.story()}") from error
+    shutil.rmtree(root)
+    return schedule.trace
+
+
+def resumed(load: Load) -> str | PermanentError:
+    """How a run ends that nobody disturbs."""
+    for _ in range(ATTEMPTS):
+        try:
+            if load.execute() == "done":
+                return "done"
+        except PermanentError as error:
+            return error
+    return "does not end"
+
+
+def again_and_again(call: Callable[[], object]) -> None:
+    """As the supervisor does it: what is transient is tried again."""
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            call()
+            return
+        except PenstockError as error:
+            if not error.transient or not left:
+                raise
+
+
+def _closing(real: Callable[[int], None]) -> Callable[[int], None]:
+    def closing(descriptor: int) -> None:
+        actor = threading.current_thread()
+        if isinstance(actor, Actor):
+            actor.descriptors.discard(descriptor)
+        real(descriptor)
+
+    return closing
+
+
+class _Clock:
+    """Goes on while somebody waits, and else stands still."""
+
+    def __init__(self, stop: Callable[[str], None]) -> None:
+        self._now = 0.0
+        self._stop = stop
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def time(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += seconds
+        self._stop("sleep")
+
+
+def _ticking() -> Callable[[int], None]:
+    """Instead of a sync, which takes long: each file that is written gets a time of its own, so
+    that its stamp tells it from the one before."""
+    ticks = itertools.count(1)
+
+    def tick(descriptor: int) -> None:
+        now = next(ticks) * 1_000_000
+        os.utime(descriptor, ns=(now, now))
+
+    return tick
+
+
+class _OneByOne(contextlib.nullcontext[Any]):
+    """Does at once what a pool's threads would."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(self)
+
+    def map(self, call: Callable[..., Any], *given: Iterable[Any]) -> list[Any]:
+        return list(map(call, *given))
+
+
+class _AtOnce:
+    """Does at once what a thread would."""
+
+    def __init__(self, target: Callable[[], None], daemon: bool) -> None:
+        self.start = target
+
+    def join(self, timeout: float) -> None:
+        """It has ended."""

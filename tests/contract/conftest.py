@@ -1,0 +1,74 @@
+"""Databases of every backend, and the toy and the killer on the path, as if they were installed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from penstock_testkit import Server
+
+from ..conftest import fresh_database
+from .copying import Pair
+from .database import Database, Places
+from .databases import DATABASES
+
+HERE = Path(__file__).parent
+# Each is a folder as `pip install --target` leaves it.
+INSTALLED = [str(HERE / "toy"), str(HERE / "killing")]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _installed() -> Iterator[None]:
+    """The entry points are found by this process, the packages by workers too; by the tests of
+    other folders neither is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path, *INSTALLED])
+        before = os.environ.get("PYTHONPATH")
+        paths = [*([before] if before else []), *INSTALLED]
+        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        yield
+
+
+@pytest.fixture
+def open_database(tmp_path: Path, source_server: Server) -> Iterator[Callable[[str], Database]]:
+    """Opens a new database of a backend."""
+    with ExitStack() as stack:
+
+        def opened(name: str) -> Database:
+            folder = tmp_path / uuid.uuid4().hex[:8]
+            places = Places(folder, lambda: fresh_database(source_server))
+            return stack.enter_context(DATABASES[name].opened(places))
+
+        yield opened
+
+
+@pytest.fixture(params=DATABASES)
+def name(request: pytest.FixtureRequest) -> str:
+    """Of each backend."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def pair(name: str, open_database: Callable[[str], Database]) -> Pair:
+    """Two databases of one backend."""
+    return Pair(open_database(name), open_database(name))
+
+
+@pytest.fixture
+def outward(name: str, open_database: Callable[[str], Database]) -> Pair:
+    """From each backend to another one, which takes whatever comes."""
+    return Pair(open_database(name), open_database("duckdb" if name == "parquet" else "parquet"))
+
+
+@pytest.fixture
+def inward(name: str, open_database: Callable[[str], Database]) -> Pair:
+    """From another backend to each."""
+    other = "parquet" if name == "postgresql" else "postgresql"
+    return Pair(open_database(other), open_database(name))

@@ -1,0 +1,114 @@
+"""Copies between two databases, and what must hold after them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from penstock import CopySpec, copy, resume
+from penstock.backends.api.target import TargetCatalog
+from penstock.errors import PenstockError, PlanningError, UsageError
+from penstock.events import Event, Finished
+
+from .database import Database
+from .rows import Rows, numbered
+
+ROWS = numbered(300)
+OLD = Rows(ROWS.columns, [(*row[:2], -1.0, "old") for row in numbered(400).rows])
+
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "auto": {},
+    "whole": {},
+    "blocks": {"partitions": 2},
+    "range": {"key": "id", "partitions": 2},
+    "ntile": {"key": "id", "partitions": 2},
+    "hash": {"key": "id", "partitions": 2},
+    "values": {"key": "grp"},
+    "time": {"key": "day", "interval": "20 days"},
+    "children": {},
+    "files": {"partitions": 2},
+}
+"""Each with what it takes for `ROWS`."""
+
+
+def seen(events: Iterator[Event]) -> Finished:
+    """Go on to the end. An error comes with a note of what the events said."""
+    lines = []
+    try:
+        for event in events:
+            last = event
+            lines.append(event.to_line())
+    except PenstockError as error:
+        for line in lines:
+            error.add_note(line)
+        raise
+    assert isinstance(last, Finished)
+    return last
+
+
+@dataclass(frozen=True)
+class Pair:
+    mine: Database
+    theirs: Database
+    prefix: str = ""
+    """Before the URLs, as Penstock is given them: another backend that stands before theirs."""
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        given = {**self.mine.source, **self.theirs.target}
+        return given | {name: f"{self.prefix}{given[name]}" for name in ("source", "target")}
+
+    @property
+    def ends(self) -> dict[str, Any]:
+        """The two URLs."""
+        return {name: self._options[name] for name in ("source", "target")}
+
+    @property
+    def words(self) -> list[str]:
+        """The same, and the tables, for the command line."""
+        given = {name: value for name, value in self._options.items() if value is not None}
+        return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+
+    def make(self, rows: Rows = ROWS, key: str = "") -> None:
+        """Fill the source; make the table of the target, where one is needed."""
+        self.mine.fill(rows)
+        if self.theirs.needs_table:
+            self.theirs.make(rows, key)
+
+    def spec(self, **options: Any) -> CopySpec:
+        return CopySpec(**{"degree": 1, **self._options, **options})
+
+    def copy(self, **options: Any) -> Finished:
+        return seen(copy(self.spec(**options)))
+
+    def resume(self, run_id: str, **options: Any) -> Finished:
+        return seen(resume(run_id, **self.ends, **options))
+
+    @contextmanager
+    def target(self) -> Iterator[TargetCatalog]:
+        backend = self.theirs.backend
+        url = backend.resolve(self.theirs.url, {}, "--target")
+        with closing(backend.target(url, "penstock")) as catalog:
+            yield catalog
+
+    def check(self, rows: Rows = ROWS, times: int = 1) -> None:
+        """The target has these rows, each as often."""
+        expected = Counter(map(repr, rows.plain * times))
+        found = Counter(map(repr, self.theirs.read()))
+        assert found == expected, f"missing {expected - found}, too many {found - expected}"
+
+    @contextmanager
+    def refused(self, *parts: str) -> Iterator[None]:
+        """What is done here is refused before anything in the target is changed."""
+        before, rows = self.theirs.everything(), self.theirs.read()
+        with pytest.raises((PlanningError, UsageError)) as caught:
+            yield
+        for part in parts:
+            assert part in caught.value.message
+        assert self.theirs.everything() == before
+        assert self.theirs.read() == rows

@@ -1,0 +1,133 @@
+"""What the contract suite asks of a database: how its own client library fills and reads a table.
+
+A page of configuration is a subclass in `databases/`, and a file in `types/`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from penstock.backends.api.backend import Backend
+from penstock.backends.api.registry import find_backend
+
+from ..plain_rows import plain
+from .rows import Row, Rows, Type, read_types
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where databases of the tests can be made."""
+
+    folder: Path
+    server: Callable[[], AbstractContextManager[str]]
+    """The URL of a new database on the PostgreSQL server that all tests share."""
+
+
+class Database(ABC):
+    """A new database, or a folder, with room for one table."""
+
+    name: ClassVar[str]
+    table: ClassVar[str | None]
+    """As Penstock is told it; None where the URL leads to rows."""
+    needs_table: ClassVar[bool] = True
+    """A target's table is to be there, and have the columns that come."""
+    made_type: ClassVar[str]
+    """Of a column that is made for whole numbers, another type than would be made."""
+    url: str
+
+    @classmethod
+    @abstractmethod
+    def opened(cls, places: Places) -> AbstractContextManager[Database]:
+        """A new one, gone afterwards."""
+
+    @abstractmethod
+    def make(self, rows: Rows, key: str = "") -> None:
+        """Make the table, with no rows.
+
+        Parameters:
+            key: the column of its primary key; none by default.
+        """
+
+    @abstractmethod
+    def insert(self, rows: Rows) -> None:
+        """Add rows to the table."""
+
+    @abstractmethod
+    def read(self) -> list[Row]:
+        """All rows, plain and sorted; columns in the table's order."""
+
+    @abstractmethod
+    def everything(self) -> list[str]:
+        """Names of all that is there: tables, files, folders."""
+
+    def fill(self, rows: Rows) -> None:
+        self.make(rows)
+        self.insert(rows)
+
+    @property
+    def backend(self) -> Backend:
+        return find_backend(self.url, "--source")[0]
+
+    @property
+    def types(self) -> Mapping[str, Type]:
+        return read_types(self.name)
+
+    @property
+    def source(self) -> Mapping[str, Any]:
+        """Options of a copy from here."""
+        return {"source": self.url, "table": self.table}
+
+    @property
+    def target(self) -> Mapping[str, Any]:
+        """Options of a copy to here."""
+        return {"target": self.url, "target_table": self.table}
+
+
+class SqlDatabase(Database):
+    """One that a driver of Python's speaks SQL with."""
+
+    table = "main.t"
+    place = "?"
+    """What stands for a value in a statement."""
+
+    @abstractmethod
+    def connected(self) -> AbstractContextManager[Any]:
+        """A connection whose changes are kept at the end."""
+
+    def execute(self, statement: str) -> None:
+        with self.connected() as connection:
+            connection.execute(statement)
+
+    def make(self, rows: Rows, key: str = "") -> None:
+        columns = [f'"{name}" {self.types[kind].written}' for name, kind in rows.columns.items()]
+        if key:
+            columns.append(f'PRIMARY KEY ("{key}")')
+        self.execute(f"CREATE TABLE {self.table} ({', '.join(columns)})")
+
+    def insert(self, rows: Rows) -> None:
+        if not rows.rows:
+            return
+        places = ", ".join(
+            self.place.format(self.types[kind].written) for kind in rows.columns.values()
+        )
+        with self.connected() as connection:
+            cursor = connection.cursor()
+            cursor.executemany(f"INSERT INTO {self.table} VALUES ({places})", rows.rows)
+
+    def read(self) -> list[Row]:
+        with self.connected() as connection:
+            cursor = connection.cursor()
+            cursor.execute(f"SELECT * FROM {self.table}")
+            return sorted(map(plain, cursor.fetchall()), key=repr)
+
+
+@contextmanager
+def in_folder(made: Callable[[Path], Database], places: Places) -> Iterator[Database]:
+    """One that lives in a folder of its own."""
+    places.folder.mkdir(parents=True)
+    yield made(places.folder)

@@ -1,0 +1,15 @@
+"""Pages of configuration: one for each backend that keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..database import Database
+from .duckdb import DuckDB
+from .parquet import Parquet
+from .postgresql import PostgreSQL
+from .sqlite import SQLite
+
+DATABASES: Mapping[str, type[Database]] = {
+    page.name: page for page in (PostgreSQL, DuckDB, Parquet, SQLite)
+}

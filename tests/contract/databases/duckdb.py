@@ -1,0 +1,46 @@
+"""DuckDB, for the contract suite."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ...plain_rows import plain
+from ..database import Database, Places, SqlDatabase, in_folder
+from ..rows import Row
+
+
+class DuckDB(SqlDatabase):
+    name = "duckdb"
+    made_type = "HUGEINT"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / "t.duckdb"
+        self.url = f"duckdb:///{self._path}"
+
+    @classmethod
+    def opened(cls, places: Places) -> AbstractContextManager[Database]:
+        return in_folder(cls, places)
+
+    def connected(self) -> AbstractContextManager[Any]:
+        return duckdb.connect(str(self._path))
+
+    def read(self) -> list[Row]:
+        with duckdb.connect(str(self._path), read_only=True) as connection:
+            # In UTC, whatever the machine's zone is.
+            connection.execute("SET TimeZone = 'UTC'")
+            found: pa.Table = connection.sql(f"SELECT * FROM {self.table}").to_arrow_table()
+        return sorted((plain(row.values()) for row in found.to_pylist()), key=repr)
+
+    def everything(self) -> list[str]:
+        files = [str(path.relative_to(self._folder)) for path in self._folder.rglob("*")]
+        if not self._path.exists():
+            return sorted(files)
+        with duckdb.connect(str(self._path), read_only=True) as connection:
+            tables = connection.sql("SELECT schema_name || '.' || table_name FROM duckdb_tables()")
+            return sorted([*files, *(name for (name,) in tables.fetchall())])

@@ -1,0 +1,42 @@
+"""SQLite, whose backend is the toy, for the contract suite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from ..database import Database, Places, SqlDatabase, in_folder
+
+sqlite3.register_adapter(date, date.isoformat)
+sqlite3.register_converter("DATE", lambda text: date.fromisoformat(text.decode()))
+
+
+class SQLite(SqlDatabase):
+    name = "sqlite"
+    made_type = "TEXT"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / "t.sqlite"
+        self.url = f"sqlite:///{self._path}"
+        self.execute("PRAGMA user_version = 1")  # a database without a table
+
+    @classmethod
+    def opened(cls, places: Places) -> AbstractContextManager[Database]:
+        return in_folder(cls, places)
+
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        kept = sqlite3.connect(self._path, detect_types=sqlite3.PARSE_DECLTYPES)
+        with closing(kept) as connection, connection:
+            yield connection
+
+    def everything(self) -> list[str]:
+        files = [str(path.relative_to(self._folder)) for path in self._folder.rglob("*")]
+        with self.connected() as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+        return sorted([*files, *(name for (name,) in tables)])

@@ -1,0 +1,170 @@
+"""A process is killed before and after each hook; `resume` ends the run with each row once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import MODES, create
+from penstock.backends.api.attempt import StagedHooks, StagedTransaction, TransactionalHooks
+from penstock.backends.api.capabilities import ROLL_FORWARD, STAGED, TRANSACTIONAL
+from penstock.backends.api.roll_forward import RollForwardHooks
+from penstock.errors import PenstockError
+from penstock.spec.modes import Mode
+
+from .copying import Pair
+
+FOLDER = "PENSTOCK_KILLING"
+CUT = {"strategy": "ntile", "key": "id"}
+# Else a server would be asked for long whether anybody has written to the source.
+LATER = {"on_snapshot_lost": "accept"}
+HOOKS: dict[str, Sequence[type]] = {
+    TRANSACTIONAL: (TransactionalHooks,),
+    STAGED: (StagedHooks, StagedTransaction),
+    ROLL_FORWARD: (RollForwardHooks,),
+}
+# Not of an attempt that is alone, and commits.
+ELSEWHERE = {"abandon", "claim", "disconnect", "end_older", "interrupt", "switch_run"}
+OF_MODES = {"delete": "replace", "count_selected": "replace", "leave_only": "replace"} | {
+    "merge": "upsert"
+}
+# What only looks leaves nothing behind.
+LOOKING = {
+    *("check_recopy", "check_target", "committed", "committed_in_series", "intact", "load_run"),
+    *("outlook", "recopied", "running", "steps_done", "steps_in_effect"),
+}
+
+
+class Killing:
+    """The folder by which processes are killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def forget(self) -> None:
+        (self._folder / "passed").unlink(missing_ok=True)
+
+    def passed(self) -> list[str]:
+        """The moments that were passed, each once, in order."""
+        lines = (self._folder / "passed").read_text(encoding="ascii").splitlines()
+        return list(dict.fromkeys(lines))
+
+    def at(self, moment: str, partition_id: str = "") -> None:
+        (self._folder / f"{partition_id} {moment}".strip()).touch()
+
+    def left(self) -> list[str]:
+        """Moments at which nobody has died yet."""
+        names = {path.name for path in self._folder.iterdir()} - {"passed"}
+        return sorted(name for name in names if not name.endswith(", died"))
+
+
+@pytest.fixture
+def killing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Killing:
+    folder = tmp_path / "killing"
+    folder.mkdir()
+    monkeypatch.setenv(FOLDER, str(folder))
+    return Killing(folder)
+
+
+@pytest.fixture
+def dying(pair: Pair) -> Pair:
+    """A pair whose processes are killed where the fixture `killing` says so."""
+    return replace(pair, prefix="dying+")
+
+
+@pytest.mark.parametrize("mode", ["replace", "upsert"])
+def test_a_worker_at_each_hook(dying: Pair, killing: Killing, mode: str) -> None:
+    """Mode `replace` calls every hook that there is, but for the one of `upsert`."""
+    target = dying.theirs.backend.target_capabilities
+    if MODES[mode] not in target.modes:
+        pytest.skip("the backend has no such mode")
+    dying.make(key="id" if mode == "upsert" else "")
+    options: dict[str, Any] = {"mode": mode, **CUT}
+    dying.copy(run_id="watched", partitions=1, **options)
+    moments = [each for each in killing.passed() if is_of_attempt(each)]
+    _check_hooks(moments, target.commits, MODES[mode])
+    # Between two hooks nothing is done that would stay.
+    chosen = [each for each in moments if each.endswith("before")] + [moments[-1]]
+    if mode == "upsert":
+        chosen = [each for each in moments if ".merge " in each]
+
+    # As many partitions as there are moments: each partition's first attempt dies at its own.
+    spec = dying.spec(run_id="r", partitions=len(chosen), **options)
+    ids = [partition.id for partition in create(spec).run.plan.partitions]
+    assert len(ids) >= len(chosen)
+    for partition_id, moment in zip(ids, chosen, strict=False):
+        killing.at(moment, partition_id)
+    with pytest.raises(PenstockError):
+        dying.resume("r", attempts=1, on_error="continue", degree=2, **LATER)
+    assert killing.left() == []
+    finished = dying.resume("r", **LATER)
+    assert finished.status == "done"
+    dying.check()
+
+
+def is_of_attempt(moment: str) -> bool:
+    """Whether an attempt that is alone comes to it before it has committed, or right after."""
+    part, _, call = moment.split(maxsplit=1)[0].rpartition(".")
+    return part not in ("control", "reader") and call not in ELSEWHERE
+
+
+def _check_hooks(moments: Sequence[str], commits: str, mode: Mode) -> None:
+    """Every hook of the way to commit is among the moments, which the mode calls."""
+    called = {moment.split()[0].rpartition(".")[2] for moment in moments}
+    for protocol in HOOKS[commits]:
+        for hook in vars(protocol):
+            if not hook.startswith("_") and hook not in ELSEWHERE:
+                expected = OF_MODES.get(hook, mode.name) == mode.name
+                if mode.merges_by_key and hook == "insert":
+                    expected = False  # `merge` does that
+                assert (hook in called) == expected, hook
+
+
+def test_a_supervisor_at_each_call_of_the_control_store(dying: Pair, killing: Killing) -> None:
+    """Mode `swap`, where there is one, has steps before the first partition and after the last."""
+    modes = [mode.name for mode in dying.theirs.backend.target_capabilities.modes]
+    dying.make()
+    options = {"mode": "swap" if "swap" in modes else "truncate", "strategy": "whole"}
+    dying.copy(run_id="watched", where="id < 100", **options)
+    calls = {moment.split()[0] for moment in killing.passed() if moment.startswith("control.")}
+    changing = {call for call in calls if call.rpartition(".")[2] not in LOOKING}
+    assert {"control.create_run", "control.prepare", "control.set_status"} <= changing
+    for call in changing:
+        killing.at(f"{call} after")
+    words = [*dying.words, *(f"--{name}={value}" for name, value in options.items())]
+    while left := killing.left():
+        assert _exit_code(words) == -signal.SIGKILL
+        assert len(killing.left()) == len(left) - 1
+    assert _exit_code(words) == 0
+    dying.check()
+
+
+def _exit_code(words: Sequence[str]) -> int:
+    """Of a process that begins a run, or goes on with it."""
+    program = Path(sys.executable).with_name("penstock")
+    return subprocess.run(
+        [program, "copy", *words, "--run-id=r", "--on-snapshot-lost=accept"],
+        env=os.environ,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    ).returncode
+
+
+def test_a_worker_in_mid_stream(dying: Pair, killing: Killing) -> None:
+    dying.make()
+    spec = dying.spec(run_id="r", partitions=3, **CUT)
+    partition = create(spec).run.plan.partitions[1]
+    killing.at("reader.read before the end", partition.id)
+    finished = dying.resume("r", **LATER)
+    assert finished.status == "done"
+    assert killing.left() == []
+    dying.check()

@@ -1,0 +1,203 @@
+"""The store of records: what each of its methods promises, to one caller and to several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from penstock.backends.api.records import NOW, Hold, Kind, RecordStore
+from penstock.backends.shared.control_store import RecordedRuns
+from penstock.model.codec import to_json
+from penstock.model.extents import Whole
+from penstock.model.plans import LoadPlan, Partition, PartitionPlan
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import TableRef
+
+from .copying import Pair
+
+OpenStore = Callable[[], RecordStore]
+
+
+@pytest.fixture
+def open_store(pair: Pair) -> Iterator[OpenStore]:
+    """Opens the target's store of records, for one more caller."""
+    with ExitStack() as stack:
+
+        def opened() -> RecordStore:
+            control = stack.enter_context(pair.target()).control
+            assert isinstance(control, RecordedRuns)
+            return control.records
+
+        opened().create()
+        yield opened
+
+
+def run(run_id: str, **values: Any) -> dict[str, Any]:
+    table = TableRef("main", "t")
+    partitions = tuple(Partition(name, Whole()) for name in ("p0001", "p0002"))
+    plan = PartitionPlan("whole", (), partitions, (), (), "arrow", LoadPlan(table))
+    return {
+        "run_id": run_id,
+        "generation": 1,
+        "spec": {"mode": "append"},
+        "plan": to_json(plan),
+        "partitions": len(partitions),
+        "fingerprint": plan.fingerprint,
+        "source_state": to_json(SourceState("", "", "", "")),
+        "snapshots": [],
+        "status": "created",
+        "created_at": NOW,
+        "failures": [],
+        **values,
+    }
+
+
+def status(store: RecordStore, run_id: str = "a") -> str:
+    (found,) = store.read(Kind.RUN, {"run_id": run_id}, ("status",))
+    return str(found["status"])
+
+
+def test_created_twice_it_keeps_what_it_has(open_store: OpenStore) -> None:
+    store = open_store()
+    assert store.add(Kind.RUN, [run("a")]) == 1
+    open_store().create()
+    assert status(store) == "created"
+
+
+def test_added_where_the_key_is_not_there(open_store: OpenStore) -> None:
+    store = open_store()
+    assert store.add(Kind.RUN, [run("a")]) == 1
+    assert store.add(Kind.RUN, [run("a", status="done"), run("b")]) == 1
+    assert (status(store), status(store, "b")) == ("created", "created")
+
+
+def test_what_is_kept_comes_back(open_store: OpenStore) -> None:
+    store = open_store()
+    snapshots = to_json((Snapshot("1", "2024-01-01 00:00:00+00:00"),))
+    kept = {"spec": {"where": 'é "quoted" \\ 🐘', "n": 2**60}, "snapshots": snapshots}
+    store.add(Kind.RUN, [run("a", **kept)])
+    (found,) = store.read(Kind.RUN, {"run_id": "a"}, ("spec", "snapshots", "created_at"))
+    assert (found["spec"], found["snapshots"]) == (kept["spec"], kept["snapshots"])
+    assert found["created_at"].startswith("20")
+
+
+def test_nothing_of_a_run_that_is_not_there(open_store: OpenStore) -> None:
+    store = open_store()
+    assert store.read(Kind.RUN, {"run_id": "a"}, ("status",)) == []
+    assert store.count(Kind.COMMIT, {"run_id": "a"}) == 0
+    assert (
+        store.transact("a", lambda: store.change(Kind.RUN, {"run_id": "a"}, {"status": "done"}))
+        == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        ({}, 1),
+        ({"generation": 1}, 1),
+        ({"generation": 2}, 0),
+        ({"generation": (1, 2)}, 1),
+        ({"generation": (2, 3)}, 0),
+        ({"generation": 1, "status": "done"}, 0),
+    ],
+)
+def test_changed_where_the_condition_holds(
+    open_store: OpenStore, where: dict[str, Any], count: int
+) -> None:
+    store = open_store()
+    store.add(Kind.RUN, [run("a"), run("b")])
+    where, changes = {"run_id": "a", **where}, {"status": "running"}
+    assert store.transact("a", lambda: store.change(Kind.RUN, where, changes)) == count
+    assert (status(store), status(store, "b")) == ("running" if count else "created", "created")
+
+
+def test_deleted_where_the_condition_holds(open_store: OpenStore) -> None:
+    store = open_store()
+    store.add(Kind.RUN, [run("a")])
+    steps = [{"run_id": "a", "step_id": step} for step in ("x", "y", "z")]
+    assert store.transact("a", lambda: store.add(Kind.STEP, steps)) == 3
+    assert store.transact("a", lambda: store.add(Kind.STEP, steps)) == 0
+    some = {"run_id": "a", "step_id": ("x", "z", "nothing")}
+    store.transact("a", lambda: store.delete(Kind.STEP, some))
+    assert [row["step_id"] for row in store.read(Kind.STEP, {"run_id": "a"}, ("step_id",))] == ["y"]
+
+
+def test_many_at_once(open_store: OpenStore) -> None:
+    """More than one statement takes."""
+    store = open_store()
+    store.add(Kind.RUN, [run("a")])
+    names = tuple(f"s{number:04}" for number in range(1200))
+    rows = [{"run_id": "a", "step_id": name} for name in names]
+    store.transact("a", lambda: store.add(Kind.STEP, rows))
+    assert store.count(Kind.STEP, {"run_id": "a", "step_id": names}) == len(names)
+    most = {"run_id": "a", "step_id": names[1:]}
+    store.transact("a", lambda: store.delete(Kind.STEP, most))
+    assert store.count(Kind.STEP, {"run_id": "a"}) == 1
+
+
+@pytest.mark.parametrize("hold", Hold)
+def test_a_transaction_is_all_or_nothing(open_store: OpenStore, hold: Hold) -> None:
+    store = open_store()
+    store.add(Kind.RUN, [run("a")])
+
+    def body() -> None:
+        store.change(Kind.RUN, {"run_id": "a"}, {"status": "done"})
+        store.add(Kind.STEP, [{"run_id": "a", "step_id": "x"}])
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        store.transact("a", body, hold)
+    assert status(open_store()) == "created"
+    assert store.count(Kind.STEP, {"run_id": "a"}) == 0
+
+
+def together(calls: list[Callable[[], Any]]) -> list[Any]:
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def test_of_several_callers_one_adds(open_store: OpenStore) -> None:
+    stores = [open_store() for _ in range(3)]
+
+    def adding(store: RecordStore) -> Callable[[], int]:
+        return lambda: sum(store.add(Kind.RUN, [run(f"r{number}")]) for number in range(5))
+
+    assert sum(together([adding(store) for store in stores])) == 5
+
+
+def test_of_several_callers_one_changes(open_store: OpenStore) -> None:
+    """Each begins the next generation of what it has read; none is lost."""
+    stores = [open_store() for _ in range(3)]
+    stores[0].add(Kind.RUN, [run("a")])
+
+    def counting(store: RecordStore) -> Callable[[], None]:
+        def once() -> None:
+            (found,) = store.read(Kind.RUN, {"run_id": "a"}, ("generation",))
+            following = {"generation": found["generation"] + 1}
+            assert store.change(Kind.RUN, {"run_id": "a"}, following) == 1
+
+        def several() -> None:
+            for _ in range(5):
+                store.transact("a", once, Hold.CHANGE)
+
+        return several
+
+    together([counting(store) for store in stores])
+    (found,) = stores[0].read(Kind.RUN, {"run_id": "a"}, ("generation",))
+    assert found["generation"] == 16
+
+
+def test_of_several_callers_one_meets_a_condition(open_store: OpenStore) -> None:
+    stores = [open_store() for _ in range(3)]
+    stores[0].add(Kind.RUN, [run("a")])
+    expected, following = {"run_id": "a", "generation": 1}, {"generation": 2}
+
+    def changing(store: RecordStore) -> Callable[[], int]:
+        return lambda: store.transact("a", lambda: store.change(Kind.RUN, expected, following))
+
+    assert sorted(together([changing(store) for store in stores])) == [0, 0, 1]

@@ -1,0 +1,142 @@
+"""Runs that meet: two executions of one, two of one table, one that a person asks for again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Barrier, Thread
+
+import pytest
+
+from penstock import copy, create, status
+from penstock.errors import PenstockError, TargetBusy, TargetChanged
+from penstock.events import Opened
+
+from .copying import ROWS, Pair, seen
+from .database import Database, SqlDatabase
+from .rows import Row, Rows
+
+CUT = {"strategy": "ntile", "key": "id", "partitions": 2}
+# Else a server would be asked for long whether anybody has written to the source.
+LATER = {"on_snapshot_lost": "accept"}
+
+
+def _mended(row: Row) -> Row:
+    return (*row[:2], 1000.0, row[3])
+
+
+def test_two_executions_of_one_run(pair: Pair) -> None:
+    pair.make()
+    first = copy(pair.spec(run_id="r", mode="truncate", degree=2, **CUT))
+    for event in first:
+        if isinstance(event, Opened):
+            break
+    assert pair.resume("r").status == "done"
+    assert seen(first).status == "done"
+    pair.check()
+    records = status("r", target=pair.ends["target"]).committed
+    assert sum(record.rows for record in records) == len(ROWS.rows)
+
+
+def test_two_runs_that_add(pair: Pair, name: str, open_database: Callable[[str], Database]) -> None:
+    pair.make()
+    first = copy(pair.spec(degree=2, **CUT))
+    for event in first:
+        if isinstance(event, Opened):
+            break
+    other = Pair(open_database(name), pair.theirs)
+    other.mine.fill(ROWS)
+    assert other.copy(**CUT).status == "done"
+    assert seen(first).status == "done"
+    pair.check(times=2)
+
+
+def test_a_run_that_would_empty_the_table_of_another(pair: Pair) -> None:
+    pair.make()
+    first = copy(pair.spec(degree=2, **CUT))
+    for event in first:
+        if isinstance(event, Opened):
+            break
+    with pytest.raises(TargetBusy):
+        pair.copy(mode="truncate")
+    assert seen(first).status == "done"
+    pair.check()
+
+
+def test_a_run_whose_rows_another_has_taken_away(pair: Pair) -> None:
+    pair.make()
+    create(pair.spec(run_id="r", mode="truncate", **CUT))
+    (first, *_) = status("r", target=pair.ends["target"]).run.plan.partitions
+    pair.resume("r", only=[first.id], **LATER)
+    pair.copy(mode="truncate")
+    with pytest.raises(TargetChanged):
+        pair.resume("r", **LATER)
+    pair.check()
+
+
+def test_a_partition_again_after_a_row_was_mended(inward: Pair) -> None:
+    if not isinstance(inward.mine, SqlDatabase):
+        pytest.skip("rows of files are not mended")
+    inward.make()
+    inward.copy(run_id="r", mode="truncate", **CUT)
+    inward.mine.execute(f"UPDATE {inward.mine.table} SET amount = 1000 WHERE id = 0")
+    (first, *_) = status("r", target=inward.ends["target"]).committed
+    for _ in range(2):  # however often the request is repeated
+        inward.resume("r", only=[first.partition_id], recopy="mended", as_of_now=True)
+    mended = [_mended(ROWS.rows[0]), *ROWS.rows[1:]]
+    inward.check(Rows(ROWS.columns, mended))
+
+
+def test_steps_are_done_once(pair: Pair) -> None:
+    pair.make()
+    modes = [mode.name for mode in pair.theirs.backend.target_capabilities.modes]
+    spec = pair.spec(run_id="r", mode="swap" if "swap" in modes else "truncate", **CUT)
+    create(spec)
+    plan = status("r", target=pair.ends["target"]).run.plan
+    outcomes: list[bool] = []
+
+    def prepare(barrier: Barrier) -> None:
+        with pair.target() as catalog:
+            barrier.wait()
+            outcomes.append(catalog.control.prepare("r", plan.load))
+
+    barrier = Barrier(3)
+    threads = [Thread(target=prepare, args=[barrier]) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False, False, True]
+    pair.resume("r", **LATER)
+    with pair.target() as catalog:
+        assert not catalog.control.prepare("r", plan.load)
+        for step in plan.load.after:
+            assert not catalog.control.finish("r", step)
+    pair.check()
+
+
+def test_it_starts_over(inward: Pair) -> None:
+    """The steps are done again, and what was committed is forgotten."""
+    if not isinstance(inward.mine, SqlDatabase):
+        pytest.skip("rows of files are not mended")
+    inward.make()
+    options = {"mode": "truncate", **CUT, "on_snapshot_lost": "restart"}
+    create(inward.spec(run_id="r", **options))
+    (first, *_) = status("r", target=inward.ends["target"]).run.plan.partitions
+    inward.resume("r", only=[first.id])
+    inward.mine.execute(f"UPDATE {inward.mine.table} SET amount = 1000 WHERE id = 299")
+    inward.resume("r")
+    assert status("r", target=inward.ends["target"]).run.generation == 2
+    inward.check(Rows(ROWS.columns, [*ROWS.rows[:-1], _mended(ROWS.rows[-1])]))
+
+
+def test_partitions_of_a_series_are_committed_once(pair: Pair) -> None:
+    from penstock import Bound, Key, KeyRange, Partition  # noqa: PLC0415
+
+    pair.make()
+    half = Partition("low", KeyRange(Key("id"), None, Bound("", "150")))
+    for run_id in ("a", "b"):
+        create(pair.spec(run_id=run_id, key="id"), given=[half], series="s")
+    pair.resume("a", **LATER)
+    with pytest.raises(PenstockError, match="partition"):
+        pair.resume("b", attempts=1, **LATER)
+    pair.check(Rows(ROWS.columns, ROWS.rows[:150]))

@@ -1,0 +1,70 @@
+"""Each line of `types/`: a value of each kind, out of a table of the backend and into one."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from penstock import plan, verify
+from penstock.backends.shared.arrow import arrow_type
+
+from .copying import Pair
+from .rows import KINDS, Rows, every_kind
+
+
+def all_kinds(pair: Pair) -> Rows:
+    """Those that both know."""
+    mine, theirs = pair.mine.types, pair.theirs.types
+    return every_kind(kind for kind in KINDS if kind in mine and kind in theirs)
+
+
+def test_out_of_a_table(outward: Pair) -> None:
+    rows = all_kinds(outward)
+    assert len(rows.columns) == len(outward.mine.types) + 1
+    outward.make(rows)
+    outward.copy()
+    outward.check(rows)
+
+    mine, spec = outward.mine, outward.spec()
+    backend = mine.backend
+    source = backend.source(backend.resolve(spec.source, {}, "--source"))
+    try:
+        found = source.in_arrow(spec.relation, source.columns(spec.relation))
+    finally:
+        source.close()
+    expected = {name: mine.types[kind].arrow for name, kind in rows.columns.items()}
+    assert {column.name: str(arrow_type(column)) for column in found} == expected
+
+
+def test_into_a_table(inward: Pair) -> None:
+    rows = all_kinds(inward)
+    assert len(rows.columns) == len(inward.theirs.types) + 1
+    inward.make(rows)
+    kinds = inward.theirs.types
+    expected = {name: kinds[kind].canonical for name, kind in rows.columns.items()}
+    assert {pair.target: pair.canonical for pair in plan(inward.spec()).pairs} == expected
+    finished = inward.copy(verify="checksums")
+    inward.check(rows)
+    assert verify(finished.run_id, **inward.ends, checksum=True).ok
+
+
+def test_into_a_table_that_is_made(inward: Pair) -> None:
+    target = inward.theirs.backend.target_capabilities
+    if not target.makes_missing:
+        return
+    rows = all_kinds(inward)
+    inward.mine.fill(rows)
+    inward.copy(mode=target.makes_missing[-1].name)
+    inward.check(rows)
+    kinds = inward.theirs.types
+    with inward.target() as catalog:
+        found = {column.name: column.type for column in catalog.columns(inward.spec().target_ref)}
+    assert found == {name: kinds[kind].made for name, kind in rows.columns.items()}
+
+
+def test_the_files_know_the_usual_types(outward: Pair) -> None:
+    """A kind's type in record batches is the same in every system but for names of elements."""
+    for kind, line in outward.mine.types.items():
+        assert re.sub("list<l:", "list<item:", line.arrow) == str(KINDS[kind].arrow)
+        assert isinstance(KINDS[kind].arrow, pa.DataType)

@@ -1,0 +1,122 @@
+"""How SQLite writes SQL, and which types of it are known here."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.backends.sql.bounds import decimal
+from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.model.extents import Bound
+from penstock.model.tables import TableRef
+
+ARROW_TYPES = {
+    "INTEGER": pa.int64(),
+    "REAL": pa.float64(),
+    "TEXT": pa.string(),
+    "BLOB": pa.binary(),
+    "DATE": pa.date32(),
+}
+"""Of the columns that can be copied. A date is a text."""
+_TAGS = {"INTEGER": "int8", "REAL": "float8", "TEXT": "text", "BLOB": "bytea", "DATE": "date"}
+
+_TYPES = {
+    **dict.fromkeys(("int2", "int4", "int8"), "INTEGER"),
+    **dict.fromkeys(("text", "varchar", "bpchar", "date"), "TEXT"),
+    "float8": "REAL",
+}
+
+
+class SqliteDialect(CatalogDialect):
+    name = "SQLite"
+    types = _TYPES
+    ranged = ("int8", "text", "date")
+    relations = (
+        "SELECT 'main', name, upper(type) FROM main.sqlite_master WHERE ?1 = 'main'"
+        " AND type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
+    )
+    column_facts = (
+        "SELECT name, CASE \"notnull\" WHEN 0 THEN 'YES' END, dflt_value, hidden > 1"
+        " FROM pragma_table_xinfo(?3, ?2) WHERE ?1 = 'main'"
+    )
+
+    def ident(self, name: str) -> str:
+        # In double quotes what is no column's name would be a text.
+        return "`" + name.replace("`", "``") + "`"
+
+    def cast(self, value: str, type_: str) -> str:
+        return f"CAST({value} AS {'TEXT' if type_ == 'DATE' else type_})"
+
+    def emptied(self, table: TableRef) -> str:
+        return f"DELETE FROM {self.table(table)}"
+
+    def tag_of(self, type_: Type) -> str:
+        return _TAGS.get(type_, str(type_).lower())
+
+    def number(self, bound: Bound) -> str:
+        return decimal(bound)[0]
+
+    def binary(self, digits: str) -> str:
+        return f"X'{digits}'"
+
+    def bound_text(self, tag: str, value: str) -> str:
+        return f"'\\x' || lower(hex({value}))" if tag == "bytea" else self.text(value)
+
+    def hashed(self, value: str) -> str:
+        return self.digest(self.text(value))
+
+    def beginning(self, text: str, length: int) -> str:
+        return f"substr({text}, 1, {length})"
+
+    # What SQL alone cannot say is a function of ours: see `FUNCTIONS`.
+
+    def canonical(self, value: str, type_: Type, kind: str) -> str:
+        return f"penstock_canonical({value}, {self.literal(kind)})"
+
+    def framed(self, text: str) -> str:
+        return f"coalesce(length(CAST({text} AS BLOB)) || ':' || {text}, '-')"
+
+    def digest(self, text: str) -> str:
+        return f"penstock_digest({text})"
+
+    def total(self, digest: str) -> str:
+        return f"coalesce(penstock_total({digest}), '0')"
+
+
+def canonical(value: Any, kind: str) -> str | None:
+    match kind:
+        case _ if value is None:
+            return None
+        case "float":
+            return f"{int.from_bytes(struct.pack('>d', value)):064b}"
+        case "bytes":
+            return bytes(value).hex()
+        case "date":
+            return str((date.fromisoformat(value) - date(1970, 1, 1)).days)
+        case _:
+            return str(value)
+
+
+def digest(text: str | None) -> int | None:
+    return None if text is None else int(hashlib.md5(text.encode()).hexdigest()[:15], 16)
+
+
+class Total:
+    """A sum of whole numbers, of any size."""
+
+    def __init__(self) -> None:
+        self._sum = 0
+
+    def step(self, number: int) -> None:
+        self._sum += number
+
+    def finalize(self) -> str:
+        return str(self._sum)
+
+
+FUNCTIONS = (("penstock_canonical", 2, canonical), ("penstock_digest", 1, digest))
+SQLITE = SqliteDialect()

@@ -1,0 +1,117 @@
+"""Sessions of SQLite, as the SQL kit asks them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.session import Row
+from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
+from penstock.model.tables import TableRef
+
+from .dialect import FUNCTIONS, SQLITE, Total
+
+_PASSING = (
+    *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR),
+    sqlite3.SQLITE_INTERRUPT,
+)
+
+
+@contextmanager
+def translated(
+    side: str, subject: str, lasting: type[PermanentError] = PermanentError
+) -> Iterator[None]:
+    """Raise SQLite's errors as Penstock's."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        # The lowest byte of an extended code tells the kind.
+        passing = getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
+        kind = TransientError if passing else lasting
+        raise kind(f"{side}: {subject}: {error}", Diagnosis(side=side)) from error
+
+
+def connect(path: str, side: str, mode: str, patience: float = 60.0) -> SqliteSession:
+    """
+    Parameters:
+        mode: `ro` to read, `rw` to write.
+        patience: seconds to wait for others that write, or keep others from it.
+    """
+    if not os.path.exists(path):
+        raise PlanningError(f"{side}: expected an SQLite database, found no file {path}")
+    with translated(side, path, PlanningError):
+        connection = sqlite3.connect(
+            f"file:{quote(path)}?mode={mode}",
+            uri=True,
+            timeout=patience or 1e6,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        for name, count, function in FUNCTIONS:
+            connection.create_function(name, count, function, deterministic=True)
+        connection.create_aggregate("penstock_total", 1, Total)  # type: ignore[arg-type]
+        return SqliteSession(connection, side)
+
+
+class SqliteSession:
+    dialect = SQLITE
+    catalog = "main"
+
+    def __init__(self, connection: sqlite3.Connection, side: str) -> None:
+        self.connection = connection
+        self.side = side
+
+    def table(self, table: TableRef) -> str:
+        return SQLITE.table(table)
+
+    def search_path(self) -> tuple[str, ...]:
+        return ("main",)
+
+    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
+        with translated(self.side, subject, PlanningError):
+            return self.connection.execute(query, values).fetchall()
+
+    def facts(self, query: str, table: TableRef) -> list[Row]:
+        return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
+
+    def run(self, statements: str) -> int:
+        with translated(self.side, "statement"):
+            return self.connection.execute(statements).rowcount
+
+    def stream(self, query: str, subject: str) -> Iterator[Row]:
+        with translated(self.side, subject, PlanningError):
+            yield from self.connection.execute(query)
+
+    def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
+        """By declared types; a computed column is of the type of its first value."""
+        self.fetch(f"CREATE TEMP VIEW penstock_described AS {query}", subject)
+        try:
+            found = self.fetch("SELECT name, type FROM pragma_table_info('penstock_described')", "")
+            return [(name, _known(type_) or self._first(name, subject)) for name, type_ in found]
+        finally:
+            self.fetch("DROP VIEW temp.penstock_described", subject)
+
+    def _first(self, name: str, subject: str) -> str:
+        column = SQLITE.ident(name)
+        query = f"SELECT upper(typeof({column})) FROM temp.penstock_described"
+        found = self.fetch(f"{query} WHERE {column} IS NOT NULL LIMIT 1", subject)
+        return str(found[0][0]) if found else "TEXT"
+
+    def check(self, query: str, subject: str) -> None:
+        self.fetch(f"EXPLAIN {query}", subject)
+
+    def close(self) -> None:
+        self.connection.interrupt()
+        self.connection.close()
+
+
+def _known(declared: str) -> str:
+    """See https://www.sqlite.org/datatype3.html#determination_of_column_affinity"""
+    name = declared.upper()
+    parts = {"INT": "INTEGER", "CHAR": "TEXT", "TEXT": "TEXT", "REAL": "REAL", "DOUB": "REAL"}
+    return next((known for part, known in parts.items() if part in name), name)

@@ -1,0 +1,74 @@
+"""Instances of DuckDB that are kept: one user at a time, no file locked, none open in a fork."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from penstock.backends.duckdb.connection import close_idle, instance
+from penstock.backends.duckdb.database import Database
+
+FORKED = """
+import os, sys
+from penstock.backends.duckdb.connection import instance
+
+def asked():
+    with instance() as connection:
+        return connection.execute("SELECT sum(i) FROM range(1000000) AS r (i)").fetchall()
+
+before = asked()
+child = os.fork()
+if not child:
+    os._exit(0 if asked() == before else 1)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_an_instance_is_used_again() -> None:
+    with instance() as first, instance() as second:
+        assert first is not second
+    with instance() as again:
+        assert again in (first, second)
+    close_idle()
+    with pytest.raises(duckdb.ConnectionException):
+        again.execute("SELECT 1")
+
+
+def test_what_an_error_has_left_is_not_used_again() -> None:
+    with pytest.raises(duckdb.CatalogException), instance() as failed:
+        failed.execute("SELECT * FROM nothing")
+    with instance() as other:
+        assert other is not failed
+
+
+def test_another_process_can_write_between_two_operations(tmp_path: Path) -> None:
+    path = tmp_path / "t.duckdb"
+    database = Database(str(path))
+    for _ in range(3):
+        with database.writing() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS t (id BIGINT)")
+            connection.execute("INSERT INTO t VALUES (1)")
+            connection.execute("COMMIT")
+        insert = (
+            "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('INSERT INTO t VALUES (2)')"
+        )
+        subprocess.run([sys.executable, "-c", insert, str(path)], check=True)
+        with database.reading() as connection:
+            found = connection.execute("SELECT count(*), sum(id) FROM t").fetchall()
+    assert found == [(6, 9)]
+
+
+def test_what_is_not_committed_is_undone(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "t.duckdb"))
+    with database.writing() as connection:
+        connection.execute("CREATE TABLE t (id BIGINT)")
+    with database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+
+
+def test_no_instance_is_open_in_a_process_that_is_forked() -> None:
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=60)
