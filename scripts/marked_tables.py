@@ -22,12 +22,16 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def replaced(page: str, name: str, table: str) -> str:
-    """The page with the table below the marker of that name."""
+    """The page with the table below the marker of that name.
+
+    Raises:
+        LookupError: it has no such marker, or no end.
+    """
     begin = f"<!-- table: {name} -->\n"
     before, found, rest = page.partition(begin)
     _, ended, after = rest.partition(END)
     if not (found and ended):
-        raise SystemExit(f"expected {begin.strip()} and {END.strip()} in the page; found none")
+        raise LookupError(f"expected {begin.strip()} and {END.strip()}; found no such lines")
     return f"{before}{begin}\n{table}\n{END}{after}"
 
 
@@ -40,8 +44,12 @@ def main(pages: Mapping[str, Mapping[str, str]]) -> int:
     status = 0
     for name, tables in pages.items():
         page = new = (ROOT / name).read_text(encoding="utf-8")
-        for marker, table in tables.items():
-            new = replaced(new, marker, table)
+        try:
+            for marker, table in tables.items():
+                new = replaced(new, marker, table)
+        except LookupError as error:
+            print(f"{name}: {error}")
+            return 1
         if new == page:
             continue
         if "--check" in sys.argv[1:]:
