@@ -1,4 +1,4 @@
-"""Each line of `types/`: a value of each kind, out of a table of the backend and into one."""
+"""Each line of `usual.txt`: a value of each kind, out of a table of the backend and into one."""
 
 from __future__ import annotations
 
