@@ -1,6 +1,6 @@
 """What the contract suite asks of a database: how its own client library fills and reads a table.
 
-A page of configuration is a subclass in `databases/`, and a file in `types/`.
+A page of configuration is a subclass in `databases/`, and `usual.txt` in `tests/types/`.
 """
 
 from __future__ import annotations

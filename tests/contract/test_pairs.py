@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from itertools import product
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from penstock import status
 from penstock.backends.api.worker import ARROW
 
+from ..plain_rows import plain
 from .copying import Pair
 from .database import Database
 from .databases import DATABASES
@@ -35,3 +38,11 @@ def test_every_kind_of_value(
     if plan.format == ARROW:  # else one system's own text of a row is compared
         assert [column.target for column in plan.pairs if not column.canonical] == []
     pair.verify(finished)
+
+
+def test_plain_tells_values_apart() -> None:
+    """The comparison of these tests is no yes-man."""
+    assert plain([1.0]) != plain([2.0])
+    assert plain([b"a"]) != plain(["a"])
+    assert plain([date(2024, 1, 1)]) != plain([date(2024, 1, 2)])
+    assert plain([Decimal("1.50")]) == plain([Decimal("1.5")])
