@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+# A script finds only what is in its own folder, and what is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.marked_tables import ROOT, code, main, markdown
 
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.capabilities import (
@@ -27,8 +32,6 @@ from penstock.spec.modes import MODES, Mode
 from penstock.spec.option_values import flag_of
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 
-ROOT = Path(__file__).resolve().parents[1]
-END = "<!-- end of table -->\n"
 YES, NO = "yes", "no"
 # Of options with several values the one that not every target supports.
 VALUES = {"indexes": " defer"}
@@ -73,10 +76,6 @@ def systems() -> list[System]:
 SYSTEMS = systems()
 
 
-def code(words: Iterable[object]) -> list[str]:
-    return [f"`{word}`" for word in words]
-
-
 def yes_or_no(held: bool) -> str:
     return YES if held else NO
 
@@ -87,12 +86,7 @@ def row(name: str, cell: Callable[[System], str]) -> Row:
 
 def table(head: str, rows: Iterable[Row]) -> str:
     """A table with a column for each system."""
-    lines: list[Sequence[str]] = [
-        row(head, lambda system: system.name),
-        ["---"] * (1 + len(SYSTEMS)),
-    ]
-    lines += rows
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return markdown(row(head, lambda system: system.name), rows)
 
 
 def some_of(chosen: Sequence[Mode], all_of: Sequence[Mode]) -> str:
@@ -187,35 +181,11 @@ def overview() -> str:
     )
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "README.md": overview,
-    "docs/modes.md": modes,
-    "docs/strategies.md": strategies,
-}
-BEGIN = f"<!-- table: scripts/{Path(__file__).name} -->\n"
-
-
-def outdated() -> Iterator[tuple[Path, str]]:
-    """Pages whose table is not that of the capabilities, and their texts with it."""
-    for name, make in TABLES.items():
-        page = (ROOT / name).read_text(encoding="utf-8")
-        before, rest = page.split(BEGIN, 1)
-        _, after = rest.split(END, 1)
-        new = before + BEGIN + "\n" + make() + "\n" + END + after
-        if new != page:
-            yield ROOT / name, new
-
-
-def main() -> int:
-    pages = list(outdated())
-    if "--check" in sys.argv[1:]:
-        for path, _ in pages:
-            print(f"{path.name}: the table is not that of the capabilities; run {__file__}")
-        return 1 if pages else 0
-    for path, new in pages:
-        path.write_text(new, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    tables = {
+        "README.md": overview(),
+        "docs/modes.md": modes(),
+        "docs/strategies.md": strategies(),
+    }
+    marker = f"scripts/{Path(__file__).name}"
+    sys.exit(main({page: {marker: text} for page, text in tables.items()}))

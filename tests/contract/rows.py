@@ -7,17 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 
 from ..plain_rows import plain
+from ..types.reading import lines
 
 Row = tuple[Any, ...]
 
-TYPES = Path(__file__).with_name("types")
 LAST_MICROSECOND = "1969-12-31 23:59:59.999999"
 
 
@@ -69,7 +68,7 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Type:
-    """How one system keeps a kind of value: a line of a file in `types/`."""
+    """How one system keeps a kind of value: a line of its file `usual.txt` in `tests/types/`."""
 
     written: str
     """In the words of the system, as a table is made with it."""
@@ -83,11 +82,7 @@ class Type:
 
 def read_types(name: str) -> dict[str, Type]:
     """The types of a system, by kind."""
-    lines = (TYPES / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    cells = [
-        [cell.strip() for cell in line.split("|")] for line in lines if not line.startswith("#")
-    ]
-    return {kind: Type(*rest) for kind, *rest in cells}
+    return {kind: Type(*rest) for kind, *rest in lines(f"{name}/usual")}
 
 
 @dataclass(frozen=True)

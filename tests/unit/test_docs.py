@@ -49,6 +49,8 @@ from penstock.spec.copy_spec import ON_ERROR, ON_SNAPSHOT_LOST, SNAPSHOTS, CopyS
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import ALIASES, STRATEGIES
 
+from ..types import reading
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -285,9 +287,17 @@ def test_modes() -> None:
     assert [row.split("`")[1] for row in first_column(text("docs/modes.md"))] == list(MODES)
 
 
-def test_tables_of_what_each_system_supports() -> None:
-    script = ROOT / "scripts" / "capability_tables.py"
-    subprocess.run([sys.executable, script, "--check"], check=True)
+@pytest.mark.parametrize("script", ["capability_tables.py", "type_tables.py"])
+def test_tables_that_a_script_writes(script: str) -> None:
+    subprocess.run([sys.executable, ROOT / "scripts" / script, "--check"], check=True)
+
+
+def test_how_values_are_compared() -> None:
+    body = sections("docs/types.md", 3)["How values are compared"]
+    kinds = {kind for *_, kind, _ in reading.lines("postgresql/into")} - {""}
+    assert {row.split("`")[1] for row, _ in table(body)} == {
+        "list:" if kind.startswith("list:") else kind for kind in kinds
+    }
 
 
 def test_what_becomes_of_a_lost_snapshot() -> None:

@@ -105,13 +105,14 @@ def _writer(kind: type[Any]) -> Callable[[Any], Any]:
         raise TypeError(f"{kind.__qualname__} has no JSON form")
     form, stored = _form(kind), _stored(kind)
     omitted = {item.name: item.default for item in stored if item.metadata.get("json")}
+    names = [item.name for item in stored]
 
     def write(value: Any) -> Any:
         written = {"kind": form.kind} if form.kind else {}
-        for item in stored:
-            content = getattr(value, item.name)
-            if item.name not in omitted or content != omitted[item.name]:
-                written[item.name] = to_json(content)
+        for name in names:
+            content = getattr(value, name)
+            if name not in omitted or content != omitted[name]:
+                written[name] = to_json(content)
         for name in (*form.computed, form.proof):
             if name:
                 written[name] = getattr(value, name)
@@ -165,7 +166,14 @@ def _list(read_item: Reader) -> Reader:
     def read(raw: Any) -> Any:
         if not isinstance(raw, list):
             _refuse("a list", raw)
-        return tuple(_at(f"[{place}]", read_item, item) for place, item in enumerate(raw))
+        items: list[Any] = []
+        try:
+            for item in raw:
+                items.append(read_item(item))
+        except _Mismatch as error:
+            error.path = f"[{len(items)}]{error.path}"
+            raise
+        return tuple(items)
 
     return read
 
@@ -174,7 +182,7 @@ def _mapping(read_item: Reader) -> Reader:
     def read(raw: Any) -> Any:
         if not isinstance(raw, dict):
             _refuse("an object", raw)
-        return {name: _at(f".{name}", read_item, item) for name, item in raw.items()}
+        return {name: _at(name, read_item, item) for name, item in raw.items()}
 
     return read
 
@@ -202,7 +210,7 @@ def _union(options: tuple[Any, ...]) -> Reader:
 
 def _tagged(kinds: Mapping[str, Any]) -> Reader:
     def read(raw: dict[str, Any]) -> Any:
-        kind = _at(".kind", _reader(str), raw.get("kind"))
+        kind = _at("kind", _reader(str), raw.get("kind"))
         if kind not in kinds:
             raise _Mismatch(f"unknown kind {kind[:50]!r}; a newer Penstock wrote this?", UsageError)
         return _reader(kinds[kind])(raw)
@@ -231,7 +239,7 @@ def _dataclass(kind: type[Any]) -> Reader:
             raise _Mismatch(f"unknown {', '.join(sorted(unknown))}; a newer Penstock wrote this?")
         value = kind(
             **{
-                name: _at(f".{name}", reader, raw[name])
+                name: _at(name, reader, raw[name])
                 for name, reader in readers.items()
                 if name in raw
             }
@@ -243,11 +251,11 @@ def _dataclass(kind: type[Any]) -> Reader:
     return read
 
 
-def _at(place: str, read: Reader, raw: Any) -> Any:
+def _at(name: str, read: Reader, raw: Any) -> Any:
     try:
         return read(raw)
     except _Mismatch as error:
-        error.path = place + error.path
+        error.path = f".{name}{error.path}"
         raise
 
 

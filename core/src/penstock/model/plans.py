@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from penstock.errors import UsageError
 from penstock.model.codec import NOT_STORED, JsonForm, to_json
@@ -98,7 +99,7 @@ class Partition:
         return f"{self.id} ({self.extent})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PartitionPlan:
     """Ordered partitions that together cover every row exactly once."""
 
@@ -126,7 +127,7 @@ class PartitionPlan:
         """Whether the caller names the partitions, which need not cover the table."""
         return self.strategy == GIVEN
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Changes when a partition selects other rows, or the columns change."""
         content = {

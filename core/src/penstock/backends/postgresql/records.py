@@ -51,6 +51,7 @@ class PostgresRecords(SqlRecords):
         self._connection = connection
         self._name = schema
         names = ("run", "commit_record", "step_record", "recopy_record", "volatile_run")
+        self._complete = False
         self._tables = [sql.Identifier(schema, name).as_string(connection) for name in names]
 
     @property
@@ -104,9 +105,10 @@ class PostgresRecords(SqlRecords):
             with translated("target"):
                 if "run_id" in where:
                     self.attend(where["run_id"])
-                missing = self._missing()
+                missing = [] if self._complete else self._missing()
             if len(missing) == len(self._tables):
                 return []
+            self._complete = not missing
             if missing:
                 raise PermanentError(
                     f"target: control schema {self._name!r} lacks {', '.join(missing)}, without "

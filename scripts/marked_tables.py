@@ -1,0 +1,60 @@
+"""Tables that a script writes into pages, each between a marker with its name and an end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+END = "<!-- end of table -->\n"
+
+
+def code(words: Iterable[object]) -> list[str]:
+    return [f"`{word}`" for word in words]
+
+
+def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of such columns."""
+    columns = list(head)
+    cells = [columns, ["---"] * len(columns), *rows]
+    return "".join("".join(f"| {cell} " if cell else "| " for cell in row) + "|\n" for row in cells)
+
+
+def replaced(page: str, name: str, table: str) -> str:
+    """The page with the table below the marker of that name.
+
+    Raises:
+        LookupError: it has no such marker, or no end.
+    """
+    begin = f"<!-- table: {name} -->\n"
+    before, found, rest = page.partition(begin)
+    _, ended, after = rest.partition(END)
+    if not (found and ended):
+        raise LookupError(f"expected {begin.strip()} and {END.strip()}; found no such lines")
+    return f"{before}{begin}\n{table}\n{END}{after}"
+
+
+def main(pages: Mapping[str, Mapping[str, str]]) -> int:
+    """Write them, or with ``--check`` say which pages have others.
+
+    Parameters:
+        pages: by the name of a page, its tables, by the names in their markers.
+    """
+    status = 0
+    for name, tables in pages.items():
+        page = new = (ROOT / name).read_text(encoding="utf-8")
+        try:
+            for marker, table in tables.items():
+                new = replaced(new, marker, table)
+        except LookupError as error:
+            print(f"{name}: {error}")
+            return 1
+        if new == page:
+            continue
+        if "--check" in sys.argv[1:]:
+            print(f"{name}: its tables are out of date; run {sys.argv[0]}")
+            status = 1
+        else:
+            (ROOT / name).write_text(new, encoding="utf-8")
+    return status

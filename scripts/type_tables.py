@@ -1,0 +1,83 @@
+"""Write the tables of types into the documentation, from the files in `tests/types/`.
+
+Usage: ``.venv/bin/python scripts/type_tables.py [--check]``
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+# A script finds only what is in its own folder, and what is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.marked_tables import code, main, markdown
+from tests.types.reading import FOLDER, examples, lines, table
+
+from penstock.planning.support import listed
+
+DATABASES = {"postgresql": "PostgreSQL", "duckdb": "DuckDB", "parquet": "Parquet"}
+# What stands in the other columns is a name.
+PROSE = ("kind", "stream", "because", "warning")
+CREATE_EXTENSION = "CREATE EXTENSION "
+
+
+def cell(column: str, found: Sequence[str]) -> str:
+    """What the lines of one row have in a column; once, if they agree."""
+    each = found[:1] if len(set(found)) == 1 else found
+    if column not in PROSE:
+        return " ".join(code(filter(None, each)))
+    assert len(each) == 1, f"expected the same {column} in all lines of a row; found {found}"
+    return each[0]
+
+
+def types(name: str) -> str:
+    """All of a file."""
+    columns, rows = table(name)
+    return markdown(columns, [map(cell, columns, zip(*row, strict=True)) for row in rows])
+
+
+def usual_types() -> str:
+    """For each kind of value its type in each database."""
+    _, rows = table("postgresql/usual")
+    written = [
+        {kind: type_ for kind, type_, *_ in lines(f"{database}/usual")} for database in DATABASES
+    ]
+    return markdown(
+        ["kind", *DATABASES.values()],
+        [[kind, *(cell("", [of.get(kind, "")]) for of in written)] for ((kind, *_), *_) in rows],
+    )
+
+
+def example_types() -> str:
+    """The types in PostgreSQL's tables that are not its own."""
+    statements = examples("postgresql").splitlines()
+    extensions = [line for line in statements if line.startswith(CREATE_EXTENSION)]
+    names = code(line.removeprefix(CREATE_EXTENSION).rstrip(";") for line in extensions)
+    intro = f"The examples use these user-defined types, and the extensions {listed(names, 'and')}:"
+    shown = [line for line in statements if line not in extensions]
+    return "\n".join([textwrap.fill(intro, 100), "", "```sql", *shown, "```", ""])
+
+
+def tables() -> dict[str, str]:
+    """What the page shows, by the files that it comes from."""
+    own = [
+        f"{database}/{path.stem}"
+        for database in DATABASES
+        for path in sorted((FOLDER / database).glob("*.txt"))
+        if path.stem != "usual"
+    ]
+    return {
+        "postgresql/examples.sql": example_types(),
+        "*/usual.txt": usual_types(),
+        **{f"{name}.txt": types(name) for name in own},
+    }
+
+
+if __name__ == "__main__":
+    marked = {
+        f"tests/types/{name}, by scripts/type_tables.py": text for name, text in tables().items()
+    }
+    sys.exit(main({"docs/types.md": marked}))

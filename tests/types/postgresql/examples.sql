@@ -1,0 +1,14 @@
+CREATE EXTENSION citext;
+CREATE EXTENSION hstore;
+CREATE EXTENSION isn;
+CREATE EXTENSION ltree;
+CREATE EXTENSION cube;
+CREATE EXTENSION seg;
+CREATE EXTENSION lo;
+CREATE TYPE mood AS ENUM ('sad', 'glad');
+CREATE DOMAIN feeling AS mood;
+CREATE DOMAIN positive AS numeric(8, 2) CHECK (VALUE > 0);
+CREATE TYPE pair AS (a int, b text);
+CREATE TYPE patient AS (name text, how mood);
+CREATE TYPE moods AS RANGE (subtype = mood);
+CREATE TYPE spans AS RANGE (subtype = float8);
