@@ -16,9 +16,6 @@ from penstock.model.tables import (
 )
 from penstock.spec.modes import Mode
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
