@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
@@ -16,10 +17,6 @@ from penstock.model.tables import (
     TableDefinition,
     TableRef,
 )
-
-if TYPE_CHECKING:
-    pass
-from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
 
 
 class HeldSnapshot(Protocol):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from penstock.backends.api.control import ControlStore
+from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+from penstock.backends.api.source import Schemas
 from penstock.model.extents import Extent
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
@@ -15,12 +18,6 @@ from penstock.model.tables import (
     TableRef,
 )
 from penstock.spec.modes import Mode
-
-if TYPE_CHECKING:
-    pass
-from penstock.backends.api.control import ControlStore
-from penstock.backends.api.facts import Checksum, Fit, LoadRequest
-from penstock.backends.api.source import Schemas
 
 
 class TargetCatalog(Schemas, Protocol):
