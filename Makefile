@@ -26,7 +26,7 @@ demo: $(READY) ## copy tables between two real servers, and see it
 .PHONY: check
 check: $(READY) ## the unit tests, and a copy between all kinds of source and target
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 2 --dist worksteal tests/unit \
-		tests/pairs/test_pairs.py::test_every_kind_of_value_arrives \
+		tests/contract/test_pairs.py \
 		tests/backends/postgresql/test_types.py::test_every_value_arrives_as_it_was_in_binary_streams
 
 # With bytecode, whatever the environment says: the tests start thousands of Python processes.

@@ -16,7 +16,7 @@ from penstock_testkit import Server
 from ..conftest import fresh_database
 from .copying import Pair
 from .database import Database, Places
-from .databases import DATABASES
+from .databases import DATABASES, PLACES
 
 HERE = Path(__file__).parent
 # Each is a folder as `pip install --target` leaves it.
@@ -36,14 +36,19 @@ def _installed() -> Iterator[None]:
 
 
 @pytest.fixture
-def open_database(tmp_path: Path, source_server: Server) -> Iterator[Callable[[str], Database]]:
+def open_database(
+    request: pytest.FixtureRequest, tmp_path: Path, source_server: Server
+) -> Iterator[Callable[[str], Database]]:
     """Opens a new database of a backend."""
     with ExitStack() as stack:
 
         def opened(name: str) -> Database:
-            folder = tmp_path / uuid.uuid4().hex[:8]
-            places = Places(folder, lambda: fresh_database(source_server))
-            return stack.enter_context(DATABASES[name].opened(places))
+            places = Places(
+                tmp_path / uuid.uuid4().hex[:8],
+                lambda: fresh_database(source_server),
+                lambda: request.getfixturevalue("s3_server"),
+            )
+            return stack.enter_context(PLACES[name].opened(places))
 
         yield opened
 
@@ -70,5 +75,5 @@ def outward(name: str, open_database: Callable[[str], Database]) -> Pair:
 @pytest.fixture
 def inward(name: str, open_database: Callable[[str], Database]) -> Pair:
     """From another backend to each."""
-    other = "parquet" if name == "postgresql" else "postgresql"
+    other = "duckdb" if name == "postgresql" else "postgresql"
     return Pair(open_database(other), open_database(name))

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from penstock import CopySpec, copy, resume
+from penstock import CopySpec, copy, resume, verify
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PenstockError, PlanningError, UsageError
 from penstock.events import Event, Finished
 
 from .database import Database
-from .rows import Rows, numbered
+from .rows import KINDS, Rows, every_kind, numbered
 
 ROWS = numbered(300)
 OLD = Rows(ROWS.columns, [(*row[:2], -1.0, "old") for row in numbered(400).rows])
@@ -89,6 +89,12 @@ class Pair:
     def resume(self, run_id: str, **options: Any) -> Finished:
         return seen(resume(run_id, **self.ends, **options))
 
+    @property
+    def every_kind(self) -> Rows:
+        """Values of each kind that both know."""
+        mine, theirs = self.mine.types, self.theirs.types
+        return every_kind(kind for kind in KINDS if kind in mine and kind in theirs)
+
     @contextmanager
     def target(self) -> Iterator[TargetCatalog]:
         backend = self.theirs.backend
@@ -101,6 +107,12 @@ class Pair:
         expected = Counter(map(repr, rows.plain * times))
         found = Counter(map(repr, self.theirs.read()))
         assert found == expected, f"missing {expected - found}, too many {found - expected}"
+
+    def verify(self, finished: Finished) -> None:
+        """Penstock itself finds that both ends have the same rows."""
+        found = verify(finished.run_id, **self.ends, checksum=True)
+        assert found.ok, [(check.partition_id, check.note) for check in found.wrong]
+        assert found.method == "checksums"
 
     @contextmanager
     def refused(self, *parts: str) -> Iterator[None]:

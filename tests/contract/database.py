@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.registry import find_backend
+from penstock_testkit import S3Server
 
 from ..plain_rows import plain
 from .rows import Row, Rows, Type, read_types
@@ -26,6 +27,8 @@ class Places:
     folder: Path
     server: Callable[[], AbstractContextManager[str]]
     """The URL of a new database on the PostgreSQL server that all tests share."""
+    s3: Callable[[], S3Server]
+    """The one that all tests share: each makes a bucket of its own."""
 
 
 class Database(ABC):
@@ -63,7 +66,8 @@ class Database(ABC):
 
     @abstractmethod
     def everything(self) -> list[str]:
-        """Names of all that is there: tables, files, folders."""
+        """All that is there: tables, files, folders. Not the same after a table was emptied or made
+        anew, where rows do not show it."""
 
     def fill(self, rows: Rows) -> None:
         self.make(rows)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from penstock import MODES, copy
-from penstock.spec.modes import Mode
+from penstock.backends.api.worker import ARROW
+from penstock.events import Finished
+from penstock.spec.modes import TRUNCATE, Mode
 from penstock.spec.strategies import STRATEGIES as KNOWN
 
 from .copying import OLD, ROWS, STRATEGIES, Pair
@@ -15,71 +17,95 @@ from .database import Database
 from .rows import Rows
 
 
-def combines(mode: Mode, strategy: str, pair: Pair) -> bool:
-    """Whether a mode goes with a strategy: what deletes by condition needs a key."""
-    by_condition = pair.theirs.backend.target_capabilities.replaces_by_condition
-    return not (mode.deletes_by_partition and by_condition) or "key" in STRATEGIES[strategy]
+def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
+    """How the two together are refused; empty where they are not."""
+    source = pair.mine.backend.source_capabilities
+    target = pair.theirs.backend.target_capabilities
+    if KNOWN[strategy] not in source.strategies:
+        return f"{source.system} as a source does not support --strategy {strategy}; it supports "
+    if mode not in target.modes:
+        return f"{target.system} as a target does not support --mode {mode}; it supports "
+    by_condition = mode.deletes_by_partition and target.replaces_by_condition
+    if by_condition and "key" not in STRATEGIES[strategy]:
+        return "--key"
+    return "--strategy children" if strategy == "children" else ""  # of a table that has none
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=str)
 def test_with_every_strategy(pair: Pair, mode: Mode) -> None:
-    source = pair.mine.backend.source_capabilities
-    target = pair.theirs.backend.target_capabilities
     pair.make(key="id" if mode.merges_by_key else "")
     loaded = 0
     for strategy, options in STRATEGIES.items():
         asked = {"mode": mode.name, "strategy": strategy, **options}
-        if (
-            mode not in target.modes
-            or KNOWN[strategy] not in source.strategies
-            or not combines(mode, strategy, pair)
-        ):
-            with pair.refused():
-                pair.copy(**asked)
-            continue
-        if strategy == "children":  # of a table that consists of none
-            with pair.refused("--strategy children"):
+        if refused := refusal(mode, strategy, pair):
+            with pair.refused(refused):
                 pair.copy(**asked)
             continue
         finished = pair.copy(**asked)
-        assert finished.status == "done"
-        assert finished.partitions >= (1 if strategy in ("auto", "whole", "blocks") else 2)
+        _check_cut(finished, strategy)
+        if mode.merges_by_key:
+            assert (finished.inserted, finished.updated) == (0 if loaded else len(ROWS.rows), 0)
         loaded += 1
         pair.check(times=loaded if mode.only_adds else 1)
-    assert loaded > 2 or mode not in target.modes
+        if mode is TRUNCATE:
+            pair.verify(finished)
+    assert loaded > 2 or mode not in pair.theirs.backend.target_capabilities.modes
+
+
+def _check_cut(finished: Finished, strategy: str) -> None:
+    assert finished.status == "done"
+    assert finished.partitions >= (1 if strategy in ("auto", "whole", "blocks") else 2)
+
+
+def test_with_every_strategy_in_record_batches(outward: Pair) -> None:
+    """To its like, a system may speak a format of its own."""
+    if outward.mine.backend.source_capabilities.formats[0] == ARROW:
+        pytest.skip("it speaks no other, as test_with_every_strategy has it")
+    outward.make()
+    for strategy, options in STRATEGIES.items():
+        if not refusal(TRUNCATE, strategy, outward):
+            finished = outward.copy(mode="truncate", strategy=strategy, **options)
+            _check_cut(finished, strategy)
+            outward.check()
+            outward.verify(finished)
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=str)
 def test_among_other_rows(
-    pair: Pair, mode: Mode, name: str, open_database: Callable[[str], Database]
+    inward: Pair, mode: Mode, open_database: Callable[[str], Database]
 ) -> None:
     """What becomes of rows that an earlier run has loaded."""
-    if mode not in pair.theirs.backend.target_capabilities.modes:
+    target = inward.theirs.backend.target_capabilities
+    if mode not in target.modes:
         pytest.skip("refused, as test_with_every_strategy has it")
-    pair.make(OLD, key="id" if mode.merges_by_key else "")
+    inward.make(OLD, key="id" if mode.merges_by_key else "")
     before = mode.name if mode.reloads_partitions else "append"
     cut = {"strategy": "ntile", "key": "id", "partitions": 3}
     for where in ("id < 300", "id >= 300"):
-        pair.copy(mode=before, where=where, **cut)
-    pair.check(OLD)
-    newer = open_database(name)
+        inward.copy(mode=before, where=where, **cut)
+    inward.check(OLD)
+    newer = open_database(inward.mine.name)
     newer.fill(ROWS)
-    Pair(newer, pair.theirs).copy(mode=mode.name, where="id < 300", **cut)
+    finished = Pair(newer, inward.theirs).copy(mode=mode.name, where="id < 300", **cut)
+    if mode.merges_by_key:
+        assert (finished.inserted, finished.updated) == (0, len(ROWS.rows))
     expected = {
         "append": [*OLD.rows, *ROWS.rows],
         "replace": [*ROWS.rows, *OLD.rows[300:]],
         "upsert": [*ROWS.rows, *OLD.rows[300:]],
     }
-    if not pair.theirs.backend.target_capabilities.replaces_by_condition:
+    if not target.replaces_by_condition:
         expected["swap"] = expected["replace"]  # both swap what was loaded of the same selection
-    pair.check(Rows(ROWS.columns, expected.get(mode.name, ROWS.rows)))
+    inward.check(Rows(ROWS.columns, expected.get(mode.name, ROWS.rows)))
 
 
 def test_a_table_without_rows(pair: Pair) -> None:
     empty = Rows(ROWS.columns, [])
     pair.make(empty)
-    assert pair.copy().rows == 0
+    finished = pair.copy()
+    assert finished.rows == 0
     pair.check(empty)
+    pair.verify(finished)
 
 
 def test_cancelled_it_can_be_resumed(pair: Pair) -> None:
@@ -89,5 +115,7 @@ def test_cancelled_it_can_be_resumed(pair: Pair) -> None:
         if event.name == "committed":
             break
     events.close()
-    pair.resume("r", on_snapshot_lost="accept")
+    finished = pair.resume("r", on_snapshot_lost="accept")
+    assert finished.attempts == finished.partitions - 1  # what is committed is not read again
+    pair.resume("r", on_snapshot_lost="accept")  # nothing is left
     pair.check()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from penstock import MODES, CopySpec
 from penstock.backends.api.capabilities import SOURCE_OPTIONS, TARGET_OPTIONS
-from penstock.spec.modes import RECREATE
+from penstock.errors import RunFailed, UsageError
+from penstock.spec.modes import RECREATE, Mode
+from penstock.spec.option_values import flag_of
 
 from .copying import ROWS, Pair
+from .database import Database
 from .rows import Rows
 
 # A value of each that does something.
@@ -29,27 +34,51 @@ GOES_WITH = {"conflict_columns": "upsert", "unlogged": "truncate", "partitioning
 
 
 @pytest.mark.parametrize("option", TARGET_OPTIONS)
-def test_of_a_target(inward: Pair, option: str) -> None:
+def test_of_a_target(
+    inward: Pair, option: str, name: str, open_database: Callable[[str], Database]
+) -> None:
     target = inward.theirs.backend.target_capabilities
     inward.make(key="id")
     given = {option: VALUES.get(option, (f"id={inward.theirs.made_type}",)), "allow_ddl": True}
+    does_not = f"{target.system} as a target does not support"
+    refused = f"{does_not} {flag_of(option)}"
     if option not in target.options:
-        with inward.refused(target.system):
-            inward.copy(mode=GOES_WITH.get(option, "append"), **given)
+        goes_with = GOES_WITH.get(option, "append")
+        known = MODES[goes_with] in target.modes
+        with inward.refused(refused if known else f"{does_not} --mode {goes_with}"):
+            inward.copy(mode=goes_with, **given)
         return
-    for mode in target.modes:
-        if mode not in target.options[option]:
-            with inward.refused():
-                inward.copy(mode=mode.name, **given)
     modes = target.options[option]
+    for mode in target.modes:
+        if mode not in modes:
+            with inward.refused(refused if is_known(mode, given) else flag_of(option)):
+                inward.copy(mode=mode.name, **_with_key(mode), **given)
     mode = RECREATE if RECREATE in modes else modes[0]
     if option == "partitioning":  # asks the source, too
         inward = Pair(inward.theirs, inward.theirs)
         with inward.refused("same"):
             inward.copy(mode=mode.name, **given)
         return
+    if option in target.from_unlike_only:
+        alike = Pair(open_database(name), inward.theirs)
+        alike.mine.fill(ROWS)
+        with alike.refused(f"{refused} from {target.system}; it supports "):
+            alike.copy(mode=mode.name, **given)
     inward.copy(mode=mode.name, **given)
     inward.check()
+
+
+def _with_key(mode: Mode) -> dict[str, Any]:
+    return {"key": "id"} if mode.deletes_by_partition else {}
+
+
+def is_known(mode: Mode, given: dict[str, Any]) -> bool:
+    """Whether an option goes with a mode at all, whichever the systems are."""
+    try:
+        CopySpec(source="x://a", target="x://b", table="a.b", mode=mode.name, **given)
+    except UsageError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("option", SOURCE_OPTIONS)
@@ -57,7 +86,7 @@ def test_of_a_source(outward: Pair, option: str) -> None:
     source = outward.mine.backend.source_capabilities
     outward.make()
     if option not in source.options:
-        with outward.refused(source.system):
+        with outward.refused(f"{source.system} as a source does not support {flag_of(option)}"):
             outward.copy(mode="recreate", **{option: VALUES[option]})
     elif option != "partitioning":  # asks the target, too
         outward.copy(**{option: VALUES[option]})
@@ -107,3 +136,32 @@ def test_what_the_source_does_not_have(outward: Pair, options: dict[str, Any], p
         pytest.skip("its URLs lead to rows")
     with outward.refused(part):
         outward.copy(**options)
+
+
+def test_what_the_target_does_not_have(
+    inward: Pair, open_database: Callable[[str], Database]
+) -> None:
+    """A missing column and one of a wrong type are told at once."""
+    first = Pair(open_database(inward.mine.name), inward.theirs)
+    first.make(Rows({"id": "bigint", "a": "bytes"}, [(1, b"x")]))
+    first.copy()
+    inward.mine.fill(Rows({"id": "bigint", "a": "double", "b": "text"}, [(1, 1.5, "y")]))
+    with inward.refused("\n  a ", "\n  b "):
+        inward.copy()
+
+
+def test_a_value_that_does_not_fit(inward: Pair) -> None:
+    """Its column and row are named; nothing of the partition is there."""
+    theirs = inward.theirs
+    if "integer" not in theirs.types:
+        pytest.skip("the backend has no smaller type")
+    inward.mine.fill(Rows({"id": "bigint"}, [(1,), (2**40,), (3,)]))
+    options: dict[str, Any] = {}
+    if theirs.needs_table:
+        theirs.make(Rows({"id": "integer"}, []))
+    else:
+        options = {"types": (f"id={theirs.types['integer'].made}",)}
+    with pytest.raises(RunFailed) as caught:
+        inward.copy(strategy="whole", **options)
+    assert "column 'id', row 2" in "".join(caught.value.__notes__)
+    assert theirs.read() == []

@@ -10,17 +10,11 @@ from penstock import plan, verify
 from penstock.backends.shared.arrow import arrow_type
 
 from .copying import Pair
-from .rows import KINDS, Rows, every_kind
-
-
-def all_kinds(pair: Pair) -> Rows:
-    """Those that both know."""
-    mine, theirs = pair.mine.types, pair.theirs.types
-    return every_kind(kind for kind in KINDS if kind in mine and kind in theirs)
+from .rows import KINDS
 
 
 def test_out_of_a_table(outward: Pair) -> None:
-    rows = all_kinds(outward)
+    rows = outward.every_kind
     assert len(rows.columns) == len(outward.mine.types) + 1
     outward.make(rows)
     outward.copy()
@@ -38,7 +32,7 @@ def test_out_of_a_table(outward: Pair) -> None:
 
 
 def test_into_a_table(inward: Pair) -> None:
-    rows = all_kinds(inward)
+    rows = inward.every_kind
     assert len(rows.columns) == len(inward.theirs.types) + 1
     inward.make(rows)
     kinds = inward.theirs.types
@@ -53,7 +47,7 @@ def test_into_a_table_that_is_made(inward: Pair) -> None:
     target = inward.theirs.backend.target_capabilities
     if not target.makes_missing:
         return
-    rows = all_kinds(inward)
+    rows = inward.every_kind
     inward.mine.fill(rows)
     inward.copy(mode=target.makes_missing[-1].name)
     inward.check(rows)

@@ -8,8 +8,12 @@ from ..database import Database
 from .duckdb import DuckDB
 from .parquet import Parquet
 from .postgresql import PostgreSQL
+from .s3 import S3
 from .sqlite import SQLite
 
 DATABASES: Mapping[str, type[Database]] = {
     page.name: page for page in (PostgreSQL, DuckDB, Parquet, SQLite)
 }
+
+PLACES: Mapping[str, type[Database]] = {**DATABASES, "s3": S3}
+"""All that can be opened: a bucket is one more place for Parquet files."""

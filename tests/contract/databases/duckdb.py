@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import duckdb
 import pyarrow as pa
@@ -38,9 +39,7 @@ class DuckDB(SqlDatabase):
         return sorted((plain(row.values()) for row in found.to_pylist()), key=repr)
 
     def everything(self) -> list[str]:
-        files = [str(path.relative_to(self._folder)) for path in self._folder.rglob("*")]
-        if not self._path.exists():
-            return sorted(files)
-        with duckdb.connect(str(self._path), read_only=True) as connection:
-            tables = connection.sql("SELECT schema_name || '.' || table_name FROM duckdb_tables()")
-            return sorted([*files, *(name for (name,) in tables.fetchall())])
+        files = [path for path in self._folder.rglob("*") if path.is_file()]
+        return sorted(
+            f"{path.relative_to(self._folder)} {crc32(path.read_bytes())}" for path in files
+        )

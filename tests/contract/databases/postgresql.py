@@ -32,7 +32,7 @@ class PostgreSQL(SqlDatabase):
     def everything(self) -> list[str]:
         with psycopg.connect(self.url) as connection:
             rows = connection.execute(
-                "SELECT format('%s %s', relkind, oid::regclass) FROM pg_class"
+                "SELECT format('%s %s %s', relkind, oid::regclass, relfilenode) FROM pg_class"
                 " WHERE relnamespace::regnamespace::text !~ '^(pg_|information_schema)'"
             ).fetchall()
         return sorted(name for (name,) in rows)

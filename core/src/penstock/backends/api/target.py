@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.backends.api.source import Schemas
+
 if TYPE_CHECKING:
     from penstock.backends.api.control import ControlStore
     from penstock.backends.api.facts import Checksum, Fit, LoadRequest
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
         TableRef,
     )
     from penstock.spec.modes import Mode
-from penstock.backends.api.source import Schemas
 
 
 class TargetCatalog(Schemas, Protocol):

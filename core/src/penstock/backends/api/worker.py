@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from penstock.model.plans import Partition
     from penstock.spec.worker_spec import WorkerSpec
 
-
 ARROW = "arrow"
 """The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. Their columns are
 those of the run's pairs, in their order, by the target's names; the first batch of a stream is
