@@ -22,13 +22,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pytest
 
-from penstock.backends.duckdb import control as duck_control
 from penstock.backends.duckdb import database as duck_database
-from penstock.backends.duckdb import writer as duck_writer
 from penstock.backends.parquet.storage import documents, local_uploads
 from penstock.backends.roll_forward import records, writer
-from penstock.backends.shared import locked_files, older_attempts
+from penstock.backends.shared import attempt_files, locked_files, older_attempts
 from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.sql.one_file import writer as file_writer
 from penstock.errors import PenstockError, PermanentError
 from penstock.workers.stream import Waiter
 
@@ -172,7 +171,7 @@ class Schedule:
     def patch_database(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have actors stop where they wait for a database file, open it and change a table."""
         clock = _Clock(self._stop)
-        for module in (duck_control, duck_database, locked_files, older_attempts):
+        for module in (attempt_files, duck_database, locked_files, older_attempts):
             monkeypatch.setattr(module, "time", clock)
         for name in ("listdir", "mkdir", "rmdir", "unlink"):
             monkeypatch.setattr(os, name, self._stopping(name, getattr(os, name)))
@@ -184,7 +183,7 @@ class Schedule:
             real = getattr(LoadedTable, name)
             monkeypatch.setattr(LoadedTable, name, self._around(name, real))
         monkeypatch.setattr(Waiter, "answering", lambda *_: contextlib.nullcontext())
-        monkeypatch.setattr(duck_writer, "compute", lambda call, *_: call())
+        monkeypatch.setattr(file_writer, "compute", lambda call, *_: call())
 
     def _opening(self, real: Callable[..., int]) -> Callable[..., int]:
         def opening(*given: Any, **named: Any) -> int:

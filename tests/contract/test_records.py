@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from penstock import create
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.model.codec import to_json
-from penstock.model.extents import Whole
+from penstock.model.extents import Bound, Key, KeyRange, Whole
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
@@ -154,6 +155,80 @@ def test_a_transaction_is_all_or_nothing(open_store: OpenStore, hold: Hold) -> N
         store.transact("a", body, hold)
     assert status(open_store()) == "created"
     assert store.count(Kind.STEP, {"run_id": "a"}) == 0
+
+
+LOW, HIGH = {"partition_id": "low"}, {"partition_id": "high"}
+SOME = {"partition_id": ("low", "high", "nothing")}
+COMMITTED: list[tuple[dict[str, Any], list[str]]] = [
+    ({"run_id": "a"}, ["a high", "a low"]),
+    ({"run_id": "a", **HIGH}, ["a high"]),
+    ({"run_id": "a", **SOME}, ["a high", "a low"]),
+    ({"run_id": "a", "partition_id": "nothing"}, []),
+    ({"run_id": "a", **SOME, "attempt": 7}, []),
+    ({"run_id": "a", "attempt": (1, 7)}, ["a high", "a low"]),
+    ({"series": "s"}, ["b high", "b low"]),
+    ({"series": "s", **LOW}, ["b low"]),
+    ({"series": "s", "partition_id": ("high", "nothing")}, ["b high"]),
+    ({"series": "s", "run_id": "a"}, []),
+    ({"series": "nothing"}, []),
+]
+
+
+def test_what_is_committed_where_the_condition_holds(pair: Pair, open_store: OpenStore) -> None:
+    pair.make()
+    key, middle = Key("id"), Bound("", "150")
+    halves = (("low", KeyRange(key, None, middle)), ("high", KeyRange(key, middle, None)))
+    given = [Partition(name, extent) for name, extent in halves]
+    for run_id, series in (("a", "other"), ("b", "s")):
+        create(pair.spec(run_id=run_id, key="id"), given=given, series=series)
+        # Else a server would be asked for long whether anybody has written to the source.
+        pair.resume(run_id, on_snapshot_lost="accept")
+    store = open_store()
+    for where, expected in COMMITTED:
+        found = store.read(Kind.COMMIT, where, ("run_id", "partition_id"))
+        assert sorted(f"{row['run_id']} {row['partition_id']}" for row in found) == expected, where
+        assert store.count(Kind.COMMIT, where) == len(expected), where
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({}, ["x1", "x2", "y1"]),
+        ({"request": "x"}, ["x1", "x2"]),
+        ({"request": ("x", "y"), "partition_id": "p0001"}, ["x1", "y1"]),
+        ({"request": "y", "partition_id": ("p0002", "nothing")}, []),
+        ({"request": "nothing"}, []),
+    ],
+)
+def test_what_was_asked_for_where_the_condition_holds(
+    open_store: OpenStore, where: dict[str, Any], expected: list[str]
+) -> None:
+    store = open_store()
+    store.add(Kind.RUN, [run("a"), run("b")])
+    asked = {"x": ("p0001", "p0002"), "y": ("p0001",)}
+
+    def body() -> None:
+        for request, names in asked.items():
+            rows = [{"run_id": "a", "partition_id": name, "request": request} for name in names]
+            assert store.add(Kind.RECOPY, rows) == len(rows)
+            assert store.add(Kind.RECOPY, rows) == 0
+
+    store.transact("a", body)
+    for run_id, wanted in (("a", expected), ("b", [])):
+        some = {"run_id": run_id, **where}
+        found = store.read(Kind.RECOPY, some, ("request", "partition_id"))
+        assert sorted(f"{row['request']}{row['partition_id'][-1]}" for row in found) == wanted
+        assert store.count(Kind.RECOPY, some) == len(wanted)
+
+
+@pytest.mark.parametrize(("where", "count"), [({"status": "created"}, 1), ({"status": "done"}, 0)])
+def test_runs_where_the_condition_holds(
+    open_store: OpenStore, where: dict[str, Any], count: int
+) -> None:
+    store = open_store()
+    store.add(Kind.RUN, [run("a")])
+    where = {"run_id": "a", **where}
+    assert len(store.read(Kind.RUN, where, ("plan",))) == store.count(Kind.RUN, where) == count
 
 
 def together(calls: list[Callable[[], Any]]) -> list[Any]:

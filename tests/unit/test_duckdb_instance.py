@@ -49,25 +49,25 @@ def test_another_process_can_write_between_two_operations(tmp_path: Path) -> Non
     path = tmp_path / "t.duckdb"
     database = Database(str(path))
     for _ in range(3):
-        with database.writing() as connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS t (id BIGINT)")
-            connection.execute("INSERT INTO t VALUES (1)")
-            connection.execute("COMMIT")
+        with database.writing() as session:
+            session.run("CREATE TABLE IF NOT EXISTS t (id BIGINT)")
+            session.run("INSERT INTO t VALUES (1)")
+            session.run("COMMIT")
         insert = (
             "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('INSERT INTO t VALUES (2)')"
         )
         subprocess.run([sys.executable, "-c", insert, str(path)], check=True)
-        with database.reading() as connection:
-            found = connection.execute("SELECT count(*), sum(id) FROM t").fetchall()
+        with database.reading() as session:
+            found = session.fetch("SELECT count(*), sum(id) FROM t", "t")
     assert found == [(6, 9)]
 
 
 def test_what_is_not_committed_is_undone(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "t.duckdb"))
-    with database.writing() as connection:
-        connection.execute("CREATE TABLE t (id BIGINT)")
-    with database.reading() as connection:
-        assert connection.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
+    with database.writing() as session:
+        session.run("CREATE TABLE t (id BIGINT)")
+    with database.reading() as session:
+        assert session.fetch("SELECT count(*) FROM duckdb_tables()", "tables") == [(0,)]
 
 
 def test_no_instance_is_open_in_a_process_that_is_forked() -> None:

@@ -10,12 +10,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from penstock.backends.duckdb import location
 from penstock.backends.duckdb.catalog.values import arrow_types
 from penstock.backends.duckdb.connection import configure
 from penstock.backends.duckdb.dialect import DUCKDB, condition
 from penstock.backends.duckdb.errors import translate
 from penstock.backends.duckdb.load.fitting import column_type, fit_columns
+from penstock.backends.duckdb.location import URLS
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.checksums import row_text
 from penstock.errors import PermanentError, PlanningError, TransientError, UsageError
@@ -260,10 +260,10 @@ def test_errors_are_classed(error: duckdb.Error, kind: type[Exception]) -> None:
 
 def test_urls(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    relative = location.resolve("duckdb:///a%20b.duckdb", "--source")
-    assert location.path_of(relative) == str(tmp_path / "a b.duckdb")
-    assert location.path_of(location.resolve("duckdb:////x/y.duckdb", "--source")) == "/x/y.duckdb"
-    assert location.path_of(location.resolve("duckdb:///:memory:", "--source")) is None
+    relative = URLS.resolve("duckdb:///a%20b.duckdb", "--source")
+    assert URLS.path(relative) == str(tmp_path / "a b.duckdb")
+    assert URLS.path(URLS.resolve("duckdb:////x/y.duckdb", "--source")) == "/x/y.duckdb"
+    assert URLS.path(URLS.resolve("duckdb:///:memory:", "--source")) is None
     for wrong in ("duckdb://host/x", "duckdb:///", "duckdb:///x?threads=3"):
         with pytest.raises(UsageError):
-            location.resolve(wrong, "--source")
+            URLS.resolve(wrong, "--source")

@@ -20,7 +20,7 @@ ROWS = Query("SELECT 1 AS i, 1.50 AS n, 'a' AS t, DATE '2024-01-01' AS d, true A
 
 @pytest.fixture(scope="module")
 def source() -> Iterator[DuckSource]:
-    found = DuckSource("duckdb:///:memory:")
+    found = DuckSource(None)
     yield found
     found.close()
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import ARROW, Loaded, Writer
 from penstock.backends.duckdb.target import DuckTarget
-from penstock.backends.duckdb.writer import duck_writer
+from penstock.backends.duckdb.writer import open_writer
 from penstock.backends.shared.arrow import TRAIT
 from penstock.model.extents import Bound, Extent, Key, KeyRange, Whole
 from penstock.model.plans import GIVEN, Partition, PartitionPlan
@@ -71,7 +71,7 @@ class Database:
         return f"duckdb:///{self.path}"
 
     def target(self) -> DuckTarget:
-        return DuckTarget(self.url, "penstock")
+        return DuckTarget(str(self.path), "penstock")
 
     def plan(
         self,
@@ -183,7 +183,7 @@ class Run:
     @contextmanager
     def attempt(self, partition_id: str, number: int = 1, generation: int = 1) -> Iterator[Attempt]:
         """A worker's end of one attempt."""
-        writer = duck_writer(self.worker_spec(generation))
+        writer = open_writer(str(self.database.path), self.worker_spec(generation))
         try:
             yield Attempt(writer, self.plan.partition(partition_id), number)
         finally:

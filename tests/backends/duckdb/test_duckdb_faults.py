@@ -22,11 +22,12 @@ import penstock
 from penstock import BatchSpec, CopySpec
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.worker import ARROW
-from penstock.backends.duckdb.load import folder as staging
-from penstock.backends.duckdb.load import stage as stage_module
-from penstock.backends.duckdb.load.folder import create, sweep
-from penstock.backends.duckdb.writer import duck_writer
+from penstock.backends.duckdb.writer import open_writer
+from penstock.backends.shared import attempt_files
 from penstock.backends.shared.arrow import schema_to_text
+from penstock.backends.shared.attempt_files import AttemptFiles
+from penstock.backends.shared.file_stage import FileStage
+from penstock.backends.shared.locked_files import create
 from penstock.errors import (
     PenstockError,
     PermanentError,
@@ -220,25 +221,26 @@ def test_a_stage_that_others_sweep_and_take_away(
         control_schema="penstock", schema=schema_to_text(wanted), writing={},
     )  # fmt: skip
     wait = Waiter(Meter(), 30)
-    writer = duck_writer(worker_spec)
-    left = [path]
+    writer = open_writer(path, worker_spec)
+    files = AttemptFiles(f"{path}.penstock")
+    left = [files]
 
-    def created(path: str, name: str) -> int:
-        descriptor = create(path, name)
+    def created(folder: str, name: str) -> int:
+        descriptor = create(folder, name)
         if left:
-            sweep(left.pop())
+            left.pop().sweep()
         return descriptor
 
-    monkeypatch.setattr(stage_module, "create", created)
+    monkeypatch.setattr(attempt_files, "create", created)
     assert writer.begin(Partition("p0001", Whole()), 1, wait)
     writer.write(pa.record_batch([[1, 2]], schema=wanted), wait)
     (stage,) = staged(Path(path))
-    assert staging.staged(path)[0].is_alive()
+    assert files.found()[0].is_alive()
 
     def taken(self: Any) -> None:
         os.unlink(stage)
 
-    monkeypatch.setattr(stage_module.FileStage, "check_held", taken)
+    monkeypatch.setattr(FileStage, "check_held", taken)
     with pytest.raises(TransientError, match="a newer one has taken its place"):
         writer.end(wait)
     writer.abandon()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.bounds import decimal
 from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.errors import PlanningError
 from penstock.model.extents import Bound
-from penstock.model.tables import TableRef
+from penstock.model.tables import Column, TableRef
 
 ARROW_TYPES = {
     "INTEGER": pa.int64(),
@@ -31,9 +35,25 @@ _TYPES = {
 }
 
 
+def with_arrow(columns: Sequence[Column], side: str) -> tuple[Column, ...]:
+    """The columns with the types in which their values travel.
+
+    Raises:
+        PlanningError: there is no such type for one.
+    """
+    for column in columns:
+        if column.type not in ARROW_TYPES:
+            raise PlanningError(
+                f"{side}: column {column.name!r}: expected one of the types "
+                f"{', '.join(ARROW_TYPES)}; found {column.type!r}"
+            )
+    return tuple(replace(c, traits={**c.traits, TRAIT: ARROW_TYPES[c.type]}) for c in columns)
+
+
 class SqliteDialect(CatalogDialect):
     name = "SQLite"
     types = _TYPES
+    now = "strftime('%Y-%m-%d %H:%M:%f+00:00', 'now')"
     ranged = ("int8", "text", "date")
     relations = (
         "SELECT 'main', name, upper(type) FROM main.sqlite_master WHERE ?1 = 'main'"
@@ -50,6 +70,9 @@ class SqliteDialect(CatalogDialect):
 
     def cast(self, value: str, type_: str) -> str:
         return f"CAST({value} AS {'TEXT' if type_ == 'DATE' else type_})"
+
+    def schema_made(self, name: str) -> Sequence[str]:
+        return ()
 
     def emptied(self, table: TableRef) -> str:
         return f"DELETE FROM {self.table(table)}"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from urllib.parse import quote
 
-from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.dialect import Type, raw
+from penstock.backends.sql.one_file.session import DriverSession
 from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
-from penstock.model.tables import TableRef
 
 from .dialect import FUNCTIONS, SQLITE, Total
 
@@ -58,30 +57,28 @@ def connect(path: str, side: str, mode: str, patience: float = 60.0) -> SqliteSe
         return SqliteSession(connection, side)
 
 
-class SqliteSession:
+class SqliteSession(DriverSession):
+    connection: sqlite3.Connection
     dialect = SQLITE
     catalog = "main"
 
-    def __init__(self, connection: sqlite3.Connection, side: str) -> None:
-        self.connection = connection
-        self.side = side
+    def planning(self, subject: str) -> AbstractContextManager[None]:
+        return translated(self.side, subject, PlanningError)
 
-    def table(self, table: TableRef) -> str:
-        return SQLITE.table(table)
+    def parenthesized(self, query: str) -> str:
+        # A statement that is no single query is no item of FROM.
+        return f"{raw(query)} AS query"
 
     def search_path(self) -> tuple[str, ...]:
         return ("main",)
 
-    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        with translated(self.side, subject, PlanningError):
-            return self.connection.execute(query, values).fetchall()
-
-    def facts(self, query: str, table: TableRef) -> list[Row]:
-        return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
-
     def run(self, statements: str) -> int:
         with translated(self.side, "statement"):
             return self.connection.execute(statements).rowcount
+
+    def run_many(self, statement: str, rows: Iterable[Row]) -> int:
+        with translated(self.side, "statement"):
+            return self.connection.executemany(statement, rows).rowcount
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         with translated(self.side, subject, PlanningError):
@@ -101,13 +98,6 @@ class SqliteSession:
         query = f"SELECT upper(typeof({column})) FROM temp.penstock_described"
         found = self.fetch(f"{query} WHERE {column} IS NOT NULL LIMIT 1", subject)
         return str(found[0][0]) if found else "TEXT"
-
-    def check(self, query: str, subject: str) -> None:
-        self.fetch(f"EXPLAIN {query}", subject)
-
-    def close(self) -> None:
-        self.connection.interrupt()
-        self.connection.close()
 
 
 def _known(declared: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.tables import (
@@ -15,9 +15,6 @@ from penstock.model.tables import (
     TableRef,
 )
 from penstock.spec.modes import Mode
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.model.plans import Partition
-from penstock.spec.worker_spec import WorkerSpec
-
 if TYPE_CHECKING:
-    pass
-
+    from penstock.model.plans import Partition
+    from penstock.spec.worker_spec import WorkerSpec
 
 ARROW = "arrow"
 """The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. Their columns are

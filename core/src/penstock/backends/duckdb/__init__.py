@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from penstock.backends.duckdb.backend import DuckBackend
+from penstock.backends.duckdb.capabilities import SOURCE, TARGET
+from penstock.backends.duckdb.location import URLS
+from penstock.backends.sql.one_file.backend import FileBackend
 
-backend = DuckBackend()
+backend = FileBackend(
+    __name__,
+    URLS,
+    SOURCE,
+    TARGET,
+    rewrites="a change of its rows, or a table of the same name in its place",
+)
 """The backend object that the entry point names."""

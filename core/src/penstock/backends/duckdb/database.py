@@ -1,9 +1,8 @@
-"""A database file as a target: opened for a moment at a time, so that others have their turn."""
+"""A database file as a target: attached for a moment at a time, so that others have their turn."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,11 +11,14 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.connection import check_database, instance
-from penstock.backends.duckdb.dialect import literal
-from penstock.backends.duckdb.errors import is_locked, locked, planning
-from penstock.backends.duckdb.load.folder import folder_of, turn
+from penstock.backends.duckdb.dialect import DUCKDB, ident, literal
+from penstock.backends.duckdb.errors import is_locked, locked, planning, translated
+from penstock.backends.duckdb.load.turns import turn
+from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.shared.locked_files import POLL
-from penstock.errors import PlanningError
+from penstock.backends.sql.one_file.database import OneFile
+from penstock.errors import PenstockError, PlanningError
+from penstock.model.tables import TableRef
 
 # Others than Penstock go by no lock: one that looks into the file is gone after a moment.
 OTHERS_SECONDS = 5.0
@@ -25,56 +27,56 @@ NAME = "penstock_target"
 of that name."""
 
 
-class Database:
+class Database(OneFile):
     """
     Parameters:
-        patience: seconds to wait for one's turn; 0: for ever.
         worker: see `configure`.
     """
 
+    dialect = DUCKDB
+
     def __init__(self, path: str, patience: float = 600.0, *, worker: bool = False) -> None:
-        self.path = path
-        self._patience = patience
+        super().__init__(path, patience)
         self._worker = worker
-        self._open: set[DuckDBPyConnection] = set()
-        self._guard = threading.Lock()
+
+    def named(self, table: TableRef) -> str:
+        return f"{ident(NAME)}.{super().named(table)}"
 
     @contextmanager
-    def reading(self) -> Iterator[DuckDBPyConnection]:
-        """The database, or an empty one where it is not there; nothing is changed."""
-        with ExitStack() as stack:
+    def reading(self) -> Iterator[DuckSession]:
+        """The database, or an empty one where it is not there."""
+        with translated("target"), ExitStack() as stack:
             if not os.path.exists(self.path):
-                yield stack.enter_context(instance(worker=self._worker))
+                connection = stack.enter_context(instance(worker=self._worker))
+                yield DuckSession(connection, "target")
                 return
-            if os.access(os.path.dirname(self.path), os.W_OK) or os.path.isdir(
-                folder_of(self.path)
-            ):
-                stack.enter_context(turn(self.path, self._patience))
+            if os.access(os.path.dirname(self.path), os.W_OK) or os.path.isdir(self.folder):
+                stack.enter_context(turn(self.path, self.folder, self.patience))
             yield stack.enter_context(self._attached(" (READ_ONLY)"))
 
     @contextmanager
-    def writing(self) -> Iterator[DuckDBPyConnection]:
-        """The database, made where it is missing, and a transaction: what is not committed at the
-        end is undone."""
-        with turn(self.path, self._patience):
+    def writing(self) -> Iterator[DuckSession]:
+        """The database, made where it is missing, and a transaction."""
+        with translated("target"), turn(self.path, self.folder, self.patience):
             check_folder(self.path)
-            with self._attached() as connection:
-                connection.execute("BEGIN")
-                yield connection
+            with self._attached() as session:
+                session.run("BEGIN")
+                yield session
+
+    def tidy(self) -> None:
+        """Somebody who has a turn does that."""
+        if os.path.isdir(self.folder):
+            with suppress(PenstockError), turn(self.path, self.folder, POLL):
+                pass
 
     @contextmanager
-    def _attached(self, options: str = "") -> Iterator[DuckDBPyConnection]:
+    def _attached(self, options: str = "") -> Iterator[DuckSession]:
         with instance(worker=self._worker) as connection:
             with planning("target", self.path):
                 self._attach(connection, options)
             connection.execute(f"USE {NAME}")
-            with self._guard:
-                self._open.add(connection)
-            try:
-                yield connection
-            finally:
-                with self._guard:
-                    self._open.discard(connection)
+            with self.interruptible(connection):
+                yield DuckSession(connection, "target")
             with suppress(duckdb.TransactionException):  # there is no transaction
                 connection.execute("ROLLBACK")
             connection.execute("USE memory")
@@ -94,12 +96,6 @@ class Database:
                 if time.monotonic() > deadline:
                     raise locked(self.path, "target", error) from error
             time.sleep(POLL)
-
-    def interrupt(self) -> None:
-        """End whatever runs, on any thread."""
-        with self._guard:
-            for connection in self._open:
-                connection.interrupt()
 
 
 def check_folder(path: str) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any
 
 from duckdb import DuckDBPyConnection
 
+from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.dialect import DUCKDB
 from penstock.backends.duckdb.errors import planning, translated
 from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.one_file.session import DriverSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
@@ -18,7 +20,7 @@ from penstock.model.tables import TableRef
 BATCH = 1000
 
 
-class DuckSession:
+class DuckSession(DriverSession):
     """
     Parameters:
         connection: its zone is UTC; see `connection.configure`.
@@ -26,9 +28,13 @@ class DuckSession:
 
     dialect = DUCKDB
 
-    def __init__(self, connection: DuckDBPyConnection, side: str) -> None:
-        self.connection = connection
-        self.side = side
+    connection: DuckDBPyConnection
+
+    def planning(self, subject: str) -> AbstractContextManager[None]:
+        return planning(self.side, subject)
+
+    def parenthesized(self, query: str) -> str:
+        return subselect(query)
 
     @cached_property
     def catalog(self) -> str:
@@ -44,14 +50,6 @@ class DuckSession:
         ((names,),) = self.fetch("SELECT current_schemas(true)", "search path")
         return tuple(name for name in dict.fromkeys(names) if name != "pg_catalog")
 
-    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        with planning(self.side, subject):
-            return self.connection.execute(query, values).fetchall()
-
-    def facts(self, query: str, table: TableRef) -> list[Row]:
-        """What the catalog says of a table: `$1` to `$3` are its database, schema and name."""
-        return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
-
     def run(self, statements: str) -> int:
         with translated(self.side):
             found = self.connection.execute(statements).fetchall()
@@ -64,9 +62,6 @@ class DuckSession:
         with planning(self.side, subject):
             found = self.connection.sql(query)
             return list(zip(found.columns, found.types, strict=True))
-
-    def check(self, query: str, subject: str) -> None:
-        self.fetch(f"EXPLAIN {query}", subject)
 
 
 def streamed(connection: DuckDBPyConnection, query: str, side: str, subject: str) -> Iterator[Row]:

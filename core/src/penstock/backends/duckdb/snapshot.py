@@ -7,15 +7,15 @@ https://duckdb.org/docs/stable/connect/concurrency
 from __future__ import annotations
 
 import secrets
-from datetime import UTC, datetime
+from collections.abc import Callable
 
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.connection import connect_to_read
 from penstock.backends.duckdb.location import SCHEME
 from penstock.backends.shared import database_file
+from penstock.backends.shared.database_file import HeldFile
 from penstock.errors import SnapshotLost
-from penstock.model.snapshots import Snapshot
 
 # Of queries in memory over files, which nobody can hold: known to this process alone.
 _MOMENTS: set[str] = set()
@@ -31,37 +31,24 @@ def version(path: str) -> str:
     return database_file.version(path, f"{path}.wal")
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(sep=" ")
+def hold_snapshot(path: str | None) -> HeldFile:
+    connection = connect_to_read(path, "source")
+    if path is not None:
+        return HeldFile(connection, lambda: f"{path}:{version(path)}")
+    token = f"memory:{secrets.token_hex(8)}"
+    return HeldMoment(connection, lambda: token)
 
 
-class OpenFile:
-    """A session that keeps the file from being written."""
+class HeldMoment(HeldFile):
+    """A session in memory. It keeps nobody from writing to the files that its queries read."""
 
-    def __init__(self, path: str | None) -> None:
-        self._path = path
-        self._connection: DuckDBPyConnection | None = connect_to_read(path, "source")
-        if path is None:
-            token = f"memory:{secrets.token_hex(8)}"
-            _MOMENTS.add(token)
-        else:
-            token = f"{path}:{version(path)}"
-        self.snapshot = Snapshot(token, now())
-
-    def alive(self) -> bool:
-        """A file that was renamed over is another one."""
-        return self._connection is not None and holds(self._path, self.snapshot.token)
+    def __init__(self, connection: DuckDBPyConnection, version: Callable[[], str]) -> None:
+        super().__init__(connection, version)
+        _MOMENTS.add(self.snapshot.token)
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        super().close()
         _MOMENTS.discard(self.snapshot.token)
-
-
-def holds(path: str | None, token: str) -> bool:
-    """Whether what is read now is what the token says."""
-    return token in _MOMENTS if path is None else token == f"{path}:{version(path)}"
 
 
 def check(path: str | None, token: str) -> None:
@@ -69,6 +56,6 @@ def check(path: str | None, token: str) -> None:
     Raises:
         SnapshotLost: the file is another one by now, or files that a query reads may be.
     """
-    if not holds(path, token):
+    if not (token in _MOMENTS if path is None else token == f"{path}:{version(path)}"):
         what = f"{path} was written to, or replaced" if path else "files may have been written to"
         raise SnapshotLost(f"source: {what} since the snapshot was taken; expected it as it was")

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-
-import duckdb
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.duckdb.catalog.definition import DIALECT, read_definition, read_others
+from penstock.backends.duckdb.catalog.definition import read_definition, read_others
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.catalog.tables import unique_keys
 from penstock.backends.duckdb.connection import connect_to_read
 from penstock.backends.duckdb.dialect import DUCKDB, GROUP_ROWS, condition
-from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.duckdb.snapshot import check, identity, now, version
-from penstock.backends.sql.definition import definition_of
-from penstock.backends.sql.relations import TYPE, read_columns
+from penstock.backends.duckdb.snapshot import check, identity, version
+from penstock.backends.shared.database_file import now
+from penstock.backends.sql.relations import TYPE
 from penstock.errors import PlanningError
 from penstock.model.extents import Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
@@ -43,26 +39,17 @@ class DuckSource(DuckCatalog):
     # A write shows in the file at once.
     settle_seconds = 0.0
 
-    def __init__(self, url: str) -> None:
-        self._path = path_of(url)
-        session = DuckSession(connect_to_read(self._path, "source"), "source")
-        super().__init__(session, self._item)
-
-    def _item(self, relation: Relation) -> str:
-        if isinstance(relation, Query):
-            return subselect(relation.text)
-        assert isinstance(relation, TableRef)
-        return self._session.table(relation)
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        session = DuckSession(connect_to_read(path, "source"), "source")
+        super().__init__(session, session.rows_of)
 
     def close(self) -> None:
-        with suppress(duckdb.Error):  # it is closed already
-            self._session.connection.interrupt()
-        self._session.connection.close()
+        self._session.close()
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
-        if isinstance(relation, TableRef):
-            return read_columns(self._session, relation)
-        assert isinstance(relation, Query)
+        if not isinstance(relation, Query):
+            return super().columns(relation)
         # Of the query itself: within another one, columns of one name get names of their own.
         text = subselect(relation.text).removesuffix(" AS query")
         names = [name for name, _ in self._session.describe(text, "--query")]
@@ -75,11 +62,10 @@ class DuckSource(DuckCatalog):
         return super().columns(relation)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        columns = self.columns(relation)
         if self.is_table(relation):
             assert isinstance(relation, TableRef)
-            return read_definition(self._session, relation, columns)
-        return definition_of(DIALECT, columns, (), ())
+            return read_definition(self._session, relation, self.columns(relation))
+        return super().definition(relation, partitioning=partitioning)
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
         return read_others(self._session, include, exclude)
@@ -165,7 +151,7 @@ class DuckSource(DuckCatalog):
             return None
         assert isinstance(relation, TableRef)
         ((rows,),) = self._session.fetch(
-            f"SELECT count(*) FROM {self._item(relation)}", f"table {relation}"
+            f"SELECT count(*) FROM {self._rows(relation)}", f"table {relation}"
         )
         share = f"a sample of about {min(rows, SAMPLE_ROWS):,} rows"
         return self._sampled(relation, rows), share
@@ -173,3 +159,6 @@ class DuckSource(DuckCatalog):
     def finds(self, relation: Relation) -> bool:
         # Each row group knows the least and the greatest value of each column.
         return self.is_table(relation)
+
+
+open_source = DuckSource

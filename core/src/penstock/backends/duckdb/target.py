@@ -13,56 +13,39 @@ from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.duckdb.capabilities import TARGET
 from penstock.backends.duckdb.catalog.definition import DIALECT, read_type
 from penstock.backends.duckdb.catalog.values import with_arrow
-from penstock.backends.duckdb.control import ControlTables
 from penstock.backends.duckdb.database import Database, check_folder
 from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.load.fitting import column_type, fit_columns
 from penstock.backends.duckdb.load.load_plan import DuckTables
-from penstock.backends.duckdb.location import path_of
 from penstock.backends.duckdb.session import DuckSession
-from penstock.backends.duckdb.snapshot import identity
-from penstock.backends.shared.arrow import arrow_type, schema_of, schema_to_text
-from penstock.backends.sql.load_plan import plan_load
-from penstock.backends.sql.relations import read_columns
-from penstock.backends.sql.target import SqlTarget
+from penstock.backends.shared.arrow import arrow_type
+from penstock.backends.sql.one_file.target import FileTarget
+from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
 from penstock.spec.modes import Mode
 
 
-class DuckTarget(SqlTarget):
+class DuckTarget(FileTarget):
     capabilities = TARGET
-    tables = DuckTables()
+    tables = DuckTables(DIALECT)
 
-    def __init__(self, url: str, control_schema: str) -> None:
-        path = path_of(url)
+    def __init__(self, path: str | None, control_schema: str) -> None:
         if path is None:
             raise PlanningError(
                 "target: an in-memory database ends with its process; expected "
                 "duckdb:///relative/path or duckdb:////absolute/path"
             )
-        self._database = Database(path)
-        self.control = ControlTables(self._database, control_schema)
+        super().__init__(Database(path), control_schema)
         self._defined: tuple[Column, ...] = ()
 
-    def close(self) -> None:
-        self._database.interrupt()
-        self.control.leave()
-
-    @contextmanager
-    def _reading(self) -> Iterator[DuckSession]:
-        with self._database.reading() as connection:
-            yield DuckSession(connection, "target")
-
-    def columns(self, table: TableRef) -> tuple[Column, ...]:
-        with self._reading() as session:
-            return _in_arrow(session, table)
-
-    def identity(self, table: TableRef) -> str:
-        # Of the file: nobody writes to one that is read as a source.
-        return identity(self._database.path)
+    def in_arrow(
+        self, session: Session, rows: str, columns: Sequence[Column]
+    ) -> tuple[Column, ...]:
+        assert isinstance(session, DuckSession)
+        return with_arrow(session, rows, columns)
 
     def defined_columns(
         self,
@@ -77,7 +60,7 @@ class DuckTarget(SqlTarget):
         )
         # Made in memory, and looked at.
         with self._made() as (session, made):
-            found = _in_arrow(session, made)
+            found = self._columns(session, made)
         return tuple(
             replace(column, nullable=wanted.nullable)
             for column, wanted in zip(found, self._defined, strict=True)
@@ -107,16 +90,7 @@ class DuckTarget(SqlTarget):
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         self._check_file()
-        columns = request.made or self.columns(request.target)
-        by_name = {column.name: column for column in columns}
-        written = schema_of(by_name[pair.target] for pair in request.pairs)
-        with self._reading() as session:
-            return plan_load(session, self.tables, request, columns, schema_to_text(written))
-
-
-def _in_arrow(session: DuckSession, table: TableRef) -> tuple[Column, ...]:
-    """The columns of a table, each with the type in which its values travel."""
-    return with_arrow(session, session.table(table), read_columns(session, table))
+        return super().plan_load(request)
 
 
 def _made_type(column: Column, definition: TableDefinition, types: Mapping[str, str]) -> str:
@@ -126,3 +100,6 @@ def _made_type(column: Column, definition: TableDefinition, types: Mapping[str, 
         return column.type
     type_, _ = column_type(arrow_type(column), column.name)
     return type_
+
+
+open_target = DuckTarget

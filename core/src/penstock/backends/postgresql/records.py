@@ -54,9 +54,8 @@ class PostgresRecords(SqlRecords):
         self._complete = False
         self._tables = [sql.Identifier(schema, name).as_string(connection) for name in names]
 
-    @property
-    def schema(self) -> str:
-        return sql.Identifier(self._name).as_string(self._connection)
+    def named(self, table: str) -> str:
+        return sql.Identifier(self._name, table).as_string(self._connection)
 
     def placeholder(self, number: int) -> str:
         return "%s"
@@ -150,14 +149,14 @@ class PostgresRecords(SqlRecords):
                 return body()
 
     def _lock_run(self, run_id: str, mode: str) -> None:
-        query = f"SELECT FROM {self.schema}.run WHERE run_id = %s FOR {mode}"
+        query = f"SELECT FROM {self.named('run')} WHERE run_id = %s FOR {mode}"
         self._connection.execute(query.encode(), [run_id])
 
     def _lock_committed(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
         """Steps share the commit records; none can be taken back until they are done."""
         some = "" if hold is Hold.STEP else " AND partition_id = ANY (%s) ORDER BY partition_id"
         mode = _SHARED if hold is Hold.STEP else "UPDATE"
-        query = f"SELECT FROM {self.schema}.commit_record WHERE run_id = %s{some} FOR {mode}"
+        query = f"SELECT FROM {self.named('commit_record')} WHERE run_id = %s{some} FOR {mode}"
         values = [run_id] if hold is Hold.STEP else [run_id, list(partition_ids)]
         self._connection.execute(query.encode(), values)
 
@@ -175,7 +174,7 @@ class PostgresRecords(SqlRecords):
         def end_attempts(session: Connection) -> None:
             for (pid,) in session.execute(
                 statement("open_attempts"),
-                {"records": f"{self.schema}.commit_record", "prefix": f"penstock:{run_id}:"},
+                {"records": self.named("commit_record"), "prefix": f"penstock:{run_id}:"},
             ).fetchall():
                 session.execute("SELECT pg_catalog.pg_terminate_backend(%s)", [pid])
 

@@ -93,26 +93,35 @@ class DocumentStore(RecordStore):
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
         if "series" in where:
             claimed = committed_in_series(self._documents, self._runs, where["series"])
-            return [_columns(record, run_id, name) for name, (run_id, record) in claimed.items()]
-        run_id = where["run_id"]
-        run = self.find(run_id)
+            rows = [_columns(record, run_id, name) for name, (run_id, record) in claimed.items()]
+            rest = {name: value for name, value in where.items() if name != "series"}
+            return [row for row in rows if _meets(row, rest)]
+        run = self.find(where["run_id"])
         if run is None:
             return []
+        found = self._rows(kind, where["run_id"], run, columns)
+        return [row for row in found if _meets(row, where)]
+
+    def _rows(
+        self, kind: Kind, run_id: str, run: RunDocument, columns: Sequence[str]
+    ) -> Sequence[Row]:
+        """All records of a run."""
         match kind:
             case Kind.RUN:
                 return [self._run_columns(run_id, run, columns)]
             case Kind.STEP:
-                steps = [{"run_id": run_id, "step_id": step_id} for step_id in run.steps]
-                return [step for step in steps if _meets(step, where)]
+                return [{"run_id": run_id, "step_id": step_id} for step_id in run.steps]
             case Kind.RECOPY:
-                asked = run.recopies.get(where["request"], ())
-                return [{"partition_id": partition_id} for partition_id in asked]
+                return [
+                    {"run_id": run_id, "partition_id": partition_id, "request": request}
+                    for request, partition_ids in run.recopies.items()
+                    for partition_id in partition_ids
+                ]
             case Kind.COMMIT:
                 if run_id not in self._open:
                     self._runs.carry_out(run_id, run)
                 found = self._runs.records(run_id).publish_all(run.generation)
-                wanted = where.get("partition_id", tuple(found))
-                return [_columns(found[name], run_id, name) for name in wanted if name in found]
+                return [_columns(record, run_id, name) for name, record in found.items()]
 
     def _run_columns(self, run_id: str, run: RunDocument, columns: Sequence[str]) -> Row:
         row = {**to_json(run), "run_id": run_id}
@@ -123,13 +132,18 @@ class DocumentStore(RecordStore):
         return {**row, "spec": planned.spec, "plan": planned.plan, "partitions": count}
 
     def count(self, kind: Kind, where: Row) -> int:
-        if kind is not Kind.COMMIT:
+        if kind is not Kind.COMMIT or "series" in where:
             return len(self.read(kind, where, ()))
-        run = self.find(where["run_id"])
+        run_id = where["run_id"]
+        run = self.find(run_id)
         if run is None:
             return 0
-        found = self._runs.records(where["run_id"]).read_all(run.generation)
-        return sum(record.is_committed for record, _ in found.values())
+        # Asked for often: nothing is published.
+        found = self._runs.records(run_id).read_all(run.generation)
+        return sum(
+            record.is_committed and _meets(_columns(record, run_id, name), where)
+            for name, (record, _) in found.items()
+        )
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
         """Rows are of one run, and of one request."""

@@ -6,10 +6,14 @@ URLs are as SQLAlchemy has them: ``scheme:///relative/path``, ``scheme:////absol
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from penstock.errors import UsageError
+from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Place
 
 
@@ -83,3 +87,30 @@ def version(*paths: str) -> str:
             found = os.stat(path)
             parts.append(f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}")
     return "+".join(parts)
+
+
+class HeldFile:
+    """A snapshot: a connection that keeps others from writing to a file while it is open.
+
+    Parameters:
+        version: what the file is now; it has to stay the same.
+    """
+
+    def __init__(self, connection: Any, version: Callable[[], str]) -> None:
+        self._connection = connection
+        self._version = version
+        self._closed = False
+        self.snapshot = Snapshot(version(), now())
+
+    def alive(self) -> bool:
+        """A file that was renamed over is another one."""
+        return not self._closed and self._version() == self.snapshot.token
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._connection.close()
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(sep=" ")

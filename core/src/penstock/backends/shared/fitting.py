@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.backends.api.facts import Fit
+from penstock.backends.api.worker import ARROW
 from penstock.backends.shared import losses
-from penstock.backends.shared.arrow import is_list, kind_of
+from penstock.backends.shared.arrow import arrow_type, is_list, kind_of
+from penstock.model.tables import Column
 
 UNITS = ("s", "ms", "us", "ns")
 
@@ -48,6 +51,18 @@ def _range(kind: pa.DataType) -> tuple[float, float, float]:
     if pt.is_unsigned_integer(kind):
         return 0, 2**kind.bit_width - 1, 0
     return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1, 0
+
+
+def fit_column(source: Column, target: Column) -> Fit:
+    """How a column goes into another one, in record batches."""
+    if target.generated:
+        return Fit(reason=losses.COMPUTED)
+    return carried(fit_types(arrow_type(source), arrow_type(target)))
+
+
+def carried(fit: Fit) -> Fit:
+    """In record batches, where it goes at all."""
+    return fit if fit.reason else replace(fit, formats=(ARROW,))
 
 
 def fit_types(mine: pa.DataType, theirs: pa.DataType) -> Fit:

@@ -30,14 +30,13 @@ class SqlRecords(RecordStore):
     now = "now()"
     text = "VARCHAR"
 
-    @property
     @abstractmethod
-    def schema(self) -> str:
-        """The control schema's name, quoted."""
-
     def named(self, table: str) -> str:
         """A control table's name as statements have it."""
-        return f"{self.schema}.{table}"
+
+    def ident(self, column: str) -> str:
+        """A column's name as statements have it."""
+        return column
 
     @abstractmethod
     def placeholder(self, number: int) -> str:
@@ -57,7 +56,8 @@ class SqlRecords(RecordStore):
 
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
         listed = ", ".join(
-            f"CAST({name} AS {self.text})" if name in TIMES else name for name in columns
+            f"CAST({self.ident(name)} AS {self.text})" if name in TIMES else self.ident(name)
+            for name in columns
         )
         found: list[Row] = []
         for condition, values in self._conditions(where):
@@ -91,30 +91,36 @@ class SqlRecords(RecordStore):
                 f"({', '.join(self._value(name, value, values) for name, value in row.items())})"
                 for row in some
             )
-            added += len(
-                self.execute(
-                    f"INSERT INTO {self.named(kind.value)} ({', '.join(some[0])})"
-                    f" VALUES {tuples} ON CONFLICT DO NOTHING RETURNING run_id",
-                    values,
-                    reading=False,
-                )
+            listed = ", ".join(map(self.ident, some[0]))
+            added += self.insert(
+                f"INTO {self.named(kind.value)} ({listed}) VALUES {tuples}", values
             )
         return added
+
+    def insert(self, rows: str, values: Sequence[Any]) -> int:
+        """Insert the rows whose key is not there yet.
+
+        Parameters:
+            rows: what follows INSERT.
+
+        Returns: how many were inserted.
+        """
+        statement = f"INSERT {rows} ON CONFLICT DO NOTHING RETURNING run_id"
+        return len(self.execute(statement, values, reading=False))
+
+    def update(self, statement: str, values: Sequence[Any]) -> int:
+        """Returns: how many rows the statement has found."""
+        return len(self.execute(f"{statement} RETURNING run_id", values, reading=False))
 
     def change(self, kind: Kind, where: Row, changes: Row) -> int:
         values: list[Any] = []
         assignments = ", ".join(
-            f"{name} = {self._value(name, value, values)}" for name, value in changes.items()
+            f"{self.ident(name)} = {self._value(name, value, values)}"
+            for name, value in changes.items()
         )
+        statement = f"UPDATE {self.named(kind.value)} SET {assignments} WHERE"
         return sum(
-            len(
-                self.execute(
-                    f"UPDATE {self.named(kind.value)} SET {assignments} WHERE {condition}"
-                    " RETURNING run_id",
-                    all_values,
-                    reading=False,
-                )
-            )
+            self.update(f"{statement} {condition}", all_values)
             for condition, all_values in self._conditions(where, values)
         )
 
@@ -144,9 +150,9 @@ class SqlRecords(RecordStore):
             for name, value in piece.items():
                 if isinstance(value, tuple):
                     listed = ", ".join(self._value(name, each, values) for each in value)
-                    tests.append(f"{name} IN ({listed})")
+                    tests.append(f"{self.ident(name)} IN ({listed})")
                 else:
-                    tests.append(f"{name} = {self._value(name, value, values)}")
+                    tests.append(f"{self.ident(name)} = {self._value(name, value, values)}")
             yield " AND ".join(tests), values
 
     def _value(self, column: str, value: Any, values: list[Any]) -> str:

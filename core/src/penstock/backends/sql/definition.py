@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.backends.sql.dialect import Dialect
+from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
 from penstock.model.tables import Column, NotCopied, Relation, TableDefinition, TableRef
@@ -77,7 +77,7 @@ def left_out(
 
 
 def create_steps(
-    dialect: Dialect,
+    dialect: CatalogDialect,
     table: TableRef,
     columns: Sequence[Column],
     keys: Sequence[str],
@@ -97,8 +97,10 @@ def create_steps(
     body = ", ".join([*listed, *keys])
     create = f"CREATE TABLE {'' if fresh else 'IF NOT EXISTS '}{name} ({body})"
     drop = f"DROP TABLE IF EXISTS {name};\n" if fresh else ""
-    schema = f"CREATE SCHEMA IF NOT EXISTS {dialect.ident(table.schema)}"
     return [
-        Step("schema", f"create schema {table.schema}", schema),
+        *(
+            Step("schema", f"create schema {table.schema}", statement)
+            for statement in dialect.schema_made(table.schema)
+        ),
         Step("create", f"create {table}", f"{drop}{create}"),
     ]

@@ -79,6 +79,7 @@ class CatalogDialect(Dialect):
     """The type for each tag of a `Bound`."""
     ranged: tuple[str, ...]
     """Tags of the types whose text is exact and whose order is total."""
+    now = "now()"
     computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
     """Of a row of the information schema's columns: 1 for one that the table computes."""
 
@@ -127,6 +128,10 @@ class CatalogDialect(Dialect):
         )
 
     # Loading
+
+    def schema_made(self, name: str) -> Sequence[str]:
+        """The statement that makes a schema where there is none; nothing without schemas."""
+        return (f"CREATE SCHEMA IF NOT EXISTS {self.ident(name)}",)
 
     def emptied(self, table: TableRef) -> str:
         """The statement that takes all rows out of a table."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Protocol
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.sql.definition import create_steps, keys_of, left_out
@@ -18,24 +17,29 @@ SWAP = "swap"
 """The id of the step that puts a table in another one's place."""
 
 
-class TargetTables(Protocol):
-    """What the plan asks of the tables that are there."""
+class TargetTables:
+    """What the plan asks of the tables that are there; without more, no mode makes one, and none
+    finds rows by their keys.
 
-    definitions: str
-    """The `TableDefinition.dialect` whose types and statements are the target's own."""
+    Parameters:
+        definitions: the `TableDefinition.dialect` whose types and statements are the target's own.
+    """
+
+    def __init__(self, definitions: str) -> None:
+        self.definitions = definitions
 
     def unique_keys(self, session: Session, table: TableRef) -> Sequence[UniqueKey]:
         """The primary key first."""
-        ...
+        return ()
 
     def check_replaceable(self, session: Session, table: TableRef, needs: str) -> None:
         """Raises `PlanningError` where no other table can take its place, as an option needs it."""
-        ...
+        return
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
         """The statement that makes an empty table like another one; and those that make, when it
         has that one's name, what could not be there twice."""
-        ...
+        raise NotImplementedError  # there is no mode swap
 
 
 def plan_load(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from penstock.backends.api.records import Kind
 from penstock.backends.shared.sql_records import SqlRecords
 from penstock.backends.sql.conditions import TRUE, condition
+from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.session import Session
 from penstock.errors import Diagnosis, PermanentError, PlanningError, TargetChanged
@@ -38,6 +39,17 @@ MOST_COUNTED = 100
 class LoadRecords(SqlRecords):
     """Records beside the tables that are loaded: a run has two columns more, `loads` (the table's
     id) and `disturbed_by`, and the table `loaded_table` keeps a number of rows for each id."""
+
+    def __init__(self, dialect: CatalogDialect) -> None:
+        self._dialect = dialect
+        self.now = dialect.now
+        self.text = dialect.types["text"]
+
+    def placeholder(self, number: int) -> str:
+        return self._dialect.placeholder(number)
+
+    def ident(self, column: str) -> str:
+        return self._dialect.ident(column)
 
     @property
     @abstractmethod
@@ -73,6 +85,7 @@ class LoadedTable:
         self._dialect = self._session.dialect
         self._table = table
         self._name = self._session.table(table)
+        self._counted = self._dialect.ident("rows")
         self.id = json.dumps([table.schema, table.name])
         """As the control tables have it."""
 
@@ -91,7 +104,7 @@ class LoadedTable:
 
     def _expected(self) -> int | None:
         found = self._records.execute(
-            f"SELECT l.rows FROM {self._records.named('loaded_table')} AS l"
+            f"SELECT {self._counted} FROM {self._records.named('loaded_table')} AS l"
             f" WHERE id = {self._records.placeholder(1)}",
             [self.id],
             reading=True,
@@ -190,7 +203,7 @@ class LoadedTable:
         latest = self._dialect.limited(
             f"SELECT o.run_id FROM {named('commit_record')} AS c JOIN {named('run')} AS o"
             f" ON o.run_id = c.run_id JOIN {named('run')} AS mine ON mine.run_id = {place(1)}"
-            f" WHERE o.loads = {place(2)} AND o.run_id <> mine.run_id AND c.rows > 0"
+            f" WHERE o.loads = {place(2)} AND o.run_id <> mine.run_id AND c.{self._counted} > 0"
             " AND c.committed_at > mine.prepared_at ORDER BY c.committed_at DESC",
             1,
         )
@@ -227,8 +240,7 @@ class LoadedTable:
             statement = f"INSERT INTO {noted} VALUES ({place(1)}, {place(2)})"
             values = [self.id, rows]
         else:
-            counted = self._dialect.ident("rows")
-            statement = f"UPDATE {noted} SET {counted} = {place(1)} WHERE id = {place(2)}"
+            statement = f"UPDATE {noted} SET {self._counted} = {place(1)} WHERE id = {place(2)}"
             values = [rows, self.id]
         self._records.execute(statement, values, reading=False)
 
@@ -310,7 +322,7 @@ class LoadedTable:
         named, place = self._records.named, self._records.placeholder
         found = self._records.execute(
             f"SELECT run_id, spec, (SELECT count(*) FROM {named('commit_record')} AS c"
-            " WHERE c.run_id = r.run_id AND c.rows > 0), disturbed_by"
+            f" WHERE c.run_id = r.run_id AND c.{self._counted} > 0), disturbed_by"
             f" FROM {named('run')} AS r WHERE loads = {place(1)} AND status <> 'done'"
             f" AND run_id <> {place(2)}",
             [self.id, run_id],

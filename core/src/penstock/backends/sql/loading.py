@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from penstock.backends.api.attempt import Attempt, Standing
@@ -15,6 +15,7 @@ from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
 
 S_contra = TypeVar("S_contra", contravariant=True)
+STAGE = "penstock_stage"
 
 
 class SqlLoading(ABC, Generic[S_contra]):
@@ -35,6 +36,7 @@ class SqlLoading(ABC, Generic[S_contra]):
         self._loaded = LoadedTable(records, spec.target_table)
         self._table = self._session.table(spec.target_table)
         self._names = [pair.target for pair in spec.pairs]
+        self._listed = ", ".join(map(self._dialect.ident, self._names))
 
     @abstractmethod
     def insert_staged(self, stage: S_contra, table: str) -> int:
@@ -43,10 +45,14 @@ class SqlLoading(ABC, Generic[S_contra]):
         Returns: how many rows.
         """
 
-    @abstractmethod
-    def staged_table(self, stage: S_contra) -> AbstractContextManager[tuple[str, int]]:
+    @contextmanager
+    def staged_table(self, stage: S_contra) -> Iterator[tuple[str, int]]:
         """What is staged as a table, whose columns have the target's names and types; and how many
         rows it has."""
+        columns = f"SELECT {self._listed} FROM {self._table} LIMIT 0"
+        self._session.run(f"CREATE TEMPORARY TABLE {STAGE} AS {columns}")
+        yield STAGE, self.insert_staged(stage, STAGE)
+        self._session.run(f"DROP TABLE {STAGE}")
 
     def standing(self, attempt: Attempt) -> Standing:
         spec, mine = attempt.spec, {"partition_id": attempt.partition.id}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, WeightedBound
@@ -10,19 +9,29 @@ from penstock.backends.sql import keys
 from penstock.backends.sql.bounds import check_ranged
 from penstock.backends.sql.checksums import canonical_texts, read_checksum, read_digests
 from penstock.backends.sql.conditions import condition
+from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.relations import find_relation, matching, read_relations
+from penstock.backends.sql.relations import find_relation, matching, read_columns, read_relations
 from penstock.backends.sql.session import Session, closed
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.snapshots import SourceState
-from penstock.model.tables import Column, ColumnPair, Relation, SequencePosition, TableRef
+from penstock.model.tables import (
+    Column,
+    ColumnPair,
+    NotCopied,
+    Query,
+    Relation,
+    SequencePosition,
+    TableDefinition,
+    TableRef,
+)
 
 
-class SqlSource(ABC):
+class SqlSource:
     """The part of a `SourceCatalog` that is SQL.
 
     Parameters:
-        rows: an item of FROM for a relation.
+        rows: an item of FROM for a relation. Raises `PlanningError` for a query that is none.
     """
 
     def __init__(self, session: Session, rows: Callable[[Relation], str]) -> None:
@@ -50,14 +59,6 @@ class SqlSource(ABC):
         """Whether a range of a column is found without reading everything."""
         return False
 
-    @abstractmethod
-    def parenthesized(self, query: str) -> str:
-        """A query that somebody wrote as an item of FROM.
-
-        Raises:
-            PlanningError: it is no single query.
-        """
-
     # Tables
 
     def schemas(self) -> tuple[str, ...]:
@@ -84,11 +85,19 @@ class SqlSource(ABC):
         return dict(self._session.describe(query, str(relation)))
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
+        if isinstance(relation, TableRef):
+            return read_columns(self._session, relation)
         return tuple(Column(name, str(type_)) for name, type_ in self.described(relation).items())
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
         """Columns of record batches are cast by the target."""
         return [False for _ in wanted]
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        return definition_of(self._session.dialect.name.lower(), self.columns(relation), (), ())
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        return ()
 
     def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
         return ()
@@ -191,7 +200,7 @@ class SqlSource(ABC):
             )
         else:
             subject = "--values-query"
-            listed = f"SELECT * FROM {self.parenthesized(query)}"
+            listed = f"SELECT * FROM {self._rows(Query(query))}"
             keys.check_one_column(len(self._session.describe(listed, subject)))
         tag = dialect.tag_of(type_)
         # Of an unlike query, as values of the key's type; a decimal has a precision of its own.

@@ -25,7 +25,7 @@ from penstock.backends.sql.relations import (
 from penstock.backends.sql.session import Session
 from penstock.model.extents import Extent
 from penstock.model.records import CommitRecord
-from penstock.model.tables import ColumnPair, TableRef
+from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.spec.modes import Mode
 
 
@@ -44,6 +44,15 @@ class SqlTarget(ABC):
         raise NotImplementedError  # no mode makes a table
 
     # Tables
+
+    def defined_columns(
+        self,
+        table: TableRef,
+        definition: TableDefinition,
+        columns: Sequence[Column],
+        types: Mapping[str, str],
+    ) -> tuple[Column, ...]:
+        raise NotImplementedError  # no mode makes a table
 
     def schemas(self) -> tuple[str, ...]:
         with self._reading() as session:

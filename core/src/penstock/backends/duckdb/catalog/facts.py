@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.duckdb.catalog.queries import subselect
 from penstock.backends.duckdb.catalog.values import with_arrow
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.duckdb.session import DuckSession
@@ -30,9 +29,6 @@ _TEXT_WIDTH = 16
 
 class DuckCatalog(SqlSource):
     _session: DuckSession
-
-    def parenthesized(self, query: str) -> str:
-        return subselect(query)
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
         return with_arrow(self._session, self._rows(relation), columns)

@@ -8,7 +8,7 @@ from penstock.backends.sql.session import Session
 from penstock.model.tables import TableRef
 
 OF_TABLE = "WHERE database_name = $1 AND schema_name = $2 AND table_name = $3"
-"""For `DuckSession.facts`."""
+"""For `Session.facts`."""
 
 
 @dataclass(frozen=True, slots=True)

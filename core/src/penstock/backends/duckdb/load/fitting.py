@@ -8,11 +8,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.backends.api.facts import Fit
-from penstock.backends.api.worker import ARROW
 from penstock.backends.duckdb.dialect import MOST_DIGITS, ident
 from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import arrow_type, is_bytes, is_list, is_text, kind_of
-from penstock.backends.shared.fitting import fit_types
+from penstock.backends.shared.fitting import carried, fit_types
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE
 from penstock.errors import PlanningError
@@ -96,13 +95,8 @@ def _fit(source: Column, target: Column) -> Fit:
             "column of another type, such as VARCHAR (with --mode recreate: --types)"
         )
     if source.type == target.type and mine.equals(theirs):
-        return Fit(formats=(ARROW,), canonical=kind_of(theirs))  # of one system
-    found = (_fit_written if own in _WRITTEN else fit_types)(mine, theirs)
-    if found.reason:
-        return found
-    return Fit(
-        formats=(ARROW,), warning=found.warning, lossy=found.lossy, canonical=found.canonical
-    )
+        return carried(Fit(canonical=kind_of(theirs)))  # of one system
+    return carried((_fit_written if own in _WRITTEN else fit_types)(mine, theirs))
 
 
 def _untold(column: Column) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from penstock.backends.duckdb.catalog.definition import DIALECT
 from penstock.backends.duckdb.catalog.tables import (
     constraints,
     definition_of,
@@ -12,6 +11,7 @@ from penstock.backends.duckdb.catalog.tables import (
     unique_keys,
 )
 from penstock.backends.duckdb.dialect import DUCKDB
+from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
@@ -21,10 +21,7 @@ from penstock.model.tables import TableRef
 _HEAD = re.compile(r'CREATE TABLE (?:(?:"(?:[^"]|"")*"|[^\s."(]+)\.?)+\s*\(')
 
 
-class DuckTables:
-    """See `TargetTables`."""
-
-    definitions = DIALECT
+class DuckTables(TargetTables):
     unique_keys = staticmethod(unique_keys)
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:

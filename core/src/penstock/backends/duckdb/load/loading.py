@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import duckdb
 import pyarrow as pa
 
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.duckdb.dialect import ident
-from penstock.backends.duckdb.errors import first_lines
-from penstock.backends.duckdb.load.stage import FileStage
-from penstock.backends.duckdb.records import DuckRecords
+from penstock.backends.duckdb.errors import first_lines, translated
+from penstock.backends.duckdb.session import DuckSession
+from penstock.backends.shared.file_stage import FileStage
+from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.backends.sql.loading import SqlLoading
 from penstock.errors import Diagnosis, PermanentError
 
 ROWS = "penstock_rows"
-STAGE = "temp.penstock_stage"
 
 
 class Loading(SqlLoading[FileStage]):
-    def __init__(self, records: DuckRecords, attempt: Attempt) -> None:
+    def __init__(self, records: LoadRecords, attempt: Attempt) -> None:
         super().__init__(records, attempt)
-        self._connection = records.session.connection
-        self._subject = f"target: partition {attempt.partition.id}"
-        self._listed = ", ".join(map(ident, self._names))
+        session = records.session
+        assert isinstance(session, DuckSession)
+        self._connection = session.connection
+        self._subject = f"partition {attempt.partition.id}"
 
     def insert_staged(self, stage: FileStage, table: str) -> int:
-        self._connection.register(ROWS, stage.batches())
-        try:
-            rows = self._connection.execute(
-                f"INSERT INTO {table} ({self._listed}) SELECT * FROM {ROWS}"
-            ).fetchall()[0][0]
-        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
-            raise self._refused(stage, error) from error
+        insert = f"INSERT INTO {table} ({self._listed}) SELECT * FROM {ROWS}"
+        with translated("target", self._subject):
+            self._connection.register(ROWS, stage.batches())
+            try:
+                ((rows,),) = self._connection.execute(insert).fetchall()
+            except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
+                raise self._refused(stage, error) from error
         self._connection.unregister(ROWS)  # after an error it goes with the session
         return int(rows)
-
-    @contextmanager
-    def staged_table(self, stage: FileStage) -> Iterator[tuple[str, int]]:
-        self._connection.execute(
-            f"CREATE TEMPORARY TABLE {STAGE} AS SELECT {self._listed} FROM {self._table} LIMIT 0"
-        )
-        yield STAGE, self.insert_staged(stage, STAGE)
-        self._connection.execute(f"DROP TABLE {STAGE}")
 
     def _refused(self, stage: FileStage, error: duckdb.Error) -> PermanentError:
         """Which value could not be cast, looked for batch by batch."""
@@ -66,11 +56,11 @@ class Loading(SqlLoading[FileStage]):
                     ).fetchall()
                     for row, text in refused:
                         return PermanentError(
-                            f"{self._subject}: column {name!r}, row {passed + row:,}: expected a "
-                            f"value of {types[name]}, found {text!r}",
+                            f"target: {self._subject}: column {name!r}, row {passed + row:,}: "
+                            f"expected a value of {types[name]}, found {text!r}",
                             Diagnosis(side="target"),
                         )
                 passed += batch.num_rows
         return PermanentError(
-            f"{self._subject}: {first_lines(str(error))}", Diagnosis(side="target")
+            f"target: {self._subject}: {first_lines(str(error))}", Diagnosis(side="target")
         )

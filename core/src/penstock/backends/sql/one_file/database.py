@@ -1,0 +1,70 @@
+"""A database file as a target: opened for a moment at a time, so that others have their turn."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+from penstock.backends.shared.attempt_files import AttemptFiles
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.session import Session
+from penstock.model.tables import TableRef
+
+
+class OneFile(ABC):
+    """
+    Parameters:
+        patience: seconds to wait for one's turn; 0: for ever.
+    """
+
+    dialect: CatalogDialect
+
+    def __init__(self, path: str, patience: float = 600.0) -> None:
+        self.path = path
+        self.folder = f"{path}.penstock"
+        """Beside it, for locks and what is staged. It is there while somebody needs it."""
+        self.attempts = AttemptFiles(self.folder)
+        self.patience = patience
+        self._open: set[Any] = set()
+        self._guard = threading.Lock()
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Session]:
+        """To look at one moment of it; nothing is changed."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Session]:
+        """A transaction, with nobody else at work: what is not committed at the end is undone."""
+
+    def control_table(self, schema: str, name: str) -> TableRef:
+        return TableRef(schema, name)
+
+    def named(self, table: TableRef) -> str:
+        """A table as statements have it, on any of its sessions."""
+        return self.dialect.table(table)
+
+    def tidy(self) -> None:
+        """Remove the folder unless something is in it."""
+        with suppress(OSError):
+            os.rmdir(self.folder)
+
+    @contextmanager
+    def interruptible(self, connection: Any) -> Iterator[None]:
+        """While a connection of the driver is open."""
+        with self._guard:
+            self._open.add(connection)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._open.discard(connection)
+
+    def interrupt(self) -> None:
+        """End whatever runs, on any thread."""
+        with self._guard:
+            for connection in self._open:
+                connection.interrupt()

@@ -1,0 +1,108 @@
+"""Records of runs as tables of the file.
+
+One transaction at a time changes the file, so none of this needs locks of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from penstock.backends.api.records import Hold, Kind
+from penstock.backends.sql.loaded_table import LoadRecords
+from penstock.backends.sql.one_file.database import OneFile
+from penstock.backends.sql.relations import read_relations
+from penstock.backends.sql.session import Session
+
+T = TypeVar("T")
+_TABLES = ("loaded_table", *(kind.value for kind in Kind))
+
+
+class FileRecords(LoadRecords):
+    """
+    Parameters:
+        open: the session of a transaction that is open already.
+    """
+
+    steps_with_records = True
+
+    def __init__(self, database: OneFile, schema: str, open: Session | None = None) -> None:
+        super().__init__(database.dialect)
+        self._database = database
+        self._schema = schema
+        self._open = open
+
+    def named(self, table: str) -> str:
+        return self._database.named(self._database.control_table(self._schema, table))
+
+    @property
+    def session(self) -> Session:
+        assert self._open is not None
+        return self._open
+
+    def create(self) -> None:
+        with self.reading() as found:
+            if found:
+                return
+        types = self._dialect.types
+        ddl = files(__package__).joinpath("control.sql").read_text(encoding="utf-8")
+        ddl = ddl.format(
+            **{table: self.named(table) for table in _TABLES},
+            text=types["text"],
+            int=types["int4"],
+            long=types["int8"],
+            time=types.get("timestamptz", types["text"]),
+            now=self.now,
+        )
+        with self._transaction():
+            for statement in (*self._dialect.schema_made(self._schema), *ddl.split(";")):
+                self.session.run(statement)
+
+    @contextmanager
+    def reading(self) -> Iterator[bool]:
+        if self._open is not None:
+            yield True
+            return
+        with self._opened(self._database.reading()) as session:
+            there = read_relations(session)
+            tables = (self._database.control_table(self._schema, name) for name in _TABLES)
+            yield all(table in there for table in tables)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._opened(self._database.writing()) as session:
+            yield
+            session.run("COMMIT")
+
+    @contextmanager
+    def _opened(self, opening: AbstractContextManager[Session]) -> Iterator[Session]:
+        with opening as session:
+            self._open = session
+            try:
+                yield session
+            finally:
+                self._open = None
+
+    def transact(
+        self,
+        run_id: str,
+        body: Callable[[], T],
+        hold: Hold = Hold.CHANGE,
+        partition_ids: Sequence[str] = (),
+        patience: float = 0,
+    ) -> T:
+        # Attempts of an old generation are refused when they come to commit.
+        self._database.attempts.wait(run_id, partition_ids, patience)
+        with self._transaction():
+            return body()
+
+    def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
+        if self._open is not None:
+            return self._open.fetch(statement, "control tables", values)
+        if reading:
+            with self.reading() as found:
+                return self.execute(statement, values, reading=True) if found else []
+        with self._transaction():
+            return self.execute(statement, values, reading=False)

@@ -1,0 +1,60 @@
+"""A file's tables as a target, into which record batches are loaded."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.shared import database_file
+from penstock.backends.shared.arrow import schema_of, schema_to_text
+from penstock.backends.shared.fitting import fit_column
+from penstock.backends.sql.load_plan import plan_load
+from penstock.backends.sql.one_file.database import OneFile
+from penstock.backends.sql.one_file.runs import FileRuns
+from penstock.backends.sql.relations import read_columns
+from penstock.backends.sql.session import Session
+from penstock.backends.sql.target import SqlTarget
+from penstock.model.plans import LoadPlan
+from penstock.model.tables import Column, TableRef
+
+
+class FileTarget(SqlTarget):
+    def __init__(self, database: OneFile, control_schema: str) -> None:
+        self._database = database
+        self.control = FileRuns(database, control_schema)
+
+    @abstractmethod
+    def in_arrow(
+        self, session: Session, rows: str, columns: Sequence[Column]
+    ) -> tuple[Column, ...]:
+        """The columns of an item of FROM, each with the trait `arrow`."""
+
+    def close(self) -> None:
+        self._database.interrupt()
+        self.control.leave()
+
+    def _reading(self) -> AbstractContextManager[Session]:
+        return self._database.reading()
+
+    def columns(self, table: TableRef) -> tuple[Column, ...]:
+        with self._reading() as session:
+            return self._columns(session, table)
+
+    def _columns(self, session: Session, table: TableRef) -> tuple[Column, ...]:
+        return self.in_arrow(session, session.table(table), read_columns(session, table))
+
+    def identity(self, table: TableRef) -> str:
+        # Of the file: nobody writes to one that is read as a source.
+        return database_file.identity(self.tables.definitions, self._database.path)
+
+    def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+        return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+
+    def plan_load(self, request: LoadRequest) -> LoadPlan:
+        columns = request.made or self.columns(request.target)
+        by_name = {column.name: column for column in columns}
+        written = schema_of(by_name[pair.target] for pair in request.pairs)
+        with self._reading() as session:
+            return plan_load(session, self.tables, request, columns, schema_to_text(written))

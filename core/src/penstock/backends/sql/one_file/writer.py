@@ -1,0 +1,66 @@
+"""A partition is staged beside the database, then loaded in one transaction with its record.
+
+Many partitions are staged at once; loading takes turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+from penstock.backends.api.attempt import Attempt, Stage, StagedTransaction
+from penstock.backends.api.worker import Wait
+from penstock.backends.shared.attempt_files import AttemptFiles
+from penstock.backends.shared.background import compute
+from penstock.backends.sql.loaded_table import LoadRecords
+from penstock.backends.sql.one_file.database import OneFile
+from penstock.backends.sql.one_file.records import FileRecords
+from penstock.backends.sql.session import Session
+
+T = TypeVar("T")
+
+
+class FileHooks:
+    """See `StagedHooks`.
+
+    Parameters:
+        stage: opens one, as `FileStage` does.
+        loading: see `SqlLoading`.
+    """
+
+    def __init__(
+        self,
+        database: OneFile,
+        stage: Callable[[AttemptFiles, Attempt], Stage],
+        loading: Callable[[LoadRecords, Attempt], StagedTransaction],
+    ) -> None:
+        self._database = database
+        self._stage = stage
+        self._loading = loading
+        # A stage is locked as long as its attempt lives.
+        self.lock = database.attempts.lock
+        self.end_older = database.attempts.end_older
+        self.sweep = database.attempts.sweep
+        self.interrupt = database.interrupt
+
+    def open_stage(self, attempt: Attempt, wait: Wait) -> Stage:
+        return self._stage(self._database.attempts, attempt)
+
+    def reading(self, attempt: Attempt) -> AbstractContextManager[StagedTransaction]:
+        return self._opened(self._database.reading(), attempt)
+
+    def writing(self, attempt: Attempt) -> AbstractContextManager[StagedTransaction]:
+        """The database stays open to its end: nobody else has a turn."""
+        return self._opened(self._database.writing(), attempt)
+
+    @contextmanager
+    def _opened(
+        self, opening: AbstractContextManager[Session], attempt: Attempt
+    ) -> Iterator[StagedTransaction]:
+        with opening as session:
+            records = FileRecords(self._database, attempt.spec.control_schema, session)
+            yield self._loading(records, attempt)
+
+    def compute(self, call: Callable[[], T], wait: Wait) -> T:
+        return compute(call, "target", wait, self.interrupt)
