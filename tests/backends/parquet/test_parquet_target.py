@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -216,13 +215,6 @@ def test_no_rows_at_all(dataset: Dataset) -> None:
     dataset.load("r2")
     assert dataset.ids() == list(range(20))
     assert not any("empty" in name for name in dataset.data())
-    assert dataset.stray() == []
-
-
-def test_append_adds(dataset: Dataset) -> None:
-    dataset.load("r1")
-    dataset.load("r2")
-    assert Counter(dataset.ids()) == dict.fromkeys(range(20), 2)
     assert dataset.stray() == []
 
 
