@@ -6,17 +6,24 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from penstock_testkit.airflow import AirflowStack, DagRunner, locked
 
-from .lines import Servers, servers
+from ..side_by_side import Case, SideBySide, begun
+from . import copy_cases, local_mended
+from .lines import DEGREE, Lines, Servers, servers
 
 ROOT = Path(__file__).resolve().parents[2]
 AIRFLOW_2 = ROOT / ".venv-airflow2"
 LAST_PYTHON_OF_AIRFLOW_2 = (3, 12)
+
+# Cases that run on a stack at the same time, and tasks: those of their copies and one beside.
+AT_ONCE = 4
+TASKS = AT_ONCE * (DEGREE + 1)
 
 DagFile = Callable[[str], Path]
 
@@ -82,7 +89,7 @@ def dag_file(tmp_path: Path) -> DagFile:
     return write
 
 
-# What a task imports else, each of hundreds; with CeleryExecutor they do.
+# What a task imports else, each of hundreds.
 OF_TASKS = (
     "penstock.backends.postgresql.backend",
     "penstock.backends.postgresql.source",
@@ -98,15 +105,41 @@ OF_TASKS = (
 @pytest.fixture(scope="module")
 def local_stack() -> Iterator[AirflowStack]:
     """A real Airflow with LocalExecutor, for the tests of one file."""
-    with AirflowStack("LocalExecutor", preload=OF_TASKS) as stack:
+    with AirflowStack("LocalExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
+        copy_cases.prepare(stack)
+        local_mended.prepare(stack)
         yield stack
 
 
 @pytest.fixture(scope="module")
 def celery_stack() -> Iterator[AirflowStack]:
     """A real Airflow with CeleryExecutor and two workers, for the tests of one file."""
-    with AirflowStack("CeleryExecutor") as stack:
+    with AirflowStack("CeleryExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
+        copy_cases.prepare(stack)
         yield stack
+
+
+@pytest.fixture(scope="module")
+def cases(request: pytest.FixtureRequest, lineitem_servers: Servers) -> Iterator[SideBySide]:
+    """What the tests of a file do on its stack, each with databases of its own."""
+    stack = request.getfixturevalue(request.module.STACK)
+
+    def run(case: Case) -> None:
+        with closing(Lines(stack, lineitem_servers)) as lines:
+            case(lines)
+
+    with begun(request, run, AT_ONCE) as made:
+        yield made
+
+
+@pytest.fixture
+def lines_alone(
+    cases: SideBySide, local_stack: AirflowStack, lineitem_servers: Servers
+) -> Iterator[Lines]:
+    """As a case has them, when all cases have ended."""
+    cases.wait()
+    with closing(Lines(local_stack, lineitem_servers)) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

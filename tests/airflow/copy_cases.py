@@ -61,11 +61,13 @@ def levels(run: Run, task: TaskInstance) -> set[str]:
     return {entry["level"] for entry in answer["content"] if "level" in entry}
 
 
-def plain_run(lines: Lines, variant: str = "truncate", pack: int = 1) -> None:
+def plain_run(
+    lines: Lines, variant: str = "packed", partitions: int = PARTITIONS, pack: int = PACK
+) -> None:
     run = lines.run(variant)
-    lines.check_done(run)
+    lines.check_done(run, partitions=partitions)
     copies = run.mapped("lines.copy")
-    assert [task.state for task in copies] == ["success"] * (PARTITIONS // pack)
+    assert [task.state for task in copies] == ["success"] * (partitions // pack)
     assert tries(run) == {}
     assert [task.rendered_map_index for task in copies] == [
         entry["label"] for entry in run.xcom("lines.plan")
@@ -79,9 +81,9 @@ def plain_run(lines: Lines, variant: str = "truncate", pack: int = 1) -> None:
         assert not levels(run, task) & {"error", "critical"}, log
 
 
-def killed_in_mid_copy(lines: Lines, variant: str = "truncate", pack: int = 1) -> None:
-    gate = lines.gate(5, pack=pack)
-    run = lines.run(variant)
+def killed_in_mid_copy(lines: Lines) -> None:
+    gate = lines.gate(5, pack=PACK)
+    run = lines.run("packed")
     gate.reached()
     children = held(run, gate.index)
     run.process("lines.copy", gate.index).kill()
@@ -117,9 +119,9 @@ def killed_after_commit(lines: Lines) -> None:
     assert "already committed; nothing was copied" in run.log("lines.copy", gate.index)
 
 
-def marked_failed_in_mid_copy(lines: Lines, variant: str = "truncate", pack: int = 1) -> None:
-    gate = lines.gate(5, pack=pack)
-    run = lines.run(variant)
+def marked_failed_in_mid_copy(lines: Lines) -> None:
+    gate = lines.gate(5, pack=PACK)
+    run = lines.run("packed")
     gate.reached()
     task, children = run.process("lines.copy", gate.index), held(run, gate.index)
     run.mark("lines.copy", gate.index, state="failed")
@@ -133,7 +135,7 @@ def marked_failed_in_mid_copy(lines: Lines, variant: str = "truncate", pack: int
     assert "the task was killed" in run.log("lines.copy", gate.index)
     assert run.task("lines.verify").state == "upstream_failed"
     before = lines.records(run)
-    assert len(before) == PARTITIONS - pack
+    assert len(before) == PARTITIONS - PACK
     lines.check_no_backend()
 
     gate.open()

@@ -3,58 +3,47 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
-from contextlib import closing
-
-import pytest
 
 from penstock_testkit import PostgresServer
 from penstock_testkit.airflow import AirflowStack
 
-from . import copy_cases as cases
-from .lines import FEW, PACK, SECRETS, Lines, Servers, check_gone
+from ..side_by_side import side_by_side
+from . import copy_cases
+from .lines import FEW, SECRETS, UNPACKED, Lines, check_gone
 from .watch import NURSERY, Watch
-
-pytestmark = pytest.mark.airflow_stack
 
 WRONG = "wr0ng-s3cret"
 
 
-@pytest.fixture(scope="module")
-def stack(local_stack: AirflowStack) -> AirflowStack:
-    cases.prepare(local_stack)
-    return local_stack
-
-
-@pytest.fixture
-def lines(stack: AirflowStack, lineitem_servers: Servers) -> Iterator[Lines]:
-    with closing(Lines(stack, lineitem_servers)) as made:
-        yield made
-
-
+@side_by_side
 def test_a_plain_run(lines: Lines) -> None:
-    cases.plain_run(lines)
+    copy_cases.plain_run(lines, "unpacked", UNPACKED, 1)
 
 
+@side_by_side
 def test_a_mapped_task_that_is_killed_is_retried_alone(lines: Lines) -> None:
-    cases.killed_in_mid_copy(lines, "packed", PACK)
+    copy_cases.killed_in_mid_copy(lines)
 
 
+@side_by_side
 def test_killed_once_it_has_committed_it_copies_nothing_again(lines: Lines) -> None:
-    cases.killed_after_commit(lines)
+    copy_cases.killed_after_commit(lines)
 
 
+@side_by_side
 def test_a_mapped_task_that_is_marked_failed_leaves_nothing_behind(lines: Lines) -> None:
-    cases.marked_failed_in_mid_copy(lines, "packed", PACK)
+    copy_cases.marked_failed_in_mid_copy(lines)
 
 
+@side_by_side
 def test_a_mapped_task_that_is_too_late_leaves_nothing_behind(lines: Lines) -> None:
-    cases.timed_out_in_mid_copy(lines)
+    copy_cases.timed_out_in_mid_copy(lines)
 
 
 def test_no_password_is_to_be_seen_anywhere_and_no_process_is_left(
-    stack: AirflowStack, lines: Lines
+    local_stack: AirflowStack, lines_alone: Lines
 ) -> None:
+    stack, lines = local_stack, lines_alone
     with Watch(stack) as watch:
         run = lines.run("few")
         lines.check_done(run, partitions=FEW)

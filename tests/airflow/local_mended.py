@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-
-import pytest
-
 from penstock_testkit.airflow import AirflowStack, Run
 
-from .lines import PATIENCE, Lines, Servers, ask, digest, execute
-
-pytestmark = pytest.mark.airflow_stack
+from ..side_by_side import side_by_side
+from .lines import PATIENCE, Lines, ask, digest, execute
 
 # In the middle of the table, and so of a partition that is not the last one.
-ORDER = 75008
+ORDER = 40000
 REFUSE = f"""
     CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN RAISE EXCEPTION ''no such row, please''; END';
@@ -36,7 +30,6 @@ ENDS = dict(
 )
 BY_KEY = dict(strategy="range", key="l_orderkey")
 VARIANTS = {
-    "append": dict(mode="append", verify="counts", **BY_KEY),
     "truncate": dict(mode="truncate", verify="checksums", **BY_KEY),
     # Updated, the row goes to the blocks of another partition.
     "blocks": dict(mode="append", strategy="ctid"),
@@ -55,19 +48,11 @@ with DAG("lines_mended_whole", schedule=None):
 """
 
 
-@pytest.fixture(scope="module")
-def mended_stack(local_stack: AirflowStack) -> AirflowStack:
-    local_stack.add_dag(DAGS, "lines_mended_append")
-    for name in ("truncate", "blocks", "whole"):
-        local_stack.unpause(f"lines_mended_{name}")
-    return local_stack
-
-
-@pytest.fixture
-def refusing(mended_stack: AirflowStack, lineitem_servers: Servers) -> Iterator[Lines]:
-    with closing(Lines(mended_stack, lineitem_servers)) as made:
-        execute(made.target, REFUSE)
-        yield made
+def prepare(stack: AirflowStack) -> None:
+    """Give a new stack the DAGs of these cases."""
+    stack.add_dag(DAGS, "lines_mended_truncate")
+    for name in ("blocks", "whole"):
+        stack.unpause(f"lines_mended_{name}")
 
 
 def is_there_once(lines: Lines, run: Run) -> None:
@@ -77,9 +62,10 @@ def is_there_once(lines: Lines, run: Run) -> None:
     lines.check_no_backend()
 
 
-@pytest.mark.parametrize("variant", ["append", "truncate", "blocks"])
-def test_clearing_the_failed_task_ends_the_run_well(refusing: Lines, variant: str) -> None:
-    run = refusing.run(f"mended_{variant}")
+def mended(lines: Lines, variant: str) -> tuple[Run, int]:
+    """Put the row right, clear the task that failed; it is the one of the returned index."""
+    execute(lines.target, REFUSE)
+    run = lines.run(f"mended_{variant}")
     assert run.wait(timeout=4 * PATIENCE) == "failed"
     assert "no such row, please" in "".join(
         run.log(task.task_id, task.map_index)
@@ -87,25 +73,35 @@ def test_clearing_the_failed_task_ends_the_run_well(refusing: Lines, variant: st
         if task.state == "failed"
     )
     (failed,) = [task for task in run.mapped("lines.copy") if task.state == "failed"]
-    execute(refusing.source, MEND)
+    execute(lines.source, MEND)
     run.clear(("lines.copy", failed.map_index), downstream=True)
     run.wait_for("lines.copy", failed.map_index, try_number=failed.try_number + 1)
-    is_there_once(refusing, run)
+    is_there_once(lines, run)
     assert {task.state for task in run.tasks()} == {"success"}
-    log = run.log("lines.copy", failed.map_index)
-    if variant == "blocks":
-        assert "started over" in log
-    else:
-        name = run.xcom("lines.plan")[failed.map_index]["partitions"][0]
-        assert f"{name}: read as of" in log
-        assert "read later" in run.log("lines.verify")
+    return run, failed.map_index
 
 
-def test_of_a_copy_in_one_task_too(refusing: Lines) -> None:
-    run = refusing.run("mended_whole")
+@side_by_side
+def test_clearing_the_failed_task_ends_the_run_well(lines: Lines) -> None:
+    run, failed = mended(lines, "truncate")
+    name = run.xcom("lines.plan")[failed]["partitions"][0]
+    assert f"{name}: read as of" in run.log("lines.copy", failed)
+    assert "read later" in run.log("lines.verify")
+
+
+@side_by_side
+def test_clearing_it_starts_over_where_the_row_has_moved(lines: Lines) -> None:
+    run, failed = mended(lines, "blocks")
+    assert "started over" in run.log("lines.copy", failed)
+
+
+@side_by_side
+def test_of_a_copy_in_one_task_too(lines: Lines) -> None:
+    execute(lines.target, REFUSE)
+    run = lines.run("mended_whole")
     assert run.wait(timeout=4 * PATIENCE) == "failed"
-    assert ask(refusing.target, "SELECT count(*) > 0 FROM public.lineitem")
-    execute(refusing.source, MEND)
+    assert ask(lines.target, "SELECT count(*) > 0 FROM public.lineitem")
+    execute(lines.source, MEND)
     run.clear("lines", downstream=True)
     run.wait_for("lines", try_number=2)
-    is_there_once(refusing, run)
+    is_there_once(lines, run)

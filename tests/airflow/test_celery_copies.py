@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
-
 import pytest
 
-from penstock_testkit.airflow import AirflowStack
+from ..side_by_side import side_by_side
+from . import copy_cases
+from .lines import Lines
 
-from . import copy_cases as cases
-from .lines import PACK, Lines, Servers
-
-pytestmark = pytest.mark.airflow_stack
-
-
-@pytest.fixture(scope="module")
-def stack(celery_stack: AirflowStack) -> AirflowStack:
-    cases.prepare(celery_stack)
-    return celery_stack
+STACK = "celery_stack"
+# Every test may wait for all that has begun before it.
+pytestmark = [pytest.mark.airflow_stack, pytest.mark.timeout(900)]
 
 
-@pytest.fixture
-def lines(stack: AirflowStack, lineitem_servers: Servers) -> Iterator[Lines]:
-    with closing(Lines(stack, lineitem_servers)) as made:
-        yield made
-
-
+@side_by_side
 def test_a_plain_run(lines: Lines) -> None:
-    cases.plain_run(lines, "packed", PACK)
+    copy_cases.plain_run(lines)
 
 
+@side_by_side
 def test_a_mapped_task_that_is_killed_is_retried_alone(lines: Lines) -> None:
-    cases.killed_in_mid_copy(lines, "packed", PACK)
+    copy_cases.killed_in_mid_copy(lines)
 
 
+@side_by_side
 def test_a_mapped_task_that_is_marked_failed_leaves_nothing_behind(lines: Lines) -> None:
-    cases.marked_failed_in_mid_copy(lines, "packed", PACK)
-
-
-def test_in_mode_replace_a_partition_that_is_cleared_is_copied_again(lines: Lines) -> None:
-    cases.cleared_after_success(lines)
+    copy_cases.marked_failed_in_mid_copy(lines)

@@ -16,7 +16,7 @@ from penstock_testkit import PostgresServer, tpch
 from penstock_testkit.dagster import DagsterStack, Run
 from penstock_testkit.waiting import until
 
-SCALE = 0.1
+SCALE = 0.02
 KEYS = [f"{number:03}" for number in range(8)]
 ALL = (KEYS[0], KEYS[-1])
 # Long enough for a busy machine: a test that waits for so long has failed.

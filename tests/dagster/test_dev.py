@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -11,13 +12,18 @@ import pytest
 
 from penstock_testkit.dagster import Backfill, DagsterStack, Run
 
+from ..side_by_side import SideBySide, begun, side_by_side
 from .dev_lines import ALL, KEYS, SECRETS, Lines, Servers, connect, rows, servers
 
 DEFINITIONS = Path(__file__).with_name("dev_definitions.py")
 # In the midst of the partition that has to fail once.
-REFUSED = "ALTER TABLE backfilled.lineitem ADD CONSTRAINT refused CHECK (l_orderkey <> 344993)"
+REFUSED = "ALTER TABLE backfilled.lineitem ADD CONSTRAINT refused CHECK (l_orderkey <> 68993)"
 FAILED = "004"
 NURSERY = "penstock.workers.fork_server"
+# Cases that run on the stack at the same time.
+AT_ONCE = 3
+# Every test may wait for all that has begun before it.
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +38,37 @@ def stack(both: Servers) -> Iterator[DagsterStack]:
         yield made
 
 
-@pytest.fixture(scope="module", autouse=True)
-def backfills(stack: DagsterStack, both: Servers) -> dict[str, Backfill]:
-    """Launched before all else, since the daemon looks every 30 seconds only."""
+@dataclass(frozen=True)
+class Dev:
+    """What the cases are about: a Dagster, two servers, and two backfills of it.
+
+    The backfills are launched before all else, since the daemon looks every 30 seconds only.
+    """
+
+    stack: DagsterStack
+    both: Servers
+    backfilled: Backfill
+    one_by_one: Backfill
+
+    @contextmanager
+    def lines(self, schema: str) -> Iterator[Lines]:
+        with closing(Lines(self.stack, self.both, schema)) as lines:
+            yield lines
+
+
+@pytest.fixture(scope="module")
+def cases(
+    request: pytest.FixtureRequest, stack: DagsterStack, both: Servers
+) -> Iterator[SideBySide]:
     with closing(connect(both.target)) as connection:
         connection.execute(REFUSED)
-    return {
-        "backfilled": stack.backfill("backfilled/lineitem", KEYS),
-        "one_by_one": stack.backfill("one_by_one/lineitem", KEYS[:2]),
-    }
-
-
-@pytest.fixture
-def lines(request: pytest.FixtureRequest, stack: DagsterStack, both: Servers) -> Iterator[Lines]:
-    with closing(Lines(stack, both, request.param)) as made:
+    dev = Dev(
+        stack,
+        both,
+        stack.backfill("backfilled/lineitem", KEYS),
+        stack.backfill("one_by_one/lineitem", KEYS[:2]),
+    )
+    with begun(request, lambda case: case(dev), AT_ONCE) as made:
         yield made
 
 
@@ -84,85 +107,88 @@ def check_goes_on(lines: Lines, run: Run) -> None:
     lines.check_gone([])
 
 
-@pytest.mark.parametrize("lines", ["step_killed"], indirect=True)
-def test_a_killed_step_leaves_nothing_behind(lines: Lines) -> None:
-    run = held_in_mid_copy(lines)
-    processes = family(run)
-    for process in processes[1:]:
-        seen = f"{process.cmdline()} {process.environ()}"
-        assert not [secret for secret in SECRETS if secret in seen]
-    processes[0].kill()
-    lines.check_gone(processes)
-    lines.check_nothing_half()
-    run.ended("FAILURE")
-    check_goes_on(lines, run)
+@side_by_side
+def test_a_backfill_of_which_one_partition_fails(dev: Dev) -> None:
+    with dev.lines("backfilled") as lines:
+        backfill = dev.backfilled
+        (run,) = backfill.runs(1)
+        run.ended("FAILURE")
+        others = [key for key in KEYS if key != FAILED]
+        assert run.partitions() == others
+        found = lines.stack.statuses(lines.asset)
+        assert (found.materialized, found.failed) == (others, [FAILED])
+        assert "refused" in run.log()
+        before = lines.records()
+
+        with closing(connect(dev.both.target)) as connection:
+            connection.execute("ALTER TABLE backfilled.lineitem DROP CONSTRAINT refused")
+        assert backfill.wait() == "COMPLETED_FAILED"
+        (again,) = backfill.reexecute().runs(1)
+        again.ended("SUCCESS")
+        assert again.partitions() == [FAILED]
+        after = lines.records()
+        assert {name: after[name] for name in before} == before
+        lines.check_content()
+        lines.check_all_told(run, again)
 
 
-@pytest.mark.parametrize("lines", ["worker_killed"], indirect=True)
-def test_a_killed_run_worker_leaves_nothing_behind(lines: Lines) -> None:
-    run = held_in_mid_copy(lines)
-    worker, processes = run.worker_process(), family(run)
-    assert processes[0] in worker.children()
-    worker.kill()
-    lines.check_gone([worker, *processes])
-    lines.check_nothing_half()
-    run.ended("FAILURE")
-    check_goes_on(lines, run)
+@side_by_side
+def test_a_killed_step_leaves_nothing_behind(dev: Dev) -> None:
+    with dev.lines("step_killed") as lines:
+        run = held_in_mid_copy(lines)
+        processes = family(run)
+        for process in processes[1:]:
+            seen = f"{process.cmdline()} {process.environ()}"
+            assert not [secret for secret in SECRETS if secret in seen]
+        processes[0].kill()
+        lines.check_gone(processes)
+        lines.check_nothing_half()
+        run.ended("FAILURE")
+        check_goes_on(lines, run)
 
 
-@pytest.mark.parametrize("lines", ["canceled"], indirect=True)
-def test_a_canceled_run_leaves_nothing_behind(lines: Lines) -> None:
-    run = held_in_mid_copy(lines)
-    processes = family(run)
-    run.cancel()
-    lines.check_gone(processes)
-    lines.check_nothing_half()
-    run.ended("CANCELED")
-    check_goes_on(lines, run)
+@side_by_side
+def test_a_killed_run_worker_leaves_nothing_behind(dev: Dev) -> None:
+    with dev.lines("worker_killed") as lines:
+        run = held_in_mid_copy(lines)
+        worker, processes = run.worker_process(), family(run)
+        assert processes[0] in worker.children()
+        worker.kill()
+        lines.check_gone([worker, *processes])
+        lines.check_nothing_half()
+        run.ended("FAILURE")
+        check_goes_on(lines, run)
 
 
-@pytest.mark.parametrize("lines", ["backfilled"], indirect=True)
-def test_a_backfill_of_which_one_partition_fails(
-    lines: Lines, both: Servers, backfills: dict[str, Backfill]
-) -> None:
-    backfill = backfills["backfilled"]
-    (run,) = backfill.runs(1)
-    run.ended("FAILURE")
-    others = [key for key in KEYS if key != FAILED]
-    assert run.partitions() == others
-    found = lines.stack.statuses(lines.asset)
-    assert (found.materialized, found.failed) == (others, [FAILED])
-    assert "refused" in run.log()
-    before = lines.records()
-
-    with closing(connect(both.target)) as connection:
-        connection.execute("ALTER TABLE backfilled.lineitem DROP CONSTRAINT refused")
-    assert backfill.wait() == "COMPLETED_FAILED"
-    (again,) = backfill.reexecute().runs(1)
-    again.ended("SUCCESS")
-    assert again.partitions() == [FAILED]
-    after = lines.records()
-    assert {name: after[name] for name in before} == before
-    lines.check_content()
-    lines.check_all_told(run, again)
+@side_by_side
+def test_a_canceled_run_leaves_nothing_behind(dev: Dev) -> None:
+    with dev.lines("canceled") as lines:
+        run = held_in_mid_copy(lines)
+        processes = family(run)
+        run.cancel()
+        lines.check_gone(processes)
+        lines.check_nothing_half()
+        run.ended("CANCELED")
+        check_goes_on(lines, run)
 
 
-@pytest.mark.parametrize("lines", ["one_by_one"], indirect=True)
-def test_a_run_for_each_partition(lines: Lines, backfills: dict[str, Backfill]) -> None:
-    runs = backfills["one_by_one"].runs(2)
-    for run in runs:
-        run.ended("SUCCESS")
-    assert sorted(run.partitions() for run in runs) == [[key] for key in KEYS[:2]]
-    told = [one for run in runs for one in run.materializations()]
-    counts = {one.partition: one.metadata["dagster/partition_row_count"] for one in told}
-    assert counts == lines.rows()
-    lines.check_nothing_half()
+@side_by_side
+def test_a_run_for_each_partition(dev: Dev) -> None:
+    with dev.lines("one_by_one") as lines:
+        runs = dev.one_by_one.runs(2)
+        for run in runs:
+            run.ended("SUCCESS")
+        assert sorted(run.partitions() for run in runs) == [[key] for key in KEYS[:2]]
+        told = [one for run in runs for one in run.materializations()]
+        counts = {one.partition: one.metadata["dagster/partition_row_count"] for one in told}
+        assert counts == lines.rows()
+        lines.check_nothing_half()
 
 
-def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(
-    stack: DagsterStack, both: Servers
-) -> None:
+@side_by_side
+def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(dev: Dev) -> None:
     """Nothing but the row is changed: the run ends well, and what is downstream runs."""
+    stack, both = dev.stack, dev.both
     run = stack.launch("mended/orders", "after_mended")
     run.ended("FAILURE")
     assert "bad" in run.log()
@@ -177,8 +203,9 @@ def test_a_row_is_put_right_and_the_run_is_re_executed_from_the_page(
     assert stack.checks("mended/orders", "same_rows") == {None: True}
 
 
-def test_no_password_is_to_be_seen_anywhere(stack: DagsterStack) -> None:
-    # After all runs of this file: Dagster's databases, its logs, and those of the steps.
+def test_no_password_is_to_be_seen_anywhere(cases: SideBySide, stack: DagsterStack) -> None:
+    cases.wait()
+    # Dagster's databases, its logs, and those of the steps.
     files = {path: path.read_bytes() for path in stack.home.rglob("*") if path.is_file()}
     for secret in SECRETS:
         assert not [path for path, content in files.items() if secret.encode() in content]

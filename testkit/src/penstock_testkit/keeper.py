@@ -55,4 +55,6 @@ def main() -> int:
 if __name__ == "__main__":
     # The terminal's Ctrl-C goes to the whole group; a server ends when its owner says so.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Where the tests are started in the background it is ignored, as it would be by the command.
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     sys.exit(main())

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import psutil
+
 from penstock_testkit import keeper
 from penstock_testkit.servers import HOST, ServerError, free_port
 
@@ -138,6 +140,10 @@ class S3Server:
             self._client = None
         if self._keeper is not None:
             assert self._keeper.stdin is not None
+            if self._keeper.poll() is None:
+                # Asked to end, it would wait for connections that clients keep. Nothing is saved.
+                for child in psutil.Process(self._keeper.pid).children():
+                    child.kill()
             self._keeper.stdin.close()
             self._keeper.wait(30)
             self._keeper = None

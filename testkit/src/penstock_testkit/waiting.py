@@ -12,7 +12,12 @@ T = TypeVar("T")
 SOONEST, LATEST = 0.1, 1.0
 
 
-def until(ask: Callable[[], T | None], timeout: float, otherwise: Callable[[], str]) -> T:
+def until(
+    ask: Callable[[], T | None],
+    timeout: float,
+    otherwise: Callable[[], str],
+    soonest: float = SOONEST,
+) -> T:
     """Ask again and again until there is an answer that is not None. Returns it.
 
     The longer it takes to answer, the more seldom it is asked: who waits must not keep a machine
@@ -21,6 +26,7 @@ def until(ask: Callable[[], T | None], timeout: float, otherwise: Callable[[], s
     Parameters:
         timeout: in seconds.
         otherwise: gives the error's message.
+        soonest: how long after an answer is asked again.
 
     Raises:
         TimeoutError: there was none in time.
@@ -33,4 +39,4 @@ def until(ask: Callable[[], T | None], timeout: float, otherwise: Callable[[], s
         answered = time.monotonic()
         if answered > deadline:
             raise TimeoutError(f"after {timeout:g} s: {otherwise()}")
-        time.sleep(min(max(SOONEST, 10 * (answered - asked)), LATEST))
+        time.sleep(min(max(soonest, 10 * (answered - asked)), LATEST))

@@ -1,4 +1,4 @@
-"""DuckDB files on both ends: every strategy, every mode, every row once."""
+"""DuckDB files on both ends: what the contract suite does not ask of every database."""
 
 from __future__ import annotations
 
@@ -94,23 +94,20 @@ def same(source: str, target: str, table: str = ORDERS) -> bool:
 @pytest.mark.parametrize(
     ("options", "partitions"),
     [
-        ({}, 1),
         ({"strategy": "ctid", "partitions": 2}, 2),
-        ({"strategy": "whole"}, 1),
-        ({"strategy": "range", "key": "id", "partitions": 4}, 5),
         ({"strategy": "range", "key": "ticket", "partitions": 3}, 4),
         ({"strategy": "ntile", "key": "place", "partitions": 3}, 4),
         ({"strategy": "ntile", "key": "note", "partitions": 3}, 4),
         ({"strategy": "ntile", "key": "price", "partitions": 3}, 4),
         ({"strategy": "ntile", "key": "weight", "partitions": 3}, 4),
-        ({"strategy": "hash", "key": "place", "partitions": 3}, 3),
         ({"strategy": "values", "key": "mood"}, 5),
         ({"strategy": "values", "key": "id % 3"}, 5),
-        ({"strategy": "time", "key": "day", "interval": "1 year"}, 3),
         ({"strategy": "time", "key": "seen", "interval": "1 day"}, 3),
     ],
 )
-def test_every_strategy(source: str, target: str, options: dict[str, Any], partitions: int) -> None:
+def test_keys_of_every_type(
+    source: str, target: str, options: dict[str, Any], partitions: int
+) -> None:
     finished = copy(source, target, **options)
     assert finished.rows == ROWS
     assert finished.partitions == partitions
@@ -166,35 +163,6 @@ def test_files_are_read_in_memory(
 def test_what_is_no_query_is_refused(source: str, target: str, query: str, said: str) -> None:
     with pytest.raises(PlanningError, match=said):
         copy(source, target, query=query, target_table="main.a")
-
-
-def test_append_adds(source: str, target: str) -> None:
-    for _ in range(2):
-        copy(
-            source,
-            target,
-            table="shop.items",
-            target_table="main.items",
-            columns=("name", "amount"),
-        )
-    assert execute(target, "SELECT count(*), count(DISTINCT name) FROM items") == [(2000, 1000)]
-
-
-def test_truncate_empties_first(source: str, target: str) -> None:
-    for _ in range(2):
-        copy(source, target, mode="truncate", strategy="ctid", partitions=2, verify="checksums")
-    assert same(source, target)
-
-
-@pytest.mark.parametrize("strategy", ["range", "hash"])
-def test_replace_deletes_what_it_loads(source: str, target: str, strategy: str) -> None:
-    options = {"mode": "replace", "strategy": strategy, "key": "id", "partitions": 3}
-    copy(source, target, **options, verify="checksums")
-    execute(target, f"UPDATE {ORDERS} SET note = 'other' WHERE id < 1000")
-    execute(target, f"INSERT INTO {ORDERS} (id, note) VALUES (-1, 'mine')")
-    copy(source, target, **options, where="id >= 0")
-    execute(target, f"DELETE FROM {ORDERS} WHERE id = -1 AND note = 'mine'")
-    assert same(source, target)
 
 
 def test_replace_with_a_primary_key(source: str, target: str) -> None:
@@ -268,21 +236,11 @@ def test_upsert_refuses_a_key_that_is_there_twice(source: str, target: str) -> N
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"mode": "truncate", "unlogged": True, "allow_ddl": True}, "does not support --unlogged;"),
-        (
-            {"mode": "truncate", "indexes": "defer", "allow_ddl": True},
-            "support --indexes defer;",
-        ),
-        (
-            {"partition_by": ("place",), "file_size": 1},
-            "support --partition-by and --file-size",
-        ),
         ({"mode": "upsert"}, "no such table"),
         ({"table": "shop.order"}, "shop.orders"),
         ({"types": ("place=nope",)}, "expected a type of DuckDB's"),
         ({"types": ("place=int), (1",)}, "expected one type|expected a type"),
         ({"types": ("none=int",)}, "expected columns that are copied"),
-        ({"where": "place >"}, "--where"),
         ({"where": "true) OR (true"}, "--where"),
         ({"strategy": "range", "key": "parts"}, "cannot be ranged"),
     ],
@@ -324,7 +282,6 @@ def test_types_of_a_table_that_is_made(source: str, target: str) -> None:
 @pytest.mark.parametrize(
     ("value", "type_", "found"),
     [
-        ("CASE WHEN i = 5000 THEN 70000 ELSE i END", "SMALLINT", "70000"),
         ("CASE WHEN i = 5000 THEN 'x' ELSE '7' END", "INTEGER", "'x'"),
         ("CASE WHEN i = 5000 THEN 'x' ELSE uuid()::VARCHAR END", "UUID", "'x'"),
         ("CASE WHEN i = 5000 THEN 1e9::BIGINT ELSE i END", "DECIMAL(6,2)", "1000000000"),
@@ -358,27 +315,6 @@ def test_a_value_that_does_not_fit_is_named(
 def test_source_and_target_in_one_file(source: str) -> None:
     with pytest.raises(PlanningError, match="same"):
         copy(source, source, target_table="shop.other")
-
-
-def test_verifying_finds_rows(source: str, target: str) -> None:
-    finished = copy(
-        source,
-        target,
-        table="shop.items",
-        mode="truncate",
-        strategy="range",
-        key="id",
-        partitions=2,
-    )
-    run_id = finished.run_id
-    ends: dict[str, Any] = {"source": source, "target": target}
-    assert penstock.verify(run_id, **ends, checksum=True).ok
-    execute(target, "UPDATE shop.items SET amount = 99 WHERE id = 7")
-    execute(target, "DELETE FROM shop.items WHERE id = 900")
-    found = penstock.verify(run_id, **ends, checksum=True, show_rows=True)
-    rows = {(row.key, row.what) for check in found.checks for row in check.rows}
-    assert ("7", "different") in rows
-    assert ("900", "missing in the target") in rows
 
 
 def test_verifying_what_was_appended(source: str, target: str) -> None:
@@ -434,13 +370,8 @@ def test_given_partitions_of_a_series_and_again(source: str, target: str) -> Non
     assert same(source, target, "shop.items")
 
 
-def test_recopying_takes_rows_back(source: str, target: str) -> None:
+def test_rows_by_place_are_not_taken_back(source: str, target: str) -> None:
     ends: dict[str, Any] = {"source": source, "target": target}
-    finished = copy(source, target, mode="truncate", strategy="range", key="id", partitions=3)
-    execute(target, f"UPDATE {ORDERS} SET note = 'spoilt' WHERE id = 5")
-    again = last(penstock.resume(finished.run_id, **ends, only=["p0001"], recopy="spoilt"))
-    assert again.status == "done"
-    assert same(source, target)
     by_place = copy(source, target, mode="truncate", strategy="ctid", partitions=2)
     with pytest.raises(PenstockError, match="does not tell which rows"):
         list(penstock.resume(by_place.run_id, **ends, only=["p0001"], recopy="spoilt"))

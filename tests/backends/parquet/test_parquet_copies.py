@@ -18,7 +18,6 @@ from penstock.events import Committed, Event, Finished, Opened
 from .parquet_datasets import numbered
 
 if TYPE_CHECKING:
-    from ..conftest import Pair
     from .parquet_datasets import Dataset
 
 FILES, ROWS = 4, 1000
@@ -46,9 +45,7 @@ def copied(dataset: Dataset, source: Path | str, mode: str = "append", **options
     "options",
     [
         {"strategy": "files", "partitions": 3},
-        {"strategy": "range", "key": "id", "partitions": 3},
         {"strategy": "values", "key": "day", "partition_by": ("day",)},
-        {"strategy": "hash", "key": "name", "partitions": 3, "mode": "replace"},
     ],
     ids=lambda options: options["strategy"],
 )
@@ -190,28 +187,3 @@ def test_read_again(dataset: Dataset, files: Path, tmp_path: Path) -> None:
     assert isinstance(finished, Finished)
     assert finished.rows == FILES * ROWS
     assert sorted(pq.read_table(tmp_path / "again")["id"].to_pylist()) == list(range(FILES * ROWS))
-
-
-def test_a_table_of_postgresql(dataset: Dataset, pair: Pair) -> None:
-    pair.source.run(
-        "CREATE TABLE public.t (id int PRIMARY KEY, big bigint, price numeric(12,2), wide numeric,"
-        " name text, at timestamptz, day date, raw bytea, token uuid, tags text[], ok bool,"
-        " x float8)",
-        "INSERT INTO public.t SELECT n, n * 1000000000000, n / 7.0, n::numeric / 3, 'name ' || n,"
-        " timestamptz '2024-01-01 00:00:00+00' + n * interval '1 second', date '2024-01-01' + n,"
-        " decode(md5(n::text), 'hex'), md5(n::text)::uuid, ARRAY['a', NULL, n::text], n % 2 = 0,"
-        " sqrt(n) FROM generate_series(1, 5000) AS n",
-        "INSERT INTO public.t (id) VALUES (0)",
-        "ANALYZE public.t",
-    )
-    finished = copied(
-        dataset, pair.source.url, "replace", table="public.t", partitions=3, verify="checksums"
-    )
-    assert finished.status == "done"
-    table = dataset.rows()
-    assert sorted(table["id"].to_pylist()) == list(range(5001))
-    assert [str(field.type) for field in table.schema] == [
-        "int32", "int64", "decimal128(12, 2)", "string", "string", "timestamp[us, tz=UTC]",
-        "date32[day]", "binary", "extension<arrow.uuid>", "list<element: string>", "bool", "double",
-    ]  # fmt: skip
-    assert dataset.stray() == []

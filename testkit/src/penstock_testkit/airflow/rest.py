@@ -17,6 +17,8 @@ from penstock_testkit.waiting import until
 UNMAPPED = -1
 FINISHED = ("success", "failed", "skipped", "upstream_failed", "removed")
 RUN_FINISHED = ("success", "failed")
+# In seconds. To answer takes the server longer than it takes us to ask.
+ASK_EVERY = 0.5
 
 
 class RestError(RuntimeError):
@@ -118,6 +120,7 @@ class Run:
             lambda: state if (state := self.state) in states else None,
             timeout,
             lambda: f"{self.run_id} is {self.state}, expected {states}: {self.tasks()}",
+            ASK_EVERY,
         )
 
     def succeeded(self, timeout: float = 180) -> None:
@@ -189,6 +192,7 @@ class Run:
             there,
             timeout,
             lambda: f"{task_id}[{map_index}]: expected {states}, found {self.tasks()}",
+            ASK_EVERY,
         )
 
     def process(self, task_id: str, map_index: int = UNMAPPED) -> psutil.Process:

@@ -161,7 +161,7 @@ class AirflowStack:
         reprocess: Literal["none", "completed", "failed"] = "none",
         max_active_runs: int = 2,
     ) -> list[Run]:
-        """Create runs with ``airflow backfill create``. Returns those of the dates, by date.
+        """Create runs as ``airflow backfill create`` does. Returns those of the dates, by date.
 
         Parameters:
             first: like ``2026-01-31``.
@@ -169,7 +169,7 @@ class AirflowStack:
             reprocess: what to do where there is a run already.
 
         Raises:
-            ServerError: the command failed; the message is what it said.
+            RestError: the server refused.
             TimeoutError: an earlier one of the DAG is not over.
         """
 
@@ -179,11 +179,14 @@ class AirflowStack:
 
         # The scheduler sees only every 30 seconds that one is over.
         until(alone, 180, lambda: f"an earlier backfill of {dag_id} is not over")
-        dates = ["--from-date", first, "--to-date", last]
-        how = ["--reprocess-behavior", reprocess, "--max-active-runs", str(max_active_runs)]
-        done = self.cli("backfill", "create", "--dag-id", dag_id, *dates, *how)
-        if done.returncode:
-            raise ServerError(f"airflow backfill create: {done.returncode}\n{done.stderr}")
+        body = {
+            "dag_id": dag_id,
+            "from_date": f"{first}T00:00:00Z",
+            "to_date": f"{last}T00:00:00Z",
+            "reprocess_behavior": reprocess,
+            "max_active_runs": max_active_runs,
+        }
+        self.rest.call("POST", "/backfills", body)
         query = {"logical_date_gte": f"{first}T00:00:00Z", "logical_date_lte": f"{last}T23:59:59Z"}
         path = f"/dags/{quote(dag_id)}/dagRuns"
         answer = self.rest.get(path, order_by="logical_date", limit=100, **query)
@@ -209,18 +212,6 @@ class AirflowStack:
             if error.status != 404:
                 raise
             self.rest.call("POST", "/connections", body)
-
-    def cli(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run ``airflow ...`` to its end."""
-        return subprocess.run(
-            [PYTHON, "-m", "airflow", *arguments],
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )
 
     # Parts
 

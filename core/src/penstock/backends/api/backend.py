@@ -10,17 +10,18 @@ own exceptions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
-from penstock.backends.api.source import HeldSnapshot, SourceCatalog
-from penstock.backends.api.target import TargetCatalog
-from penstock.backends.api.worker import Reader, Writer
-from penstock.model.tables import (
-    Place,
-    Relation,
-)
-from penstock.spec.worker_spec import WorkerSpec
+if TYPE_CHECKING:
+    from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
+    from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+    from penstock.backends.api.target import TargetCatalog
+    from penstock.backends.api.worker import Reader, Writer
+    from penstock.model.tables import (
+        Place,
+        Relation,
+    )
+    from penstock.spec.worker_spec import WorkerSpec
 
 
 class Backend(Protocol):

@@ -12,7 +12,8 @@ from penstock.errors import PermanentError, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
-from penstock.backends.api.backend import Backend
+
+    from penstock.backends.api.backend import Backend
 
 ENTRY_POINTS = "penstock.backends"
 
@@ -44,7 +45,7 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
         )
     entry = known[scheme]
     try:
-        return cast(Backend, entry.load()), entry.value
+        return cast("Backend", entry.load()), entry.value
     except ModuleNotFoundError as error:
         extra = entry.value.partition(":")[0].rpartition(".")[2]
         raise UsageError(
@@ -79,7 +80,7 @@ def ddl_scheme() -> str:
     found: dict[str, str] = {}
     for entry in _entry_points():
         with suppress(ModuleNotFoundError):  # its driver is not installed
-            if cast(Backend, entry.load()).target_capabilities.control_ddl:
+            if cast("Backend", entry.load()).target_capabilities.control_ddl:
                 found.setdefault(entry.value, entry.name)
     if len(found) != 1:
         raise UsageError(f"--target: expected a URL, to tell {', '.join(found.values())} apart")
@@ -92,6 +93,6 @@ def load_backend(reference: str) -> Backend:
 
     module, _, attribute = reference.partition(":")
     try:
-        return cast(Backend, getattr(import_module(module), attribute))
+        return cast("Backend", getattr(import_module(module), attribute))
     except (ImportError, AttributeError) as error:
         raise PermanentError(f"backend {reference!r} cannot be imported: {error}") from error

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
-from penstock.model.extents import Bound, Extent, Key
-from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import (
-    Column,
-    ColumnPair,
-    NotCopied,
-    Relation,
-    SequencePosition,
-    TableDefinition,
-    TableRef,
-)
+if TYPE_CHECKING:
+    from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
+    from penstock.model.extents import Bound, Extent, Key
+    from penstock.model.snapshots import Snapshot, SourceState
+    from penstock.model.tables import (
+        Column,
+        ColumnPair,
+        NotCopied,
+        Relation,
+        SequencePosition,
+        TableDefinition,
+        TableRef,
+    )
 
 
 class HeldSnapshot(Protocol):

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.backends.api.control import ControlStore
-from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.source import Schemas
-from penstock.model.extents import Extent
-from penstock.model.plans import LoadPlan
-from penstock.model.records import CommitRecord
-from penstock.model.tables import (
-    Column,
-    ColumnPair,
-    TableDefinition,
-    TableRef,
-)
-from penstock.spec.modes import Mode
+
+if TYPE_CHECKING:
+    from penstock.backends.api.control import ControlStore
+    from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+    from penstock.model.extents import Extent
+    from penstock.model.plans import LoadPlan
+    from penstock.model.records import CommitRecord
+    from penstock.model.tables import (
+        Column,
+        ColumnPair,
+        TableDefinition,
+        TableRef,
+    )
+    from penstock.spec.modes import Mode
 
 
 class TargetCatalog(Schemas, Protocol):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.model.plans import Partition
-from penstock.spec.worker_spec import WorkerSpec
+if TYPE_CHECKING:
+    from penstock.model.plans import Partition
+    from penstock.spec.worker_spec import WorkerSpec
 
 ARROW = "arrow"
 """The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. Their columns are

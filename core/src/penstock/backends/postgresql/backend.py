@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.backends.api.source import HeldSnapshot, SourceCatalog
-from penstock.backends.api.target import TargetCatalog
-from penstock.backends.api.worker import Reader, Writer
 from penstock.backends.postgresql import location
 from penstock.backends.postgresql.capabilities import SOURCE, TARGET
-from penstock.model.tables import Place, Relation
-from penstock.spec.worker_spec import WorkerSpec
+
+if TYPE_CHECKING:
+    from penstock.backends.api.source import HeldSnapshot, SourceCatalog
+    from penstock.backends.api.target import TargetCatalog
+    from penstock.backends.api.worker import Reader, Writer
+    from penstock.model.tables import Place, Relation
+    from penstock.spec.worker_spec import WorkerSpec
 
 
 class PostgresBackend:
