@@ -103,29 +103,22 @@ OF_TASKS = (
 
 
 @pytest.fixture(scope="module")
-def local_stack() -> Iterator[AirflowStack]:
-    """A real Airflow with LocalExecutor, for the tests of one file."""
-    with AirflowStack("LocalExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
+def real_stack() -> Iterator[AirflowStack]:
+    """A real Airflow with both executors, for the tests of one file."""
+    with AirflowStack("LocalExecutor,CeleryExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
         copy_cases.prepare(stack)
         local_mended.prepare(stack)
         yield stack
 
 
 @pytest.fixture(scope="module")
-def celery_stack() -> Iterator[AirflowStack]:
-    """A real Airflow with CeleryExecutor and two workers, for the tests of one file."""
-    with AirflowStack("CeleryExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
-        copy_cases.prepare(stack)
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def cases(request: pytest.FixtureRequest, lineitem_servers: Servers) -> Iterator[SideBySide]:
+def cases(
+    request: pytest.FixtureRequest, real_stack: AirflowStack, lineitem_servers: Servers
+) -> Iterator[SideBySide]:
     """What the tests of a file do on its stack, each with databases of its own."""
-    stack = request.getfixturevalue(request.module.STACK)
 
     def run(case: Case) -> None:
-        with closing(Lines(stack, lineitem_servers)) as lines:
+        with closing(Lines(real_stack, lineitem_servers)) as lines:
             case(lines)
 
     with begun(request, run, AT_ONCE) as made:
@@ -134,11 +127,11 @@ def cases(request: pytest.FixtureRequest, lineitem_servers: Servers) -> Iterator
 
 @pytest.fixture
 def lines_alone(
-    cases: SideBySide, local_stack: AirflowStack, lineitem_servers: Servers
+    cases: SideBySide, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> Iterator[Lines]:
     """As a case has them, when all cases have ended."""
     cases.wait()
-    with closing(Lines(local_stack, lineitem_servers)) as made:
+    with closing(Lines(real_stack, lineitem_servers)) as made:
         yield made
 
 

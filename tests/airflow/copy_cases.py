@@ -61,14 +61,14 @@ def levels(run: Run, task: TaskInstance) -> set[str]:
     return {entry["level"] for entry in answer["content"] if "level" in entry}
 
 
-def plain_run(
-    lines: Lines, variant: str = "packed", partitions: int = PARTITIONS, pack: int = PACK
-) -> None:
+def plain_run(lines: Lines, variant: str, partitions: int = PARTITIONS, pack: int = PACK) -> None:
     run = lines.run(variant)
     lines.check_done(run, partitions=partitions)
     copies = run.mapped("lines.copy")
     assert [task.state for task in copies] == ["success"] * (partitions // pack)
     assert tries(run) == {}
+    executor = "CeleryExecutor" if variant == "celery" else None
+    assert {task.raw["executor"] for task in copies} == {executor}
     assert [task.rendered_map_index for task in copies] == [
         entry["label"] for entry in run.xcom("lines.plan")
     ]
@@ -81,9 +81,9 @@ def plain_run(
         assert not levels(run, task) & {"error", "critical"}, log
 
 
-def killed_in_mid_copy(lines: Lines) -> None:
+def killed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     gate = lines.gate(5, pack=PACK)
-    run = lines.run("packed")
+    run = lines.run(variant)
     gate.reached()
     children = held(run, gate.index)
     run.process("lines.copy", gate.index).kill()
@@ -119,9 +119,9 @@ def killed_after_commit(lines: Lines) -> None:
     assert "already committed; nothing was copied" in run.log("lines.copy", gate.index)
 
 
-def marked_failed_in_mid_copy(lines: Lines) -> None:
+def marked_failed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     gate = lines.gate(5, pack=PACK)
-    run = lines.run("packed")
+    run = lines.run(variant)
     gate.reached()
     task, children = run.process("lines.copy", gate.index), held(run, gate.index)
     run.mark("lines.copy", gate.index, state="failed")

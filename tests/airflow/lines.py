@@ -53,6 +53,7 @@ VARIANTS = {{
     "unpacked": dict(mode="truncate", partitions={UNPACKED}),
     "few": dict(mode="truncate", **FEW),
     "packed": dict(mode="truncate", **PACKED),
+    "celery": dict(mode="truncate", executor="CeleryExecutor", **PACKED),
     "recopy": dict(mode="truncate", recopy=True, **PACKED),
     "append": dict(mode="append", **PACKED),
     "replace": dict(

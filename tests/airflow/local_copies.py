@@ -41,9 +41,9 @@ def test_a_mapped_task_that_is_too_late_leaves_nothing_behind(lines: Lines) -> N
 
 
 def test_no_password_is_to_be_seen_anywhere_and_no_process_is_left(
-    local_stack: AirflowStack, lines_alone: Lines
+    real_stack: AirflowStack, lines_alone: Lines
 ) -> None:
-    stack, lines = local_stack, lines_alone
+    stack, lines = real_stack, lines_alone
     with Watch(stack) as watch:
         run = lines.run("few")
         lines.check_done(run, partitions=FEW)

@@ -136,11 +136,11 @@ class Losing:
 
 
 def test_a_triggerer_that_is_killed_loses_it(
-    cases: SideBySide, local_stack: AirflowStack, lineitem_servers: Servers
+    cases: SideBySide, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> None:
     # The others would lose theirs, too.
     cases.wait()
-    stack = local_stack
+    stack = real_stack
     with ExitStack() as exit_stack:
         unwritten, written, accepted, restarted = (
             Losing(exit_stack.enter_context(closing(Lines(stack, lineitem_servers))), variant)

@@ -26,7 +26,7 @@ from penstock_testkit.component import Component
 from penstock_testkit.servers import HOST, PostgresServer, ServerError, free_port
 from penstock_testkit.waiting import until
 
-Executor = Literal["LocalExecutor", "CeleryExecutor"]
+Executor = Literal["LocalExecutor", "CeleryExecutor", "LocalExecutor,CeleryExecutor"]
 PYTHON = Path(sys.executable)
 WORKERS = ("worker-1", "worker-2")
 # Never the machine's other tests' ports, on which nobody would listen for logs anyway.
@@ -41,7 +41,8 @@ class AirflowStack:
 
     Parameters:
         executor: ``LocalExecutor``, whose tasks are the scheduler's children, or
-            ``CeleryExecutor`` with two workers and a redis server.
+            ``CeleryExecutor`` with two workers and a redis server. With both, a task names its
+            own; that of the others is the first one.
         parallelism: how many tasks may run at the same time.
         settings: of Airflow, by ``section.name``, over those that suit tests.
         preload: modules that every part imports as it starts: the tasks of ``LocalExecutor``, and
@@ -265,7 +266,7 @@ class AirflowStack:
             "dag-processor": ["dag-processor"],
             "triggerer": ["triggerer", NO_LOG_SERVER],
         }
-        if self.executor == "CeleryExecutor":
+        if "CeleryExecutor" in self.executor:
             redis = free_port()
             settings["celery.broker_url"] = f"redis://{HOST}:{redis}/0"
             for name in WORKERS:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from urllib.parse import quote
 
-from penstock.backends.sql.dialect import Type, raw
+from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.session import DriverSession
 from penstock.backends.sql.session import Row
 from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
@@ -64,10 +64,6 @@ class SqliteSession(DriverSession):
 
     def planning(self, subject: str) -> AbstractContextManager[None]:
         return translated(self.side, subject, PlanningError)
-
-    def parenthesized(self, query: str) -> str:
-        # A statement that is no single query is no item of FROM.
-        return f"{raw(query)} AS query"
 
     def search_path(self) -> tuple[str, ...]:
         return ("main",)

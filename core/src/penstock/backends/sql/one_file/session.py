@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.dialect import CatalogDialect, raw
 from penstock.backends.sql.session import Row
 from penstock.model.tables import Query, Relation, TableRef
 
@@ -27,13 +27,13 @@ class DriverSession(ABC):
     def planning(self, subject: str) -> AbstractContextManager[None]:
         """Raises the driver's errors as those that a `Session` raises."""
 
-    @abstractmethod
     def parenthesized(self, query: str) -> str:
-        """A query that somebody wrote as an item of FROM.
+        """A query that somebody wrote as an item of FROM. What is no single query is none.
 
         Raises:
-            PlanningError: it is no single query.
+            PlanningError: the database would take what is none for one.
         """
+        return f"{raw(query)} AS query"
 
     def table(self, table: TableRef) -> str:
         return self.dialect.table(table)

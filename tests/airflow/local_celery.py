@@ -1,0 +1,24 @@
+"""Copies by CeleryExecutor, whose workers are daemons."""
+
+from __future__ import annotations
+
+from ..side_by_side import side_by_side
+from . import copy_cases
+from .lines import Lines
+
+
+@side_by_side
+def test_a_plain_run_with_celery(lines: Lines) -> None:
+    copy_cases.plain_run(lines, "celery")
+
+
+@side_by_side
+def test_a_mapped_task_that_is_killed_is_retried_alone_with_celery(lines: Lines) -> None:
+    copy_cases.killed_in_mid_copy(lines, "celery")
+
+
+@side_by_side
+def test_a_mapped_task_that_is_marked_failed_leaves_nothing_behind_with_celery(
+    lines: Lines,
+) -> None:
+    copy_cases.marked_failed_in_mid_copy(lines, "celery")
