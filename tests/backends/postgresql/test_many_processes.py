@@ -13,6 +13,7 @@ import pytest
 import penstock
 from penstock import CopySpec, NoHolder, SnapshotLost, SpecMismatch, UsageError
 from penstock.backends.postgresql.control import ControlTables
+from penstock.backends.postgresql.source import PostgresSource
 from penstock.events import Committed, Event, Finished, SnapshotChanged, Verified, Warned
 from penstock.model.extents import BlockRange
 
@@ -55,6 +56,12 @@ class Holding:
     def ended(self) -> None:
         self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these tests write is counted at once; who runs the command line waits in full."""
+    monkeypatch.setattr(PostgresSource, "settle_seconds", 0.5)
 
 
 @pytest.fixture
