@@ -32,7 +32,7 @@ check: $(READY) ## the unit tests, and a copy between all kinds of source and ta
 # With bytecode, whatever the environment says: the tests start thousands of Python processes.
 .PHONY: test
 test: $(READY) ## run every test
-	@echo "Every test, on real servers: about 45 minutes on 2 CPUs." \
+	@echo "Every test, on real servers: about half an hour on 2 CPUs." \
 		"make check takes 3 at most."
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \
 		--durations=50 --durations-min=2

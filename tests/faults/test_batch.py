@@ -230,7 +230,7 @@ def test_two_at_once(batch: Batch) -> None:
 
 def test_who_comes_second_takes_the_first_ones_snapshot(batch: Batch) -> None:
     """Of a run that was not there when its table was found; for one not when it was planned."""
-    late = batch.pair.gate_at(b".run (run_id, spec, plan")
+    late = batch.pair.gate_at(b'"run" (run_id, spec, plan')
     held = [batch.pair.gate(row(table, 2)) for table in ("item", "made")]
     second = batch.start()
     late.reached()

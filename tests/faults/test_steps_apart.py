@@ -22,7 +22,7 @@ from .pair import Pair, ask, execute
 from .test_killed_steps import DEFER, DRESS, OLD, RECREATE, SWAP, kill_at
 from .test_stopped_steps import ENDED, GRACE, stop_at
 
-RECORD = b".step_record (run_id, step_id"
+RECORD = b'"step_record" (run_id, step_id'
 PREPARED = b"SET prepared_at = "
 RECORDS: dict[str, tuple[bytes, Direction]] = {
     "prepared, not recorded": (PREPARED, "to_server"),
