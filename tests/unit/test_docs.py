@@ -130,6 +130,11 @@ def test_relative_links_resolve(page: Path) -> None:
     assert not broken
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_merge_has_left_its_marks(page: Path) -> None:
+    assert not re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", page.read_text(encoding="utf-8"), re.M)
+
+
 def test_every_page_of_docs_is_linked_from_the_readme() -> None:
     linked = set(re.findall(r"\]\(docs/([\w.-]+)", text("README.md")))
     assert {page.name for page in DOCS.iterdir() if page.is_file()} == linked - {"images"}
