@@ -30,8 +30,6 @@ _PYTHON: dict[pa.DataType, tuple[type, ...]] = {
 class SqliteReader(FileReader[SqliteSession]):
     def connect(self) -> SqliteSession:
         assert self.path is not None
-        if self.spec.snapshot is not None:
-            check_version(self.path, self.spec.snapshot)
         return connect(self.path, "source", "ro")
 
     def batches(self, session: SqliteSession, partition: Partition) -> Iterator[pa.RecordBatch]:
@@ -43,6 +41,9 @@ class SqliteReader(FileReader[SqliteSession]):
         chosen = condition(SQLITE, self.spec.where, partition.extent)
         with translated("source", subject):
             cursor = session.connection.execute(f"SELECT {listed} FROM {rows} WHERE {chosen}")
+            # Now that it reads, nobody writes until it is through; before, somebody may have.
+            if self.path is not None and self.spec.snapshot is not None:
+                check_version(self.path, self.spec.snapshot)
             passed = 0
             while (found := cursor.fetchmany(BATCH_ROWS)) or not passed:
                 columns = zip(*found, strict=True) if found else [()] * len(pairs)
