@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
@@ -295,6 +294,8 @@ def read_toml(path: str, environ: Mapping[str, str]) -> dict[str, Any]:
         UsageError: the file is missing or malformed, a key occurs in both spellings, or a
             variable is not set.
     """
+    import tomllib  # noqa: PLC0415 - seldom
+
     try:
         with open(path, "rb") as file:
             raw = tomllib.load(file)

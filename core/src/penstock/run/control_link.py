@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
-
-from tenacity import Retrying, retry_if_exception, stop_after_delay
 
 from penstock.backends.api.control import ControlStore
 from penstock.backends.api.target import TargetCatalog
@@ -20,7 +19,7 @@ from penstock.errors import (
 )
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
-from penstock.workers.backoff import BACKOFF
+from penstock.workers.backoff import backoff, growing
 
 T = TypeVar("T")
 
@@ -67,15 +66,25 @@ class ControlLink:
             TransientError: the server stays unreachable.
             NoHolder, StallError, Superseded, TargetBusy: at once.
         """
+        try:
+            return call(self.catalog.control)
+        except TransientError as error:
+            if not _is_of_the_connection(error):
+                raise
+        return self._call_again(call)
+
+    def _call_again(self, call: Callable[[ControlStore], T]) -> T:
+        from tenacity import Retrying, retry_if_exception, stop_after_delay  # noqa: PLC0415 - seldom
+
+        time.sleep(backoff(1))
         for attempt in Retrying(
             retry=retry_if_exception(_is_of_the_connection),
-            wait=BACKOFF,
+            wait=growing(),
             stop=stop_after_delay(RECONNECT_SECONDS),
             reraise=True,
         ):
             with attempt:
-                if attempt.retry_state.attempt_number > 1:
-                    self.drop()
+                self.drop()
                 return call(self.catalog.control)
         raise AssertionError("unreachable")
 

@@ -14,11 +14,10 @@ from penstock.backends.postgresql.attempt.presence import enter
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl.steps import SET_LOGGED
+from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable
 from penstock.backends.postgresql.load.sequences import ADVANCE
-from penstock.backends.postgresql.load.swap import SWAP
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns

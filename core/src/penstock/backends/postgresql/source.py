@@ -31,7 +31,6 @@ from penstock.backends.postgresql.compare.checksums import (
 )
 from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.connection import abandon, connect
-from penstock.backends.postgresql.ddl.definition import read_definition
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.snapshot import import_snapshot
 from penstock.backends.postgresql.statements import column_list
@@ -85,6 +84,8 @@ class PostgresSource:
         return castable(self._connection, self.columns(relation), wanted)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        from penstock.backends.postgresql.ddl.definition import read_definition  # noqa: PLC0415 - seldom
+
         return read_definition(self._connection, relation, partitioning=partitioning)
 
     def heirs(self, relation: Relation) -> tuple[TableRef, ...]:

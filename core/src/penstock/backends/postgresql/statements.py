@@ -15,6 +15,8 @@ from penstock.model.tables import ColumnPair, Located, Query, Relation, TableRef
 if TYPE_CHECKING:
     from penstock.backends.postgresql.connection import Connection
 
+DIALECT = "postgresql"
+"""Of definitions of tables."""
 BINARY = "postgresql-binary"
 TEXT = "postgresql-text"
 FORMATS = (BINARY, TEXT)

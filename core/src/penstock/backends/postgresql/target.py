@@ -23,13 +23,11 @@ from penstock.backends.postgresql.compare.checksums import (
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.control import ControlTables
-from penstock.backends.postgresql.ddl.definition import DIALECT
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
 from penstock.backends.postgresql.load.loadable import check_loadable
-from penstock.backends.postgresql.load.rehearsal import defined_columns
-from penstock.backends.postgresql.statements import ident, name, rows_of, statement
+from penstock.backends.postgresql.statements import DIALECT, ident, name, rows_of, statement
 from penstock.model.extents import Extent
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
@@ -83,6 +81,8 @@ class PostgresTarget:
             from penstock.backends.postgresql.load.unlike import made_columns  # noqa: PLC0415 - Arrow
 
             return made_columns(self._connection, table, columns, types)
+        from penstock.backends.postgresql.load.rehearsal import defined_columns  # noqa: PLC0415 - seldom
+
         return defined_columns(self._connection, table, definition.content)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:

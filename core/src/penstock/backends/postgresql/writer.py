@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
@@ -11,7 +12,6 @@ from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
 from penstock.backends.postgresql.attempt.replacing import Replaced
-from penstock.backends.postgresql.attempt.stage import STAGE, Stage
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
@@ -20,6 +20,9 @@ from penstock.backends.postgresql.statements import for_server, quoted, statemen
 from penstock.backends.shared.refusals import load_lost
 from penstock.backends.shared.transactional import TransactionalWriter
 from penstock.spec.worker_spec import Patience, WorkerSpec
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.attempt.stage import Stage
 
 
 def postgres_writer(spec: WorkerSpec) -> TransactionalWriter:
@@ -133,9 +136,11 @@ class PostgresTransaction:
         if spec.load_mode.merges_by_key:
             with wait.answering("target"):
                 if self._stage is None:
+                    from penstock.backends.postgresql.attempt.stage import Stage  # noqa: PLC0415 - seldom
+
                     self._stage = Stage(connection, spec)
                 self._stage.create(connection)
-            into = STAGE
+            into = self._stage.into
         self._stream.start(connection, into, wait)
         return self._stream
 

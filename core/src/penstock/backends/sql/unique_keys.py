@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from penstock.backends.api.facts import LoadRequest
 from penstock.errors import PlanningError
+
+if TYPE_CHECKING:
+    from penstock.backends.api.facts import LoadRequest
 
 
 class UniqueKey(Protocol):

@@ -31,6 +31,9 @@ class Stage:
         PermanentError: the unique key is gone that the run was planned with.
     """
 
+    into = STAGE
+    """Where the rows go first."""
+
     def __init__(self, connection: Connection, spec: WorkerSpec) -> None:
         self._spec = spec
         key = find_key(read_unique_keys(connection, spec.target_table), spec.conflict_columns)

@@ -17,11 +17,10 @@ from penstock.backends.postgresql.ddl.attached import left_out
 from penstock.backends.postgresql.ddl.needs import read_needs
 from penstock.backends.postgresql.ddl.types import types_of
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server
+from penstock.backends.postgresql.statements import DIALECT, for_server
 from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, Query, Relation, TableDefinition, TableRef
 
-DIALECT = "postgresql"
 # They have no input: COPY could not load them.
 UNREADABLE = frozenset(
     f"{name}{array}"

@@ -17,6 +17,7 @@ LOGGED, BUILD, CONSTRAIN, ATTACH, DRESS, REFER, CHECK, LAST = range(8)
 FULL_NAMES = "SET LOCAL search_path = pg_catalog, pg_temp"
 # What the ids of steps begin with after which a crash no longer empties the table.
 SET_LOGGED = "set logged "
+SWAP = "swap"
 
 
 def before(step_id: str, what: str, *statements: str) -> Step:

@@ -7,18 +7,14 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog import existing
-from penstock.backends.postgresql.catalog.privileges import check_creatable, check_owned
 from penstock.backends.postgresql.catalog.relations import list_heirs
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl import definition, indexes, steps
-from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.loadable import check_loadable
-from penstock.backends.postgresql.load.recreate import plan_recreate
 from penstock.backends.postgresql.load.sequences import advance_existing
-from penstock.backends.postgresql.load.swap import plan_swap
-from penstock.backends.postgresql.statements import ident, name
+from penstock.backends.postgresql.statements import DIALECT, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 
@@ -29,8 +25,10 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     if request.mode.recreates:
+        from penstock.backends.postgresql.load.recreate import plan_recreate  # noqa: PLC0415 - as above
+
         assert request.definition is not None
-        if request.definition.dialect == definition.DIALECT:
+        if request.definition.dialect == DIALECT:
             return plan_recreate(connection, request, request.definition.content)
         from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
 
@@ -38,6 +36,8 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         content = plain_content(request.target, request.made)
         return plan_recreate(connection, request, content, besides)
     if request.mode.builds_beside:
+        from penstock.backends.postgresql.load.swap import plan_swap  # noqa: PLC0415 - as above
+
         return plan_swap(connection, request)
     ref = request.target
     found = check_loadable(connection, ref, request.mode)
@@ -53,10 +53,13 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
             _check_referenced(connection, tree)
             rows = f"ONLY {name(ref)}" if only else name(ref)
             before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {rows}"))
-        if request.unlogged:
-            _unlogged(connection, tree, before, after)
-        if request.indexes == "defer":
-            _deferred(connection, request, tree, before, after, warnings)
+        if request.unlogged or request.indexes == "defer":
+            from penstock.backends.postgresql.load import while_loading  # noqa: PLC0415 - seldom
+
+            if request.unlogged:
+                while_loading.unlog(connection, tree, before, after)
+            if request.indexes == "defer":
+                while_loading.defer_indexes(connection, tree, before, after, warnings)
     stored = [relation for relation in tree if relation.kind == "r"]
     unlogged = [relation for relation in stored if relation.persistence == "u"]
     if unlogged and len(unlogged) < len(stored) and request.mode.only_adds:
@@ -109,111 +112,3 @@ def _check_referenced(connection: Connection, tree: Sequence[existing.Relation])
             f"--mode truncate: {tree[0].ref} cannot be truncated, since foreign keys of other "
             f"tables reference it: {', '.join(row[0] for row in rows)}"
         )
-
-
-def _unlogged(
-    connection: Connection,
-    tree: Sequence[existing.Relation],
-    before: list[Step],
-    after: list[Step],
-) -> None:
-    """The table, or every partition of it, unlogged while it is loaded.
-
-    Raises:
-        PlanningError: the server would refuse it.
-    """
-    check_owned(connection, tree, "--unlogged")
-    tables = definition.read_tables(connection, [relation.oid for relation in tree])
-    for relation, table in zip(tree, tables, strict=True):
-        if relation.kind not in ("r", "p"):
-            raise PlanningError(
-                f"--unlogged: expected {relation.ref} to be a table, found "
-                f"{existing.kind_name(relation)}"
-            )
-        published = [p["name"] for p in table["attached"]["publications"]]
-        if published:
-            raise PlanningError(
-                f"--unlogged: {relation.ref} is published by {', '.join(published)}, which an "
-                "unlogged table cannot be; expected a table without publications"
-            )
-        if relation.kind == "r" and relation.persistence == "p":
-            alter = [f"ALTER TABLE {name(relation.ref)} SET UNLOGGED"]
-            if connection.info.server_version >= 150000:
-                # They went with the table; a crash would set them back to their start.
-                alter += [
-                    f"ALTER SEQUENCE {ident(s['schema'], s['name'])} SET LOGGED"
-                    for s in table["sequences"]
-                    if s["persistence"] == "p"
-                ]
-            what = f"set {relation.ref} unlogged"
-            before.append(steps.before(f"unlogged {relation.oid}", what, *alter))
-            after.append(steps.set_logged(relation.ref, relation.oid))
-
-
-def _deferred(
-    connection: Connection,
-    request: LoadRequest,
-    tree: Sequence[existing.Relation],
-    before: list[Step],
-    after: list[Step],
-    warnings: list[str],
-) -> None:
-    """Drop the indexes before the load, and build them after it.
-
-    Raises:
-        PlanningError: something else needs them, or the user may not.
-    """
-    if tree[0].kind not in ("r", "p"):
-        raise PlanningError(
-            f"--indexes defer: expected {tree[0].ref} to be a table, found "
-            f"{existing.kind_name(tree[0])}"
-        )
-    if tree[0].partition:
-        raise PlanningError(
-            f"--indexes defer: {tree[0].ref} is a partition of another table, whose indexes hold "
-            "its own; expected the table itself, or --indexes keep"
-        )
-    check_owned(connection, tree, "--indexes defer")
-    for schema in sorted({relation.ref.schema for relation in tree}):
-        check_creatable(connection, schema, "--indexes defer")
-    tables = definition.read_tables(connection, [relation.oid for relation in tree])
-    usable, broken = indexes.usable_indexes(tables)
-    kept = _kept(tables, usable, broken, warnings)
-    deferred = {oid: index["name"] for oid, index in usable.items() if oid not in kept}
-    for table in tables:
-        for index in table["indexes"]:
-            if index["oid"] in deferred and index["parent"] not in deferred:
-                what = f"drop index {index['name']} of {table['schema']}.{table['name']}"
-                drop = indexes.drop_statement(table, index)
-                before.append(steps.before(f"drop {index['oid']}", what, drop))
-    refs = {relation.oid: relation.ref for relation in tree}
-    after += indexes.build_steps(tables, Names(refs, deferred), tablespaces=True)
-
-
-def _kept(
-    tables: Sequence[Json],
-    usable: dict[int, Json],
-    broken: Sequence[str],
-    warnings: list[str],
-) -> set[int]:
-    """Indexes that stay: something else stands on them, or on those that are attached to them."""
-    parents = {index["oid"]: index["parent"] for table in tables for index in table["indexes"]}
-    kept = set()
-    for oid, index in usable.items():
-        if index["needed_by"]:
-            root = oid
-            while parents.get(root) in usable:
-                root = parents[root]
-            kept.add(root)
-    if kept:
-        shown = [
-            f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by its partitions'})"
-            for oid in sorted(kept)
-        ]
-        warnings.append(f"indexes that other objects need are kept: {'; '.join(shown)}")
-    if broken:
-        warnings.append(f"invalid indexes stay as they are: {', '.join(broken)}")
-    # With a partitioned index stay those of the partitions.
-    while more := {oid for oid in usable if parents[oid] in kept} - kept:
-        kept |= more
-    return kept

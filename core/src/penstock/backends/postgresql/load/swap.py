@@ -29,7 +29,6 @@ from penstock.model.tables import TableRef
 
 NEEDS = "--mode swap"
 # The id of the step that renames.
-SWAP = "swap"
 
 
 def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
@@ -71,7 +70,7 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
     planned += advanced
     exchange = _exchange(table, names, ref, new, shape)
     what = f"swap {new} for {ref}"
-    planned.append(steps.after(SWAP, what, steps.LAST, *exchange, urgent=True))
+    planned.append(steps.after(steps.SWAP, what, steps.LAST, *exchange, urgent=True))
     _, broken = indexes.usable_indexes([table])
     warnings = [f"invalid indexes are not created: {', '.join(broken)}"] if broken else []
     return LoadPlan(

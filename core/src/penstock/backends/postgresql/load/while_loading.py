@@ -1,0 +1,121 @@
+"""What is changed of a table while it is loaded, and set right after it: logging, and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.privileges import check_creatable, check_owned
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.ddl import definition, indexes, steps
+from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.statements import ident, name
+from penstock.errors import PlanningError
+from penstock.model.plans import Step
+
+
+def unlog(
+    connection: Connection,
+    tree: Sequence[existing.Relation],
+    before: list[Step],
+    after: list[Step],
+) -> None:
+    """The table, or every partition of it, unlogged while it is loaded.
+
+    Raises:
+        PlanningError: the server would refuse it.
+    """
+    check_owned(connection, tree, "--unlogged")
+    tables = definition.read_tables(connection, [relation.oid for relation in tree])
+    for relation, table in zip(tree, tables, strict=True):
+        if relation.kind not in ("r", "p"):
+            raise PlanningError(
+                f"--unlogged: expected {relation.ref} to be a table, found "
+                f"{existing.kind_name(relation)}"
+            )
+        published = [p["name"] for p in table["attached"]["publications"]]
+        if published:
+            raise PlanningError(
+                f"--unlogged: {relation.ref} is published by {', '.join(published)}, which an "
+                "unlogged table cannot be; expected a table without publications"
+            )
+        if relation.kind == "r" and relation.persistence == "p":
+            alter = [f"ALTER TABLE {name(relation.ref)} SET UNLOGGED"]
+            if connection.info.server_version >= 150000:
+                # They went with the table; a crash would set them back to their start.
+                alter += [
+                    f"ALTER SEQUENCE {ident(s['schema'], s['name'])} SET LOGGED"
+                    for s in table["sequences"]
+                    if s["persistence"] == "p"
+                ]
+            what = f"set {relation.ref} unlogged"
+            before.append(steps.before(f"unlogged {relation.oid}", what, *alter))
+            after.append(steps.set_logged(relation.ref, relation.oid))
+
+
+def defer_indexes(
+    connection: Connection,
+    tree: Sequence[existing.Relation],
+    before: list[Step],
+    after: list[Step],
+    warnings: list[str],
+) -> None:
+    """Drop the indexes before the load, and build them after it.
+
+    Raises:
+        PlanningError: something else needs them, or the user may not.
+    """
+    if tree[0].kind not in ("r", "p"):
+        raise PlanningError(
+            f"--indexes defer: expected {tree[0].ref} to be a table, found "
+            f"{existing.kind_name(tree[0])}"
+        )
+    if tree[0].partition:
+        raise PlanningError(
+            f"--indexes defer: {tree[0].ref} is a partition of another table, whose indexes hold "
+            "its own; expected the table itself, or --indexes keep"
+        )
+    check_owned(connection, tree, "--indexes defer")
+    for schema in sorted({relation.ref.schema for relation in tree}):
+        check_creatable(connection, schema, "--indexes defer")
+    tables = definition.read_tables(connection, [relation.oid for relation in tree])
+    usable, broken = indexes.usable_indexes(tables)
+    kept = _kept(tables, usable, broken, warnings)
+    deferred = {oid: index["name"] for oid, index in usable.items() if oid not in kept}
+    for table in tables:
+        for index in table["indexes"]:
+            if index["oid"] in deferred and index["parent"] not in deferred:
+                what = f"drop index {index['name']} of {table['schema']}.{table['name']}"
+                drop = indexes.drop_statement(table, index)
+                before.append(steps.before(f"drop {index['oid']}", what, drop))
+    refs = {relation.oid: relation.ref for relation in tree}
+    after += indexes.build_steps(tables, Names(refs, deferred), tablespaces=True)
+
+
+def _kept(
+    tables: Sequence[Json],
+    usable: dict[int, Json],
+    broken: Sequence[str],
+    warnings: list[str],
+) -> set[int]:
+    """Indexes that stay: something else stands on them, or on those that are attached to them."""
+    parents = {index["oid"]: index["parent"] for table in tables for index in table["indexes"]}
+    kept = set()
+    for oid, index in usable.items():
+        if index["needed_by"]:
+            root = oid
+            while parents.get(root) in usable:
+                root = parents[root]
+            kept.add(root)
+    if kept:
+        shown = [
+            f"{usable[oid]['name']} ({', '.join(usable[oid]['needed_by']) or 'by its partitions'})"
+            for oid in sorted(kept)
+        ]
+        warnings.append(f"indexes that other objects need are kept: {'; '.join(shown)}")
+    if broken:
+        warnings.append(f"invalid indexes stay as they are: {', '.join(broken)}")
+    # With a partitioned index stay those of the partitions.
+    while more := {oid for oid in usable if parents[oid] in kept} - kept:
+        kept |= more
+    return kept
