@@ -1,0 +1,159 @@
+"""The types of result sets' columns: of tables, views and queries alike, in MySQL and in MariaDB.
+
+Sessions speak utf8mb4: the lengths of texts come in bytes of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+from pymysql.constants import FIELD_TYPE, FLAG
+
+UTC = "UTC"
+DECIMAL128 = 38
+_BYTES_PER_CHARACTER = 4
+_BINARY = 63
+"""The character set of what is no text."""
+_NO_SCALE = 31
+_VECTOR = 242  # MySQL 9
+
+
+class Field(Protocol):
+    """What PyMySQL tells of a result set's column."""
+
+    type_code: int
+    flags: int
+    length: int
+    scale: int
+    charsetnr: int
+
+
+@dataclass(frozen=True, slots=True)
+class MyType:
+    name: str
+    """As MySQL writes it, without what is in parentheses."""
+    unsigned: bool = False
+    length: int = 0
+    """Of texts in characters, of bytes in bytes, of numbers in digits, of `bit` in bits."""
+    scale: int = 0
+    """Digits after the point, of a second too."""
+    binary: bool = False
+    """Its values are bytes, not text."""
+
+    def __str__(self) -> str:
+        """As MySQL writes it; of an enum or a set without its members."""
+        if self.name == "decimal":
+            found = f"decimal({self.length},{self.scale})"
+        elif self.name in _WITH_LENGTH or (self.name == "tinyint" and self.length == 1):
+            found = f"{self.name}({self.length})"
+        elif self.name in _WITH_FRACTION and self.scale:
+            found = f"{self.name}({self.scale})"
+        else:
+            found = self.name
+        return f"{found} unsigned" if self.unsigned else found
+
+
+_WITH_LENGTH = {"bit", "char", "varchar", "binary", "varbinary"}
+_WITH_FRACTION = {"datetime", "timestamp", "time"}
+
+_NUMBERS = {
+    FIELD_TYPE.TINY: "tinyint",
+    FIELD_TYPE.SHORT: "smallint",
+    FIELD_TYPE.INT24: "mediumint",
+    FIELD_TYPE.LONG: "int",
+    FIELD_TYPE.LONGLONG: "bigint",
+    FIELD_TYPE.FLOAT: "float",
+    FIELD_TYPE.DOUBLE: "double",
+}
+_OTHERS = {
+    FIELD_TYPE.BIT: "bit",
+    FIELD_TYPE.YEAR: "year",
+    FIELD_TYPE.DATE: "date",
+    FIELD_TYPE.NEWDATE: "date",
+    FIELD_TYPE.DATETIME: "datetime",
+    FIELD_TYPE.TIMESTAMP: "timestamp",
+    FIELD_TYPE.TIME: "time",
+    FIELD_TYPE.JSON: "json",
+}
+_BYTES = {FIELD_TYPE.GEOMETRY: "geometry", _VECTOR: "vector"}
+_BLOBS = {
+    FIELD_TYPE.TINY_BLOB,
+    FIELD_TYPE.BLOB,
+    FIELD_TYPE.MEDIUM_BLOB,
+    FIELD_TYPE.LONG_BLOB,
+}
+# MariaDB's types of fixed length, by that: they come as texts, and as unsigned ones.
+_FIXED = {36: "uuid", 39: "inet6", 15: "inet4"}
+_MOST_BYTES = {(1 << 8) - 1: "tiny", (1 << 16) - 1: "", (1 << 24) - 1: "medium"}
+
+
+def type_of(field: Field) -> MyType:
+    code, length = field.type_code, field.length
+    unsigned = bool(field.flags & FLAG.UNSIGNED)
+    if code in _NUMBERS:
+        return MyType(_NUMBERS[code], unsigned, length)
+    if code in (FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL):
+        # The sign and the point have a place, too.
+        digits = length - (not unsigned) - (field.scale > 0)
+        return MyType("decimal", unsigned, digits, field.scale)
+    if code in _OTHERS:
+        scale = field.scale if field.scale < _NO_SCALE else 0
+        return MyType(_OTHERS[code], length=length, scale=scale)
+    if code in _BYTES:
+        return MyType(_BYTES[code], length=length, binary=True)
+    return _text(field, unsigned)
+
+
+def _text(field: Field, unsigned: bool) -> MyType:
+    binary = field.charsetnr == _BINARY and field.type_code != FIELD_TYPE.NULL
+    length = field.length if binary else field.length // _BYTES_PER_CHARACTER
+    if field.flags & (FLAG.ENUM | FLAG.SET):
+        name = "enum" if field.flags & FLAG.ENUM else "set"
+    elif field.type_code in _BLOBS:
+        longest = (name for most, name in _MOST_BYTES.items() if length <= most)
+        name = next(longest, "long") + ("blob" if binary else "text")
+    elif field.type_code != FIELD_TYPE.STRING:
+        name = "varbinary" if binary else "varchar"
+    elif unsigned and not binary:
+        name = _FIXED.get(length, "char")
+    else:
+        name = "binary" if binary else "char"
+    return MyType(name, length=length, binary=binary)
+
+
+_INTEGERS = {
+    "tinyint": (pa.int8(), pa.uint8()),
+    "smallint": (pa.int16(), pa.uint16()),
+    "mediumint": (pa.int32(), pa.uint32()),
+    "int": (pa.int32(), pa.uint32()),
+    "bigint": (pa.int64(), pa.uint64()),
+}
+_ARROW = {
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bit": pa.uint64(),
+    "year": pa.int16(),
+    "date": pa.date32(),
+    "datetime": pa.timestamp("us"),
+    "timestamp": pa.timestamp("us", UTC),
+    "time": pa.time64("us"),
+    "uuid": pa.uuid(),
+}
+
+
+def arrow_type(of: MyType, tinyint1_bool: bool = False) -> pa.DataType:
+    """In what type the values of a column travel.
+
+    Parameters:
+        tinyint1_bool: whether `tinyint(1)` holds truth values.
+    """
+    if of.name == "tinyint" and of.length == 1 and not of.unsigned and tinyint1_bool:
+        return pa.bool_()
+    if of.name in _INTEGERS:
+        return _INTEGERS[of.name][of.unsigned]
+    if of.name == "decimal":
+        wide = of.length > DECIMAL128
+        return (pa.decimal256 if wide else pa.decimal128)(of.length, of.scale)
+    return _ARROW.get(of.name, pa.binary() if of.binary else pa.string())
