@@ -16,10 +16,10 @@ from penstock_testkit import (
     ExternalMysqlServer,
     MysqlServer,
     ServerError,
+    any_mysql_server,
     connect_mysql,
     mysql,
     mysql_missing,
-    mysql_server,
 )
 from penstock_testkit.waiting import until
 
@@ -145,7 +145,7 @@ def test_another_server_may_be_named(server: MysqlServer, monkeypatch: pytest.Mo
     monkeypatch.setenv("PENSTOCK_TEST_MYSQL", server.url)
     monkeypatch.setenv("PENSTOCK_TEST_MYSQLD", "/nosuch")
     assert mysql_missing() == ""
-    with mysql_server() as named:
+    with any_mysql_server() as named:
         assert isinstance(named, ExternalMysqlServer)
         with named.new_database() as url:
             assert rows(server.url, "SHOW DATABASES LIKE 'test\\_%'") == ((url.split("/")[-1],),)

@@ -13,6 +13,7 @@ import tempfile
 import time
 import uuid
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -28,7 +29,6 @@ from penstock_testkit.kept import kept
 from penstock_testkit.servers import (
     HOST,
     ExternalServer,
-    Server,
     ServerError,
     Setting,
     free_port,
@@ -69,11 +69,22 @@ CREATE DATABASE IF NOT EXISTS {DATABASE};
 UNKNOWN_THREAD = 1094
 
 
-class MysqlDatabases:
-    """What a test does with a server, whoever started it."""
+class AnyMysqlServer(ABC):
+    """What a test needs from a server, whoever started it."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The URL of one of its databases, as a user who may make others."""
+
+    @abstractmethod
+    def url_for(
+        self, db: str | None = None, user: str | None = None, password: str | None = None
+    ) -> str:
+        """The same URL with the parts given put in."""
 
     @contextmanager
-    def new_database(self: Server) -> Iterator[str]:
+    def new_database(self) -> Iterator[str]:
         """The URL of a new database, which is dropped afterwards, whoever is still connected."""
         name = f"test_{uuid.uuid4().hex[:12]}"
         with closing(connect_mysql(self.url)) as admin, admin.cursor() as cursor:
@@ -81,15 +92,31 @@ class MysqlDatabases:
         try:
             yield self.url_for(db=name)
         finally:
-            with closing(connect_mysql(self.url)) as admin:
-                _drop(admin, name)
+            self.drop_database(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, if it is there, and end the sessions that it was opened by."""
+        import pymysql  # noqa: PLC0415
+
+        with closing(connect_mysql(self.url)) as admin, admin.cursor() as cursor:
+            cursor.execute("SHOW PROCESSLIST")
+            for number, _user, _host, database, *_ in cursor.fetchall():
+                if database == name:
+                    try:
+                        cursor.execute(f"KILL {number}")
+                    except pymysql.OperationalError as error:
+                        if error.args[0] != UNKNOWN_THREAD:
+                            raise
+            # By default it would wait for days for a session that has the database's tables open.
+            cursor.execute("SET lock_wait_timeout = 30")
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
-class ExternalMysqlServer(MysqlDatabases, ExternalServer):
-    """A server that somebody else started, by the URL of a user who may create databases."""
+class ExternalMysqlServer(ExternalServer, AnyMysqlServer):
+    """A server that somebody else started, by such a URL."""
 
 
-class MysqlServer(MysqlDatabases):
+class MysqlServer(AnyMysqlServer):
     """A real MySQL or MariaDB on 127.0.0.1 and a unix socket, with data of its own.
 
     A context manager: entering starts it, leaving ends it and removes its data. It never outlives
@@ -311,7 +338,7 @@ class MysqlServer(MysqlDatabases):
 
 
 @contextmanager
-def mysql_server() -> Iterator[MysqlServer | ExternalMysqlServer]:
+def any_mysql_server() -> Iterator[AnyMysqlServer]:
     """The server that PENSTOCK_TEST_MYSQL names, or else one of our own."""
     if url := os.environ.get(EXTERNAL):
         yield ExternalMysqlServer(url)
@@ -338,7 +365,7 @@ def mysql_program() -> Path:
 
 
 def mysql_missing() -> str:
-    """Why `mysql_server` has none here; empty where it has one."""
+    """Why `any_mysql_server` has none here; empty where it has one."""
     if os.environ.get(EXTERNAL):
         return ""
     try:
@@ -367,23 +394,6 @@ def connect_mysql(url: str, **options: Any) -> Any:
         "autocommit": True,
     }
     return pymysql.connect(**{**given, **options})
-
-
-def _drop(admin: Any, name: str) -> None:
-    import pymysql  # noqa: PLC0415
-
-    with admin.cursor() as cursor:
-        cursor.execute("SHOW PROCESSLIST")
-        for number, _user, _host, database, *_ in cursor.fetchall():
-            if database == name:
-                try:
-                    cursor.execute(f"KILL {number}")
-                except pymysql.OperationalError as error:
-                    if error.args[0] != UNKNOWN_THREAD:
-                        raise
-        # By default it would wait for days for a session that has the database's tables open.
-        cursor.execute("SET lock_wait_timeout = 30")
-        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
 @cache
