@@ -2,6 +2,13 @@
 
 from penstock_testkit import tpch
 from penstock_testkit.http_faults import HttpFaults
+from penstock_testkit.mysql import (
+    ExternalMysqlServer,
+    MysqlServer,
+    connect_mysql,
+    mysql_missing,
+    mysql_server,
+)
 from penstock_testkit.pgbouncer import PgBouncer, PoolMode, pgbouncer_program
 from penstock_testkit.proxy import TcpProxy
 from penstock_testkit.s3 import S3Gateway, S3Server
@@ -14,8 +21,10 @@ from penstock_testkit.servers import (
 )
 
 __all__ = [
+    "ExternalMysqlServer",
     "ExternalServer",
     "HttpFaults",
+    "MysqlServer",
     "PgBouncer",
     "PoolMode",
     "PostgresServer",
@@ -24,7 +33,10 @@ __all__ = [
     "Server",
     "ServerError",
     "TcpProxy",
+    "connect_mysql",
     "installed",
+    "mysql_missing",
+    "mysql_server",
     "pgbouncer_program",
     "tpch",
 ]
