@@ -18,8 +18,8 @@ from penstock_testkit import (
     ServerError,
     any_mysql_server,
     connect_mysql,
-    mysql,
     mysql_missing,
+    mysql_programs,
 )
 from penstock_testkit.waiting import until
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("_installed")
 @pytest.fixture(scope="module")
 def _installed() -> None:
     try:
-        mysql.mysql_program()
+        mysql_programs.mysql_program()
     except ServerError as error:
         pytest.skip(str(error))
 
@@ -157,5 +157,5 @@ def test_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     assert mysql_missing() == ""
     monkeypatch.setenv("PATH", "/nosuch")
-    monkeypatch.setattr(mysql, "SYSTEM_FOLDERS", "/nosuch")
+    monkeypatch.setattr(mysql_programs, "SYSTEM_FOLDERS", "/nosuch")
     assert mysql_missing().startswith("neither mariadbd nor mysqld is installed")
