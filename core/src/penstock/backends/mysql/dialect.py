@@ -116,6 +116,20 @@ class MySqlDialect(CatalogDialect):
         tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))
         return " OR ".join(tests) or "1 = 0"
 
+    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
+        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
+        same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        insert = (
+            f"INSERT INTO {table} ({', '.join([*keys, *others])}) SELECT {values}"
+            f" FROM {staged} AS s LEFT JOIN {table} AS t ON {same} WHERE t.{keys[0]} IS NULL"
+        )
+        if not others:
+            return insert
+        changes = ", ".join(f"t.{name} = s.{name}" for name in others)
+        update = f"UPDATE {table} AS t JOIN {staged} AS s ON {same} SET {changes}"
+        return f"{update} WHERE {self.differ(rest)};\n{insert}"
+
     # Bounds
 
     def tag_of(self, type_: Type) -> str:

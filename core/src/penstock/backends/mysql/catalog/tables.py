@@ -13,6 +13,8 @@ from penstock.errors import PlanningError
 from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
 
 DIALECT = "mysql"
+# Engines that take part in transactions. https://mariadb.com/kb/en/storage-engines/
+TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
 OF_TABLE = "WHERE table_catalog = %s AND table_schema = %s AND table_name = %s"
 """For `Session.facts`."""
 
@@ -90,6 +92,12 @@ def first_key(session: MySqlSession, table: TableRef) -> str | None:
         if not nullable.intersection(key.names):
             return key.names[0]
     return None
+
+
+def engine_of(session: MySqlSession, table: TableRef) -> str:
+    """Empty for a view."""
+    found = session.facts(f"SELECT engine FROM information_schema.tables {OF_TABLE}", table)
+    return found[0][0] or "" if found else ""
 
 
 def read_definition(
