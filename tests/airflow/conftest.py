@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock_testkit.airflow import AirflowStack, DagRunner, locked
+from penstock_testkit.airflow import AirflowStack, DagRunner
+from penstock_testkit.kept import locked
 
 from ..side_by_side import Case, SideBySide, begun
 from . import copy_cases, local_mended

@@ -12,18 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.backends.postgresql.arrow.parsing import (
-    Refused,
-    days,
-    from_hex,
-    microseconds,
-    parse,
-    uuids,
-)
+from penstock.backends.postgresql.arrow.parsing import days, microseconds, parse
 from penstock.backends.postgresql.arrow.texts import as_json, date_text, hexadecimal
 from penstock.backends.postgresql.arrow.writing import Encoder, binary_form
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.shared.arrow import exactly, first_failing, own
+from penstock.backends.shared.text_values import Refused, from_hex, uuids
 from penstock.errors import PermanentError
 from penstock.model.tables import Column
 

@@ -2,6 +2,14 @@
 
 from penstock_testkit import tpch
 from penstock_testkit.http_faults import HttpFaults
+from penstock_testkit.mysql import (
+    AnyMysqlServer,
+    ExternalMysqlServer,
+    MysqlServer,
+    any_mysql_server,
+    connect_mysql,
+    mysql_missing,
+)
 from penstock_testkit.pgbouncer import PgBouncer, PoolMode, pgbouncer_program
 from penstock_testkit.proxy import TcpProxy
 from penstock_testkit.s3 import S3Gateway, S3Server
@@ -14,8 +22,11 @@ from penstock_testkit.servers import (
 )
 
 __all__ = [
+    "AnyMysqlServer",
+    "ExternalMysqlServer",
     "ExternalServer",
     "HttpFaults",
+    "MysqlServer",
     "PgBouncer",
     "PoolMode",
     "PostgresServer",
@@ -24,7 +35,10 @@ __all__ = [
     "Server",
     "ServerError",
     "TcpProxy",
+    "any_mysql_server",
+    "connect_mysql",
     "installed",
+    "mysql_missing",
     "pgbouncer_program",
     "tpch",
 ]

@@ -10,7 +10,6 @@ from penstock_testkit.airflow.dag_runs import (
     DagTestError,
     TaskRun,
 )
-from penstock_testkit.airflow.migrated import locked
 from penstock_testkit.airflow.rest import Rest, RestError, Run, TaskInstance
 from penstock_testkit.airflow.stack import AirflowStack, Executor
 from penstock_testkit.component import Component
@@ -29,6 +28,5 @@ __all__ = [
     "Run",
     "TaskInstance",
     "TaskRun",
-    "locked",
     "until",
 ]

@@ -20,9 +20,10 @@ from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from penstock_testkit.airflow.environment import environment
-from penstock_testkit.airflow.migrated import airflow_version, kept, migrate
+from penstock_testkit.airflow.migrated import airflow_version, migrate
 from penstock_testkit.airflow.rest import Rest, RestError, Run
 from penstock_testkit.component import Component
+from penstock_testkit.kept import kept
 from penstock_testkit.servers import HOST, PostgresServer, ServerError, free_port
 from penstock_testkit.waiting import until
 
@@ -331,7 +332,7 @@ class AirflowStack:
             dump = [str(self.metadata.bin("pg_dump")), "--dbname", self.metadata.url]
             subprocess.run([*dump, "--file", str(path)], check=True)
 
-        schema = kept(f"airflow-{airflow_version(PYTHON)}-postgresql.sql", make)
+        schema = kept("airflow", f"airflow-{airflow_version(PYTHON)}-postgresql.sql", make)
         options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
         count = "SELECT count(*) FROM pg_class WHERE relname = 'dag_run'"
         psql = [str(self.metadata.psql), "--dbname", self.metadata.url, *options]

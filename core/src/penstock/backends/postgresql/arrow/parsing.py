@@ -7,35 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from binascii import unhexlify
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.shared.arrow import first_failing, own
+from penstock.backends.shared.text_values import checked, from_hex, uuids
 
-UUID_BYTES = 16
 _DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)")
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _BC = " BC"
 _DAY = 86_400_000_000
 _MOST = (1 << 63) - 1
-
-
-class Refused(Exception):
-    """Arrow cannot hold a value.
-
-    Parameters:
-        index: which of an array's.
-        found: the value, as the server writes it.
-    """
-
-    def __init__(self, index: int, found: str) -> None:
-        super().__init__(found)
-        self.index = index
-        self.found = found
 
 
 def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -46,12 +30,7 @@ def parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
     Raises:
         Refused: the first of them that the type cannot hold.
     """
-    try:
-        return _parse(texts.cast(pa.string()), wanted)
-    except (ValueError, pa.ArrowException):
-        index = first_failing(texts, lambda part: _parse(part.cast(pa.string()), wanted))
-        found = texts[index].as_py()
-        raise Refused(index, found.decode(errors="backslashreplace")) from None
+    return checked(texts, lambda part: _parse(part.cast(pa.string()), wanted))
 
 
 def _parse(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -138,28 +117,6 @@ def microseconds(text: str) -> int:
     if abs(found) > _MOST:
         raise ValueError(text)
     return found
-
-
-def from_hex(texts: pa.Array) -> pa.Array:
-    """Bytes from hexadecimal digits: one conversion for all of them."""
-    texts = own(texts)
-    validity, offsets, digits = texts.buffers()
-    ends = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, offsets])
-    halves = pc.shift_right(ends, pa.scalar(1, pa.int32()))
-    content = unhexlify(memoryview(digits)[: ends[-1].as_py()]) if digits else b""
-    return pa.Array.from_buffers(
-        pa.binary(), len(texts), [validity, halves.buffers()[1], pa.py_buffer(content)]
-    )
-
-
-def uuids(texts: pa.Array) -> pa.Array:
-    """From 32 hexadecimal digits each."""
-    filled = from_hex(pc.fill_null(texts, "0" * 2 * UUID_BYTES))
-    validity = own(texts).buffers()[0]
-    storage = pa.Array.from_buffers(
-        pa.binary(UUID_BYTES), len(texts), [validity, filled.buffers()[2]]
-    )
-    return pa.ExtensionArray.from_storage(pa.uuid(), storage)
 
 
 def lists(texts: pa.Array, wanted: pa.DataType) -> pa.Array:

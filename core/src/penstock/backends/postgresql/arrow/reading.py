@@ -13,13 +13,11 @@ import pyarrow.csv
 from psycopg import sql
 
 from penstock.backends.postgresql.arrow import parsing as arrow_parsing
-from penstock.backends.postgresql.arrow.parsing import Refused
 from penstock.backends.postgresql.arrow.types import travels_as
-from penstock.errors import Diagnosis, PermanentError
+from penstock.backends.shared.text_values import Refused, from_hex, uuids
 from penstock.model.tables import Column, ColumnPair
 
 _PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
-_ADVICE = "leave such rows out with --where, or cast the column to text in a --query, or in a view"
 
 
 class Decoder:
@@ -79,17 +77,10 @@ class Decoder:
             try:
                 arrays.append(arrow_parsing.parse(texts, self._types[place]))
             except Refused as refused:
-                raise self._error(place, refused) from None
+                raise refused.error(
+                    self._subject, self._columns[place], self._types[place], self._passed
+                ) from None
         return arrays
-
-    def _error(self, place: int, refused: Refused) -> PermanentError:
-        column, type_ = self._columns[place], self._types[place]
-        found = refused.found if len(refused.found) <= 100 else refused.found[:100] + "..."
-        return PermanentError(
-            f"{self._subject}: column {column.name!r}, row {self._passed + refused.index + 1:,}: "
-            f"expected a {column.type} that fits into Arrow's {type_}, found {found!r}; {_ADVICE}",
-            Diagnosis(side="source"),
-        )
 
     def _read(self, block: bytes | memoryview, types: Sequence[pa.DataType]) -> list[pa.Array]:
         names = [str(place) for place in range(len(types))]
@@ -129,9 +120,9 @@ def _read_as(type_: pa.DataType) -> pa.DataType:
 
 def _finished(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     if type_ == pa.uuid():
-        return arrow_parsing.uuids(texts)
+        return uuids(texts)
     if pa.types.is_binary(type_):
-        return arrow_parsing.from_hex(texts)
+        return from_hex(texts)
     if pa.types.is_list(type_):
         return arrow_parsing.lists(texts, type_)
     return texts.cast(type_)

@@ -1,0 +1,382 @@
+"""Real MySQL and MariaDB servers in temporary directories."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+
+import psutil
+
+from penstock_testkit import keeper
+from penstock_testkit.mysql_programs import EXTERNAL, LAYOUT, beginning, empty_data, mysql_program
+from penstock_testkit.servers import (
+    HOST,
+    ExternalServer,
+    ServerError,
+    Setting,
+    free_port,
+    memory_folder,
+)
+
+USER = "penstock"
+PASSWORD = "penstock"
+DATABASE = "test"
+DEFAULTS: Mapping[str, Setting] = {
+    "bind_address": HOST,
+    "character_set_server": "utf8mb4",
+    "innodb_buffer_pool_size": "64M",
+    # At each commit the log is written, but never flushed: it survives the death of the server,
+    # not of the machine.
+    "innodb_flush_log_at_trx_commit": 2,
+    "loose_innodb_flush_method": "nosync",
+    "innodb_use_native_aio": False,
+    "local_infile": True,
+    "loose_mysqlx": False,
+    "max_connections": 200,
+    "performance_schema": False,
+    "secure_file_priv": "",
+    "skip_name_resolve": True,
+}
+# Of one line each: the server reads them as it starts.
+FIRST_STATEMENTS = f"""\
+CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';
+GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'%' WITH GRANT OPTION;
+CREATE DATABASE IF NOT EXISTS {DATABASE};
+"""
+UNKNOWN_THREAD = 1094
+
+
+class AnyMysqlServer(ABC):
+    """What a test needs from a server, whoever started it."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The URL of one of its databases, as a user who may make others."""
+
+    @abstractmethod
+    def url_for(
+        self, db: str | None = None, user: str | None = None, password: str | None = None
+    ) -> str:
+        """The same URL with the parts given put in."""
+
+    @contextmanager
+    def new_database(self) -> Iterator[str]:
+        """The URL of a new database, which is dropped afterwards, whoever is still connected."""
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        with closing(connect_mysql(self.url)) as admin, admin.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+        try:
+            yield self.url_for(db=name)
+        finally:
+            self.drop_database(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, if it is there, and end the sessions that it was opened by."""
+        import pymysql  # noqa: PLC0415
+
+        with closing(connect_mysql(self.url)) as admin, admin.cursor() as cursor:
+            cursor.execute("SHOW PROCESSLIST")
+            for number, _user, _host, database, *_ in cursor.fetchall():
+                if database == name:
+                    try:
+                        cursor.execute(f"KILL {number}")
+                    except pymysql.OperationalError as error:
+                        if error.args[0] != UNKNOWN_THREAD:
+                            raise
+            # By default it would wait for days for a session that has the database's tables open.
+            cursor.execute("SET lock_wait_timeout = 30")
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+class ExternalMysqlServer(ExternalServer, AnyMysqlServer):
+    """A server that somebody else started, by such a URL."""
+
+
+class MysqlServer(AnyMysqlServer):
+    """A real MySQL or MariaDB on 127.0.0.1 and a unix socket, with data of its own.
+
+    A context manager: entering starts it, leaving ends it and removes its data. It never outlives
+    this process, not even one ended by SIGKILL. Whatever is committed survives `kill`.
+
+    Parameters:
+        settings: system variables, over the defaults that suit tests.
+        program: which server, by default the one that is installed, see `mysql_program`.
+    """
+
+    def __init__(
+        self, *, settings: Mapping[str, Setting] | None = None, program: Path | None = None
+    ) -> None:
+        self.settings: dict[str, Setting] = {**DEFAULTS, **(settings or {})}
+        self.port = 0
+        self._program = program
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._home: Path | None = None
+        self._remover: weakref.finalize[[str, int], MysqlServer] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def program(self) -> Path:
+        """Which server this is.
+
+        Raises:
+            ServerError: none is installed.
+        """
+        return self._program or mysql_program()
+
+    @property
+    def home(self) -> Path:
+        """The temporary directory that holds everything of this server.
+
+        Raises:
+            ServerError: the server was never started, or is closed.
+        """
+        if self._home is None:
+            raise ServerError("the server has no directory: it was not started, or is closed")
+        return self._home
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.home / "data"
+
+    @property
+    def socket(self) -> Path:
+        """The unix socket."""
+        return self.home / "socket"
+
+    @property
+    def url(self) -> str:
+        """The URL of an empty database, as a user who may do anything."""
+        return self.url_for()
+
+    def url_for(
+        self, db: str | None = None, user: str | None = None, password: str | None = None
+    ) -> str:
+        """The server's URL.
+
+        Parameters:
+            db: the database; `test` by default.
+            user: the user; by default one who may do anything.
+            password: that user's.
+        """
+        base = f"mysql://{USER}:{PASSWORD}@{HOST}:{self.port}/{DATABASE}"
+        return ExternalServer(base).url_for(db, user, password)
+
+    @property
+    def running(self) -> bool:
+        """Whether the server's process is alive."""
+        return self._keeper is not None and self._keeper.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The server's process id.
+
+        Raises:
+            ServerError: the server is not running.
+        """
+        if self._keeper is not None:
+            with suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(self._keeper.pid).children():
+                    return child.pid
+        raise ServerError(f"the server is not running\n{self.log_tail()}")
+
+    def start(self, timeout: float = 60) -> None:
+        """Start the server, with the data of last time if there is any. Running, do nothing.
+
+        Raises:
+            ServerError: none is installed, or it did not come up in `timeout` seconds.
+        """
+        if self.running:
+            return
+        new = self._home is None
+        if new:
+            self._initialize()
+        for tries_left in reversed(range(5 if new else 1)):
+            if new:
+                self.port = free_port()
+            try:
+                self._launch(timeout)
+                return
+            except ServerError as error:
+                if not (tries_left and "Address already in use" in str(error)):
+                    raise
+
+    def stop(self, timeout: float = 60) -> None:
+        """Stop the server in good order and keep its data. Stopped, do nothing.
+
+        Raises:
+            ServerError: it did not end in time.
+        """
+        self._end(signal.SIGTERM, timeout)
+
+    def restart(self) -> None:
+        """Stop and start on the same port with the same data."""
+        self.stop()
+        self.start()
+
+    def kill(self) -> None:
+        """End the server with SIGKILL, and keep the data. Stopped, do nothing."""
+        self._end(signal.SIGKILL, timeout=30)
+
+    def close(self) -> None:
+        """End the server and remove its data. Closed, do nothing."""
+        self.kill()
+        if self._remover is not None:
+            self._remover()
+        self._home = self._remover = None
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of the server's log."""
+        if self._home is None or not (log := self._home / "log").exists():
+            return ""
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _initialize(self) -> None:
+        empty = empty_data(self.program)
+        self._home = home = Path(tempfile.mkdtemp(prefix="penstock-my-", dir=memory_folder()))
+        self._remover = weakref.finalize(self, _remove, str(home), os.getpid())
+        (home / "tmp").mkdir()
+        (home / "first.sql").write_text(FIRST_STATEMENTS)
+        # Some of its files have holes, which stay what they are.
+        subprocess.run(["cp", "-a", str(empty), str(self.data)], check=True)
+
+    def _launch(self, timeout: float) -> None:
+        options = {
+            **self.settings,
+            "datadir": str(self.data),
+            "init_file": str(self.home / "first.sql"),
+            "pid_file": str(self.home / "pid"),
+            "port": self.port,
+            "socket": str(self.socket),
+            "tmpdir": str(self.home / "tmp"),
+        }
+        command = [*beginning(self.program), "--skip-log-bin", *LAYOUT]
+        command += [f"--{name}={_setting(value)}" for name, value in options.items()]
+        keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self.home)]
+        with (self.home / "log").open("ab") as log:
+            self._keeper = subprocess.Popen(
+                [*keep, *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.home,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if self._answers():
+                return
+            if self._keeper.poll() is not None:
+                self._reap(timeout=1)
+                raise ServerError(f"the server ended while starting\n{self.log_tail()}")
+            time.sleep(0.02)
+        log_tail = self.log_tail()
+        self.kill()
+        raise ServerError(f"the server was not ready after {timeout:g} s\n{log_tail}")
+
+    def _answers(self) -> bool:
+        """Whether it greets, which it does once it has read the first statements."""
+        # By the socket, which is in our own directory: the port may be another server's.
+        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+            probe.settimeout(5)
+            probe.connect(str(self.socket))
+            return bool(probe.recv(1))
+        return False
+
+    def _end(self, by: signal.Signals, timeout: float) -> None:
+        with suppress(ProcessLookupError, ServerError):
+            os.kill(self.pid, by)
+        self._reap(timeout)
+
+    def _reap(self, timeout: float) -> None:
+        if self._keeper is None:
+            return
+        try:
+            self._keeper.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise ServerError(
+                f"the server did not end in {timeout:g} s\n{self.log_tail()}"
+            ) from None
+        if self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+        self._keeper = None
+
+
+@contextmanager
+def any_mysql_server() -> Iterator[AnyMysqlServer]:
+    """The server that PENSTOCK_TEST_MYSQL names, or else one of our own."""
+    if url := os.environ.get(EXTERNAL):
+        yield ExternalMysqlServer(url)
+        return
+    with MysqlServer() as server:
+        yield server
+
+
+def mysql_missing() -> str:
+    """Why `any_mysql_server` has none here; empty where it has one."""
+    if os.environ.get(EXTERNAL):
+        return ""
+    try:
+        mysql_program()
+    except ServerError as error:
+        return str(error)
+    return ""
+
+
+def connect_mysql(url: str, **options: Any) -> Any:
+    """A connection of PyMySQL's, where each statement is a transaction until `begin`.
+
+    Parameters:
+        options: PyMySQL's own, over what the URL says.
+    """
+    import pymysql  # noqa: PLC0415 - for those who have such a server only
+
+    parts = urlsplit(url)
+    given: dict[str, Any] = {
+        "host": parts.hostname or HOST,
+        "port": parts.port or 3306,
+        "user": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "database": unquote(parts.path.removeprefix("/")) or None,
+        "charset": "utf8mb4",
+        "autocommit": True,
+    }
+    return pymysql.connect(**{**given, **options})
+
+
+def _setting(value: Setting) -> str:
+    return ("OFF", "ON")[value] if isinstance(value, bool) else str(value)
+
+
+def _remove(directory: str, owner: int) -> None:
+    # A fork of the owner runs its finalizers too.
+    if os.getpid() != owner:
+        return
+    shutil.rmtree(directory, ignore_errors=True)
