@@ -14,7 +14,15 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from penstock_testkit import ExternalServer, PostgresServer, S3Server, Server
+from penstock_testkit import (
+    AnyMysqlServer,
+    ExternalServer,
+    PostgresServer,
+    S3Server,
+    Server,
+    any_mysql_server,
+    mysql_missing,
+)
 
 from .shared_nurseries import shared_nurseries
 
@@ -96,6 +104,23 @@ def target_server() -> Iterator[Server]:
         yield server
 
 
+@contextmanager
+def fresh_mysql(server: AnyMysqlServer) -> Iterator[str]:
+    """The same on a MySQL server."""
+    with server.new_database() as url:
+        yield url
+    # Control tables are in a database of their own.
+    server.drop_database("penstock")
+
+
+@pytest.fixture(scope="session")
+def mysql_server() -> Iterator[AnyMysqlServer]:
+    if why := mysql_missing():
+        pytest.skip(why)
+    with any_mysql_server() as server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """One for all: each test makes a bucket of its own."""
@@ -112,6 +137,12 @@ def source_url(source_server: Server) -> Iterator[str]:
 @pytest.fixture
 def target_url(target_server: Server) -> Iterator[str]:
     with fresh_database(target_server) as url:
+        yield url
+
+
+@pytest.fixture
+def mysql_url(mysql_server: AnyMysqlServer) -> Iterator[str]:
+    with fresh_mysql(mysql_server) as url:
         yield url
 
 

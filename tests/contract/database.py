@@ -27,6 +27,8 @@ class Places:
     folder: Path
     server: Callable[[], AbstractContextManager[str]]
     """The URL of a new database on the PostgreSQL server that all tests share."""
+    mysql: Callable[[], AbstractContextManager[str]]
+    """The same on the MySQL server."""
     s3: Callable[[], S3Server]
     """The one that all tests share: each makes a bucket of its own."""
 
@@ -35,7 +37,7 @@ class Database(ABC):
     """A new database, or a folder, with room for one table."""
 
     name: ClassVar[str]
-    table: ClassVar[str | None]
+    table: str | None
     """As Penstock is told it; None where the URL leads to rows."""
     needs_table: ClassVar[bool] = True
     """A target's table is to be there, and have the columns that come."""
@@ -96,6 +98,8 @@ class SqlDatabase(Database):
     """One that a driver of Python's speaks SQL with."""
 
     table = "main.t"
+    quote = '"'
+    """Around a name."""
     place = "?"
     """What stands for a value in a statement."""
 
@@ -105,12 +109,15 @@ class SqlDatabase(Database):
 
     def execute(self, statement: str) -> None:
         with self.connected() as connection:
-            connection.execute(statement)
+            connection.cursor().execute(statement)
 
     def make(self, rows: Rows, key: str = "") -> None:
-        columns = [f'"{name}" {self.types[kind].written}' for name, kind in rows.columns.items()]
+        q = self.quote
+        columns = [
+            f"{q}{name}{q} {self.types[kind].written}" for name, kind in rows.columns.items()
+        ]
         if key:
-            columns.append(f'PRIMARY KEY ("{key}")')
+            columns.append(f"PRIMARY KEY ({q}{key}{q})")
         self.execute(f"CREATE TABLE {self.table} ({', '.join(columns)})")
 
     def insert(self, rows: Rows) -> None:

@@ -33,10 +33,10 @@ KINDS: Mapping[str, Kind] = {
     "smallint": Kind(pa.int16(), (-32768, 0, 32767)),
     "integer": Kind(pa.int32(), (-(2**31), 0, 2**31 - 1)),
     "bigint": Kind(pa.int64(), (-(2**63), 0, 2**63 - 1)),
-    "real": Kind(pa.float32(), (1.5, -0.25, math.inf, -math.inf, math.nan)),
-    "double": Kind(
-        pa.float64(), (0.1, 1e15, 1e16, 1e-7, 5e-324, 1.7976931348623157e308, math.inf, -math.inf)
-    ),
+    "real": Kind(pa.float32(), (1.5, -0.25)),
+    "special real": Kind(pa.float32(), (math.inf, -math.inf, math.nan)),
+    "double": Kind(pa.float64(), (0.1, 1e15, 1e16, 1e-7, 5e-324, 1.7976931348623157e308)),
+    "infinite double": Kind(pa.float64(), (math.inf, -math.inf)),
     "special double": Kind(pa.float64(), (math.nan, -0.0)),
     "decimal": Kind(
         pa.decimal128(38, 10),
@@ -58,8 +58,13 @@ KINDS: Mapping[str, Kind] = {
     ),
     "timestamptz": Kind(
         pa.timestamp("us", "UTC"),
-        (datetime(2024, 1, 31, 23, 59, 59, 123456, UTC), datetime(1900, 1, 1, tzinfo=UTC)),
+        (
+            datetime(2024, 1, 31, 23, 59, 59, 123456, UTC),
+            datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+            datetime(2038, 1, 19, 3, 14, 7, 999999, UTC),
+        ),
     ),
+    "old timestamptz": Kind(pa.timestamp("us", "UTC"), (datetime(1900, 1, 1, tzinfo=UTC),)),
     "uuid": Kind(pa.uuid(), (UUID(int=0), UUID(int=2**128 - 1))),
     "integers": Kind(pa.list_(pa.int32()), ([], [1, None, -(2**31)], [None])),
     "texts": Kind(pa.list_(pa.string()), ([], ["", "a,b", '"', "NULL", None, "{}"])),

@@ -16,10 +16,10 @@ from penstock_testkit import (
     ExternalMysqlServer,
     MysqlServer,
     ServerError,
+    any_mysql_server,
     connect_mysql,
-    mysql,
     mysql_missing,
-    mysql_server,
+    mysql_programs,
 )
 from penstock_testkit.waiting import until
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("_installed")
 @pytest.fixture(scope="module")
 def _installed() -> None:
     try:
-        mysql.mysql_program()
+        mysql_programs.mysql_program()
     except ServerError as error:
         pytest.skip(str(error))
 
@@ -145,7 +145,7 @@ def test_another_server_may_be_named(server: MysqlServer, monkeypatch: pytest.Mo
     monkeypatch.setenv("PENSTOCK_TEST_MYSQL", server.url)
     monkeypatch.setenv("PENSTOCK_TEST_MYSQLD", "/nosuch")
     assert mysql_missing() == ""
-    with mysql_server() as named:
+    with any_mysql_server() as named:
         assert isinstance(named, ExternalMysqlServer)
         with named.new_database() as url:
             assert rows(server.url, "SHOW DATABASES LIKE 'test\\_%'") == ((url.split("/")[-1],),)
@@ -157,5 +157,5 @@ def test_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     assert mysql_missing() == ""
     monkeypatch.setenv("PATH", "/nosuch")
-    monkeypatch.setattr(mysql, "SYSTEM_FOLDERS", "/nosuch")
+    monkeypatch.setattr(mysql_programs, "SYSTEM_FOLDERS", "/nosuch")
     assert mysql_missing().startswith("neither mariadbd nor mysqld is installed")

@@ -3,11 +3,12 @@
 from penstock_testkit import tpch
 from penstock_testkit.http_faults import HttpFaults
 from penstock_testkit.mysql import (
+    AnyMysqlServer,
     ExternalMysqlServer,
     MysqlServer,
+    any_mysql_server,
     connect_mysql,
     mysql_missing,
-    mysql_server,
 )
 from penstock_testkit.pgbouncer import PgBouncer, PoolMode, pgbouncer_program
 from penstock_testkit.proxy import TcpProxy
@@ -21,6 +22,7 @@ from penstock_testkit.servers import (
 )
 
 __all__ = [
+    "AnyMysqlServer",
     "ExternalMysqlServer",
     "ExternalServer",
     "HttpFaults",
@@ -33,10 +35,10 @@ __all__ = [
     "Server",
     "ServerError",
     "TcpProxy",
+    "any_mysql_server",
     "connect_mysql",
     "installed",
     "mysql_missing",
-    "mysql_server",
     "pgbouncer_program",
     "tpch",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -13,9 +12,9 @@ import tempfile
 import time
 import uuid
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,26 +23,19 @@ from urllib.parse import unquote, urlsplit
 import psutil
 
 from penstock_testkit import keeper
-from penstock_testkit.kept import kept
+from penstock_testkit.mysql_programs import EXTERNAL, LAYOUT, beginning, empty_data, mysql_program
 from penstock_testkit.servers import (
     HOST,
     ExternalServer,
-    Server,
     ServerError,
     Setting,
     free_port,
     memory_folder,
 )
 
-EXTERNAL = "PENSTOCK_TEST_MYSQL"
-PROGRAM = "PENSTOCK_TEST_MYSQLD"
 USER = "penstock"
 PASSWORD = "penstock"
 DATABASE = "test"
-# Debian has it where the PATH of ordinary users does not lead.
-SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin"
-# "loose": MariaDB knows the one and MySQL the other, or the one version and the next not any more.
-LAYOUT = ("--loose-innodb-log-file-size=64M", "--loose-innodb-redo-log-capacity=64M")
 DEFAULTS: Mapping[str, Setting] = {
     "bind_address": HOST,
     "character_set_server": "utf8mb4",
@@ -69,11 +61,22 @@ CREATE DATABASE IF NOT EXISTS {DATABASE};
 UNKNOWN_THREAD = 1094
 
 
-class MysqlDatabases:
-    """What a test does with a server, whoever started it."""
+class AnyMysqlServer(ABC):
+    """What a test needs from a server, whoever started it."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The URL of one of its databases, as a user who may make others."""
+
+    @abstractmethod
+    def url_for(
+        self, db: str | None = None, user: str | None = None, password: str | None = None
+    ) -> str:
+        """The same URL with the parts given put in."""
 
     @contextmanager
-    def new_database(self: Server) -> Iterator[str]:
+    def new_database(self) -> Iterator[str]:
         """The URL of a new database, which is dropped afterwards, whoever is still connected."""
         name = f"test_{uuid.uuid4().hex[:12]}"
         with closing(connect_mysql(self.url)) as admin, admin.cursor() as cursor:
@@ -81,15 +84,31 @@ class MysqlDatabases:
         try:
             yield self.url_for(db=name)
         finally:
-            with closing(connect_mysql(self.url)) as admin:
-                _drop(admin, name)
+            self.drop_database(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, if it is there, and end the sessions that it was opened by."""
+        import pymysql  # noqa: PLC0415
+
+        with closing(connect_mysql(self.url)) as admin, admin.cursor() as cursor:
+            cursor.execute("SHOW PROCESSLIST")
+            for number, _user, _host, database, *_ in cursor.fetchall():
+                if database == name:
+                    try:
+                        cursor.execute(f"KILL {number}")
+                    except pymysql.OperationalError as error:
+                        if error.args[0] != UNKNOWN_THREAD:
+                            raise
+            # By default it would wait for days for a session that has the database's tables open.
+            cursor.execute("SET lock_wait_timeout = 30")
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
-class ExternalMysqlServer(MysqlDatabases, ExternalServer):
-    """A server that somebody else started, by the URL of a user who may create databases."""
+class ExternalMysqlServer(ExternalServer, AnyMysqlServer):
+    """A server that somebody else started, by such a URL."""
 
 
-class MysqlServer(MysqlDatabases):
+class MysqlServer(AnyMysqlServer):
     """A real MySQL or MariaDB on 127.0.0.1 and a unix socket, with data of its own.
 
     A context manager: entering starts it, leaving ends it and removes its data. It never outlives
@@ -240,7 +259,7 @@ class MysqlServer(MysqlDatabases):
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
     def _initialize(self) -> None:
-        empty = _empty_data(self.program)
+        empty = empty_data(self.program)
         self._home = home = Path(tempfile.mkdtemp(prefix="penstock-my-", dir=memory_folder()))
         self._remover = weakref.finalize(self, _remove, str(home), os.getpid())
         (home / "tmp").mkdir()
@@ -258,7 +277,7 @@ class MysqlServer(MysqlDatabases):
             "socket": str(self.socket),
             "tmpdir": str(self.home / "tmp"),
         }
-        command = [*_beginning(self.program), "--skip-log-bin", *LAYOUT]
+        command = [*beginning(self.program), "--skip-log-bin", *LAYOUT]
         command += [f"--{name}={_setting(value)}" for name, value in options.items()]
         keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self.home)]
         with (self.home / "log").open("ab") as log:
@@ -311,7 +330,7 @@ class MysqlServer(MysqlDatabases):
 
 
 @contextmanager
-def mysql_server() -> Iterator[MysqlServer | ExternalMysqlServer]:
+def any_mysql_server() -> Iterator[AnyMysqlServer]:
     """The server that PENSTOCK_TEST_MYSQL names, or else one of our own."""
     if url := os.environ.get(EXTERNAL):
         yield ExternalMysqlServer(url)
@@ -320,25 +339,8 @@ def mysql_server() -> Iterator[MysqlServer | ExternalMysqlServer]:
         yield server
 
 
-def mysql_program() -> Path:
-    """The server that PENSTOCK_TEST_MYSQLD names, or else the one that is installed.
-
-    Raises:
-        ServerError: there is none.
-    """
-    if named := os.environ.get(PROGRAM):
-        return Path(named)
-    for name in ("mariadbd", "mysqld"):
-        if found := shutil.which(name) or shutil.which(name, path=SYSTEM_FOLDERS):
-            return Path(found)
-    raise ServerError(
-        "neither mariadbd nor mysqld is installed; mariadb-server of Debian would do, or a URL in"
-        f" {EXTERNAL}"
-    )
-
-
 def mysql_missing() -> str:
-    """Why `mysql_server` has none here; empty where it has one."""
+    """Why `any_mysql_server` has none here; empty where it has one."""
     if os.environ.get(EXTERNAL):
         return ""
     try:
@@ -367,82 +369,6 @@ def connect_mysql(url: str, **options: Any) -> Any:
         "autocommit": True,
     }
     return pymysql.connect(**{**given, **options})
-
-
-def _drop(admin: Any, name: str) -> None:
-    import pymysql  # noqa: PLC0415
-
-    with admin.cursor() as cursor:
-        cursor.execute("SHOW PROCESSLIST")
-        for number, _user, _host, database, *_ in cursor.fetchall():
-            if database == name:
-                try:
-                    cursor.execute(f"KILL {number}")
-                except pymysql.OperationalError as error:
-                    if error.args[0] != UNKNOWN_THREAD:
-                        raise
-        # By default it would wait for days for a session that has the database's tables open.
-        cursor.execute("SET lock_wait_timeout = 30")
-        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
-
-
-@cache
-def _version(program: Path) -> str:
-    """What a server says that it is.
-
-    Raises:
-        ServerError: it cannot be run.
-    """
-    try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise ServerError(f"{program} cannot be run: {error}") from None
-    return said.stdout.strip()
-
-
-def _empty_data(program: Path) -> Path:
-    """A data directory as it is before the first start, to be copied.
-
-    Raises:
-        ServerError: it cannot be made.
-    """
-
-    def make(path: Path) -> None:
-        if "MariaDB" in _version(program):
-            first, *others = _beginning(program)
-            command = [str(_installer(Path(first))), *others, "--skip-test-db"]
-            command.append("--auth-root-authentication-method=normal")
-        else:
-            command = [*_beginning(program), "--initialize-insecure"]
-        made = subprocess.run(
-            [*command, f"--datadir={path}", *LAYOUT],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if made.returncode:
-            raise ServerError(f"{command[0]} ended with {made.returncode}\n{made.stdout}")
-        # MySQL's: each server has an identity of its own.
-        (path / "auto.cnf").unlink(missing_ok=True)
-
-    words = re.sub(r"[^\w.]+", "-", _version(program).partition("Ver")[2]).strip("-")
-    return kept("mysql", words, make)
-
-
-def _installer(program: Path) -> Path:
-    """The program that makes a data directory for MariaDB."""
-    name = "mariadb-install-db"
-    found = shutil.which(name, path=str(program.resolve().parents[1] / "bin")) or shutil.which(name)
-    if found is None:
-        raise ServerError(f"{name} is not installed, beside {program}")
-    return Path(found)
-
-
-def _beginning(program: Path) -> list[str]:
-    """Of each command: nobody's settings, and as root where we are."""
-    return [str(program), "--no-defaults", *(["--user=root"] if os.geteuid() == 0 else [])]
 
 
 def _setting(value: Setting) -> str:

@@ -34,18 +34,18 @@ def tiles(
             SELECT value, count(*) AS n FROM (
                 SELECT {dialect.compared(key, tag)} AS value FROM {rows}
                 WHERE {condition(dialect, where, Whole())}
-            ) AS keys GROUP BY value
+            ) AS listed GROUP BY value
         ), placed AS (
             SELECT value, sum(n) OVER (ORDER BY value) - n AS place, sum(n) OVER () AS known
             FROM counted WHERE value IS NOT NULL
         ), tiled AS (
             SELECT value, place, known, floor(place * {count} / known) AS tile FROM placed
         ), bounds AS (
-            SELECT value, place, known, tile, lag(tile) OVER (ORDER BY value) AS before FROM tiled
+            SELECT value, place, known, tile, lag(tile) OVER (ORDER BY value) AS previous FROM tiled
         )
         SELECT {dialect.bound_text(tag, "value")}, place, known,
             (SELECT coalesce(sum(n), 0) FROM counted WHERE value IS NULL)
-        FROM bounds WHERE before IS NULL OR tile > before ORDER BY value""",
+        FROM bounds WHERE previous IS NULL OR tile > previous ORDER BY value""",
         f"--key {key.text}",
     )
     if not found:
@@ -164,12 +164,12 @@ def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[
     if not texts:
         return ()
     dialect = session.dialect
-    listed = ", ".join(
-        f"({place}, {_value(session, key, tag, text)}, {_is_exact(session, tag, text)})"
+    listed = " UNION ALL ".join(
+        f"SELECT {place}, {_value(session, key, tag, text)}, {_is_exact(session, tag, text)}"
         for place, text in enumerate(texts)
     )
     found = session.fetch(
-        f"WITH penstock_written (place, value, exact) AS (VALUES {listed}) "
+        f"WITH penstock_written (place, value, exact) AS ({listed}) "
         f"SELECT {dialect.bound_text(tag, 'value')}, dense_rank() OVER (ORDER BY value), exact "
         "FROM penstock_written ORDER BY place",
         f"--key {key.text}: bounds",

@@ -1,0 +1,59 @@
+"""Canonical texts of values: those of the types page, the same in every system."""
+
+from __future__ import annotations
+
+from penstock.backends.sql.dialect import Type
+
+
+def canonical(value: str, type_: Type, kind: str) -> str:
+    """See `Dialect.canonical`."""
+    text = f"CONVERT({value} USING utf8mb4)"
+    match kind:
+        case "integer":
+            return f"CONVERT({value} + 0 USING utf8mb4)" if type_.name == "bit" else text
+        case "decimal":
+            trimmed = f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
+            return f"CASE WHEN locate('.', {text}) THEN {trimmed} ELSE {text} END"
+        case "boolean":
+            return f"CASE {value} WHEN 0 THEN 'false' ELSE 'true' END"
+        case "bytes":
+            if type_.name == "geometry":
+                value = f"ST_AsBinary({value})"
+            return f"CONVERT(lower(hex({value})) USING utf8mb4)"
+        case "date":
+            return f"CONVERT(to_days({value}) - 719528 USING utf8mb4)"
+        case "time":
+            micros = f"time_to_sec({value}) * 1000000 + microsecond({value})"
+            return f"CONVERT(CAST({micros} AS SIGNED) USING utf8mb4)"
+        case "timestamp":
+            micros = f"timestampdiff(MICROSECOND, '1970-01-01', {value})"
+            return f"CONVERT({micros} USING utf8mb4)"
+        case "uuid":
+            return f"lower({text})"
+        case "float":
+            return _bits(value)
+        case _:
+            return text
+
+
+def _bits(value: str) -> str:
+    """The 64 bits of a number as IEEE 754 has them, for which there is no function.
+
+    They are those of ``(exponent + 1022) * 2^52 + mantissa``, below 2^-1022 as well, where the
+    mantissa has no leading bit.
+    """
+    wide = f"({value} + 0e0)"
+    size = f"abs({wide})"
+    guess = f"least(greatest(floor(log2({size})), -1022), 1023)"
+    # A logarithm may be rounded up or down to the next whole number.
+    exponent = (
+        f"({guess} + CASE WHEN {size} / 2 >= pow(2, {guess}) THEN 1"
+        f" WHEN {size} < pow(2, {guess}) AND {guess} > -1022 THEN -1 ELSE 0 END)"
+    )
+    # In two steps, since 2^1074 is no number.
+    half = f"floor((52 - {exponent}) / 2)"
+    mantissa = f"CAST({size} * pow(2, {half}) * pow(2, 52 - {exponent} - {half}) AS UNSIGNED)"
+    number = f"CAST({exponent} + 1022 AS UNSIGNED) * 4503599627370496 + {mantissa}"
+    sign = f"CASE WHEN left(CONVERT({value} USING utf8mb4), 1) = '-' THEN '1' ELSE '0' END"
+    bits = f"CASE WHEN {wide} = 0 THEN '' ELSE bin({number}) END"
+    return f"CONVERT(concat({sign}, lpad({bits}, 63, '0')) USING utf8mb4)"

@@ -1,0 +1,149 @@
+"""Sessions: their settings, and how they are cancelled."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT
+
+from penstock.backends.mysql.errors import code_of, from_driver, translated
+from penstock.backends.mysql.location import parse, tls_options
+from penstock.errors import PermanentError
+
+NO_SUCH_THREAD = 1094
+OLDEST = {"MySQL": (8, 0), "MariaDB": (10, 6)}
+CONNECT_SECONDS = 10
+# Values that do not fit are errors; a zero in an automatic column stays one.
+SQL_MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+_SETTINGS = (
+    "time_zone = '+00:00'",
+    # The other side may be slower than the server's patience with its clients.
+    "net_write_timeout = 86400",
+    "net_read_timeout = 86400",
+    "wait_timeout = 86400",
+)
+# Seconds. Find a peer that is gone without a word in two minutes, not the system's two hours.
+_KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
+
+
+class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no types
+    """A session. What it is asked raises the driver's errors."""
+
+    side = ""
+
+    @property
+    def is_mariadb(self) -> bool:
+        return "mariadb" in self.server_version.lower()
+
+    @property
+    def number(self) -> int:
+        """The session's, by which the server's list has it."""
+        return int(self.server_thread_id[0])
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self.cursor() as cursor:
+            cursor.execute(query, tuple(values) or None)
+            return list(cursor.fetchall() or ())
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Returns: how many rows the statement has found (not: changed)."""
+        with self.cursor() as cursor:
+            return int(cursor.execute(statement, tuple(values) or None))
+
+    def abandon(self) -> None:
+        """Leave at once; what runs is cancelled by whoever knows the URL."""
+        with contextlib.suppress(Exception):
+            self._force_close()
+
+
+def connect(url: str, side: str, *, loads: bool = False) -> Connection:
+    """
+    Parameters:
+        side: `source` or `target`, for errors.
+        loads: by LOAD DATA LOCAL. Else a server cannot ask for any data.
+
+    Raises:
+        TransientError, PermanentError: no connection.
+    """
+    found = parse(url)
+    flags = CLIENT.FOUND_ROWS | (CLIENT.LOCAL_FILES if loads else 0)
+    with translated(side):
+        connection = Connection(
+            host=found.host,
+            port=found.port,
+            unix_socket=found.options.get("unix_socket"),
+            user=found.user,
+            password=found.password.encode(),
+            database=found.database or None,
+            charset="utf8mb4",
+            autocommit=True,
+            sql_mode=SQL_MODE,
+            client_flag=flags,
+            connect_timeout=int(found.options.get("connect_timeout", CONNECT_SECONDS)),
+            program_name="penstock",
+            defer_connect=True,
+            **tls_options(found),
+        )
+        connection.side = side
+        try:
+            connection.connect()
+            _keep_alive(connection)
+            _set_up(connection)
+        except BaseException:
+            connection.abandon()
+            raise
+    _check_version(connection)
+    return connection
+
+
+def _keep_alive(connection: Connection) -> None:
+    if connection._sock.family in (socket.AF_INET, socket.AF_INET6):
+        for option, seconds in _KEEPALIVE:
+            connection._sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
+
+
+def _set_up(connection: Connection) -> None:
+    own = (
+        ("max_statement_time = 0",)
+        if connection.is_mariadb
+        else ("max_execution_time = 0", "information_schema_stats_expiry = 0")
+    )
+    connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in (*_SETTINGS, *own))}")
+    # Each statement sees what others have committed; a snapshot says so itself.
+    connection.change("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+def _check_version(connection: Connection) -> None:
+    """
+    Raises:
+        PermanentError: the server is older than what this was tested with.
+    """
+    system = "MariaDB" if connection.is_mariadb else "MySQL"
+    text = connection.server_version.removeprefix("5.5.5-")
+    digits = text.split("-")[0].split(".")
+    if tuple(int(part) for part in digits[:2]) < OLDEST[system]:
+        connection.abandon()
+        first, second = OLDEST[system]
+        raise PermanentError(
+            f"{connection.side}: expected {system} {first}.{second} or later; found {text}"
+        )
+
+
+def kill(url: str, side: str, number: int, *, query: bool = False) -> None:
+    """End a session, or what it runs; one that is gone already is no error.
+
+    Raises:
+        PermanentError: this user may not.
+    """
+    looker = connect(url, side)
+    try:
+        looker.change(f"KILL {'QUERY ' if query else ''}{number}")
+    except pymysql.Error as error:
+        if code_of(error) != NO_SUCH_THREAD:
+            raise from_driver(error, side) from error
+    finally:
+        looker.abandon()

@@ -1,0 +1,210 @@
+"""How MySQL and MariaDB write SQL: what both of them take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.mysql.catalog.canonical import canonical
+from penstock.backends.sql.bounds import decimal
+from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound
+from penstock.model.tables import TableRef
+
+_TAGS = {
+    "tinyint": "int2",
+    "smallint": "int2",
+    "year": "int2",
+    "mediumint": "int4",
+    "int": "int4",
+    "bigint": "int8",
+    "decimal": "numeric",
+    "float": "float4",
+    "double": "float8",
+    "date": "date",
+    "datetime": "timestamp",
+    "timestamp": "timestamptz",
+    "time": "time",
+    "char": "text",
+    "varchar": "text",
+    "tinytext": "text",
+    "text": "text",
+    "mediumtext": "text",
+    "longtext": "text",
+    "enum": "text",
+    "set": "text",
+    "binary": "bytea",
+    "varbinary": "bytea",
+    "tinyblob": "bytea",
+    "blob": "bytea",
+    "mediumblob": "bytea",
+    "longblob": "bytea",
+    "uuid": "uuid",
+}
+_WIDER = {"smallint": "int4", "mediumint": "int4", "int": "int8", "bigint": "numeric"}
+"""Of those without a sign."""
+_TYPES = {
+    **dict.fromkeys(("bool", "int2", "int4", "int8"), "SIGNED"),
+    **dict.fromkeys(("text", "varchar", "bpchar", "uuid"), "CHAR CHARACTER SET utf8mb4"),
+    **dict.fromkeys(("float4", "float8"), "DOUBLE"),
+    **dict.fromkeys(("timestamp", "timestamptz"), "DATETIME(6)"),
+    "date": "DATE",
+    "time": "TIME(6)",
+    "bytea": "BINARY",
+}
+_SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys'"
+_INTERVAL = re.compile(
+    r"\s*([+-]?\d+)\s*(microsecond|second|minute|hour|day|week|month|quarter|year)s?\s*", re.I
+)
+_ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
+
+
+class MySqlDialect(CatalogDialect):
+    """
+    Parameters:
+        by_bytes: compare texts by their bytes, as bounds of other systems have to be. The source's
+            own bounds are compared in the order of its columns, which its indexes have.
+    """
+
+    name = "MySQL"
+    types = _TYPES
+    ranged = (
+        "int2", "int4", "int8", "numeric", "date", "timestamp", "timestamptz", "text", "bytea",
+    )  # fmt: skip
+    now = "now(6)"
+    computed = (
+        "CASE WHEN instr(extra, 'VIRTUAL GENERATED') + instr(extra, 'STORED GENERATED') > 0"
+        " THEN 1 ELSE 0 END"
+    )
+
+    def __init__(self, *, by_bytes: bool = False) -> None:
+        self._by_bytes = by_bytes
+
+    def ident(self, name: str) -> str:
+        return "`" + name.replace("`", "``") + "`"
+
+    def literal(self, text: str) -> str:
+        return super().literal(text.replace("\\", "\\\\"))
+
+    def text(self, value: str) -> str:
+        return f"CONVERT({value} USING utf8mb4)"
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return f"concat({', '.join(texts)})" if texts else ""
+
+    def placeholder(self, number: int) -> str:
+        return "%s"
+
+    @property
+    def relations(self) -> str:
+        return (
+            "SELECT table_schema, table_name, table_type FROM information_schema.tables"
+            f" WHERE table_catalog = %s AND table_schema NOT IN ({_SYSTEM})"
+            " ORDER BY table_schema, table_name"
+        )
+
+    def schema_made(self, name: str) -> Sequence[str]:
+        return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
+
+    def renamed(self, table: TableRef, name: str) -> str:
+        return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
+
+    def differ(self, names: Sequence[str]) -> str:
+        # By bytes: a text in another case is another text, whatever the collation says.
+        tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))
+        return " OR ".join(tests) or "1 = 0"
+
+    # Bounds
+
+    def tag_of(self, type_: Type) -> str:
+        if type_.unsigned and type_.name in _WIDER:
+            return _WIDER[type_.name]
+        return _TAGS.get(type_.name, str(type_.name))
+
+    def comparable(self, tag: str, value: str) -> str:
+        if self._by_bytes and tag in ("text", "varchar", "bpchar"):
+            return f"CAST({self.text(value)} AS BINARY)"
+        return value
+
+    def bound(self, bound: Bound) -> str:
+        if bound.type in ("text", "varchar", "bpchar", "uuid"):
+            return self.comparable(bound.type, self.literal(bound.text))
+        if bound.type == "timestamptz":
+            if not _ZONE.search(bound.text):
+                raise PlanningError(f"expected a time in UTC, found {bound.text!r}")
+            bound = Bound("timestamp", _ZONE.sub("", bound.text))
+        return super().bound(bound)
+
+    def number(self, bound: Bound) -> str:
+        return decimal(bound)[0]
+
+    def binary(self, digits: str) -> str:
+        return f"X'{digits}'"
+
+    def bound_text(self, tag: str, value: str) -> str:
+        if tag == "bytea":
+            return f"concat('\\\\x', lower(hex({value})))"
+        text = self.text(value)
+        return f"concat({text}, '+00')" if tag == "timestamptz" else text
+
+    def hashed(self, value: str) -> str:
+        return f"crc32({self.text(value)})"
+
+    # Checksums
+
+    def canonical(self, value: str, type_: Type, kind: str) -> str:
+        return canonical(value, type_, kind)
+
+    def framed(self, text: str) -> str:
+        return f"coalesce(concat(length({text}), ':', {text}), '-')"
+
+    def digest(self, text: str) -> str:
+        return f"CAST(conv(left(md5({text}), 15), 16, 10) AS UNSIGNED)"
+
+    # Windows of time
+
+    def interval(self, text: str) -> str:
+        found = _INTERVAL.fullmatch(text)
+        if found is None:
+            raise PlanningError(
+                f"--interval: expected a number and a unit, such as '1 day' or '3 months'; found "
+                f"{text!r}"
+            )
+        return f"{int(found[1])} {found[2].upper()}"
+
+    def is_positive(self, interval: str) -> str:
+        return f"{interval.partition(' ')[0]} > 0"
+
+    def is_finite(self, value: str) -> str:
+        return f"{value} IS NOT NULL"
+
+    def window_starts(self, width: str, tag: str, first: str, last: str, count: int) -> str:
+        length, unit = width.split()
+        start = _beginning(unit, int(length), first)
+        digits = " UNION ALL ".join(f"SELECT {digit} AS d" for digit in range(10))
+        places = range(len(str(count)))
+        number = " + ".join(f"d{place}.d * {10**place}" for place in places)
+        tables = " CROSS JOIN ".join(f"({digits}) AS d{place}" for place in places)
+        start_at = f"{start} + INTERVAL n.i * {length} {unit}"
+        return (
+            f"SELECT {self.cast(start_at, self.type_of(tag))} AS start"
+            f" FROM (SELECT {number} AS i FROM {tables}) AS n"
+            f" WHERE n.i < {count} AND {start_at} <= {last}"
+        )
+
+
+def _beginning(unit: str, length: int, first: str) -> str:
+    """The year, week, day or hour in which a window begins."""
+    if unit in ("MONTH", "QUARTER", "YEAR"):
+        return f"CAST(date_format({first}, '%Y-01-01') AS DATETIME(6))"
+    if unit == "WEEK" or (unit == "DAY" and length % 7 == 0):
+        return f"CAST(date({first}) - INTERVAL weekday({first}) DAY AS DATETIME(6))"
+    if unit in ("DAY", "HOUR"):
+        return f"CAST(date({first}) AS DATETIME(6))"
+    return f"CAST(date_format({first}, '%Y-%m-%d %H:00:00') AS DATETIME(6))"
+
+
+MYSQL = MySqlDialect()
+BY_BYTES = MySqlDialect(by_bytes=True)

@@ -1,0 +1,254 @@
+"""One moment of a source for many sessions, which are all opened while nobody can commit.
+
+MySQL has no snapshots that a session could join later. So the holder opens sessions for all that
+may need one, and hands them out: to its own catalog and to workers, over a socket in a folder of
+its own, as file descriptors (`sendmsg`, SCM_RIGHTS). What TLS keeps of a session cannot be handed
+out, so the holder passes on what such a session says.
+
+https://dev.mysql.com/doc/refman/8.4/en/commit.html (WITH CONSISTENT SNAPSHOT)
+https://dev.mysql.com/doc/refman/8.4/en/flush.html#flush-tables-with-read-lock
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import socket
+import ssl
+import tempfile
+import threading
+from collections.abc import Sequence
+
+import pymysql
+from pymysql.constants import COMMAND
+
+from penstock.backends.mysql.connection import Connection, connect
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.errors import code_of, from_driver, planning, translated
+from penstock.backends.mysql.location import parse
+from penstock.backends.mysql.session import MySqlSession
+from penstock.errors import Diagnosis, PlanningError, SnapshotLost, TooManyConnections
+from penstock.model.snapshots import Snapshot
+from penstock.model.tables import Relation, TableRef
+
+SESSIONS = 16
+# Seconds for which others may have to wait, until the lock is there or given up.
+LOCK_SECONDS = 10
+BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+# No right to lock: of all tables, of one table, of a database.
+_DENIED = {1044, 1142, 1227}
+_LATE = 1205
+_PIECE = 1 << 18
+_HANDED = ("server_version", "server_thread_id", "server_status", "server_capabilities")
+
+
+class HeldSessions:
+    """See `HeldSnapshot`."""
+
+    def __init__(self, url: str, relations: Sequence[Relation]) -> None:
+        self._free: list[Connection] = []
+        self._closing = threading.Lock()
+        self._folder = ""
+        try:
+            self._open(url)
+            self._begin(url, relations)
+            # It keeps the tables as they are: what changes a definition waits for it.
+            self._own = self._free.pop(0)
+            for relation in relations:
+                rows = MySqlSession(self._own, MYSQL).rows_of(relation)
+                with planning("source", f"snapshot of {relation}"):
+                    self._own.rows(f"SELECT 1 FROM {rows} LIMIT 0")
+            self._serve()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, url: str) -> None:
+        wanted = int(parse(url).options.get("snapshot_sessions", SESSIONS)) + 1
+        for count in range(wanted):
+            try:
+                session = connect(url, "source")
+            except TooManyConnections:
+                if count < 3:
+                    raise
+                # One to lock with, and some for others: they need them as well.
+                self._free.pop().abandon()
+                return
+            self._free.append(session)
+            session.change("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+    def _begin(self, url: str, relations: Sequence[Relation]) -> None:
+        locker = connect(url, "source")
+        try:
+            locker.change(f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
+            _lock(locker, relations)
+            with translated("source", "snapshot"):
+                ((now,),) = locker.rows("SELECT date_format(utc_timestamp(6), '%Y-%m-%dT%T.%f')")
+                # Asked all at once: so others wait for one round trip, not for one for each.
+                for session in self._free:
+                    session._execute_command(COMMAND.COM_QUERY, BEGIN)
+                for session in self._free:
+                    session._read_query_result()
+        finally:
+            locker.abandon()  # and with it, its lock
+        self._taken_at = f"{now}+00:00"
+
+    def _serve(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="penstock-snapshot-")
+        path = os.path.join(self._folder, "sessions")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen(64)
+        self.snapshot = Snapshot(path, self._taken_at)
+        threading.Thread(target=self._hand_out, args=(self._listener,), daemon=True).start()
+
+    def _hand_out(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return  # closed
+            with client, contextlib.suppress(OSError):
+                self._hand(client)
+
+    def _hand(self, client: socket.socket) -> None:
+        with self._closing:
+            session = self._free.pop() if self._free else None
+        if session is None:
+            client.sendall(b"{}\n")
+            return
+        facts = {name: getattr(session, name) for name in _HANDED}
+        theirs = session._sock
+        # The socket is somebody else's from here on.
+        session._rfile.close()
+        session._sock = session._rfile = None
+        if isinstance(theirs, ssl.SSLSocket):
+            inner = theirs
+            ours, theirs = socket.socketpair()
+            threading.Thread(target=_pass_on, args=(inner, ours), daemon=True).start()
+        with theirs:
+            socket.send_fds(client, [json.dumps(facts).encode() + b"\n"], [theirs.fileno()])
+
+    def alive(self) -> bool:
+        """A server that goes away closes the socket, which then reads as ready."""
+        sock = getattr(self._own, "_sock", None)
+        if sock is None:
+            return False
+        ready, _, _ = select.select([sock], [], [], 0)
+        return not ready
+
+    def close(self) -> None:
+        if self._folder:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+        with self._closing:
+            sessions, self._free = self._free, []
+        for session in [*sessions, getattr(self, "_own", None)]:
+            if session is not None:
+                session.abandon()
+
+
+def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
+    """Keep everybody from committing; or, where that may not be, from writing to the tables.
+
+    Raises:
+        PlanningError: the user may do neither.
+        TransientError: somebody writes for longer than others can be made to wait.
+    """
+    try:
+        try:
+            locker.change("FLUSH TABLES WITH READ LOCK")
+        except pymysql.Error as error:
+            tables = [MYSQL.table(r) for r in relations if isinstance(r, TableRef)]
+            if code_of(error) not in _DENIED or len(tables) < len(relations):
+                raise
+            locker.change(f"LOCK TABLES {', '.join(f'{table} READ' for table in tables)}")
+    except pymysql.Error as error:
+        ours = from_driver(error, "source", "snapshot")
+        if code_of(error) == _LATE:
+            ours.message += (
+                f"; somebody has written, or read, for more than {LOCK_SECONDS} s, and new writes "
+                "have waited behind this lock; try again later, or pass --snapshot none"
+            )
+        if code_of(error) not in _DENIED:
+            raise ours from error
+        user = locker.user.decode() if isinstance(locker.user, bytes) else locker.user
+        raise PlanningError(
+            f"{ours.message}; all partitions are read as of one moment, for which the user "
+            f"{user!r} needs a right: GRANT RELOAD ON *.* (or, for tables alone, GRANT SELECT, "
+            "LOCK TABLES ON the database); or pass --snapshot none",
+            ours.diagnosis,
+        ) from error
+
+
+def _pass_on(inner: ssl.SSLSocket, outer: socket.socket) -> None:
+    """Between a session with TLS and who has it now, until one of them ends."""
+    with inner, outer, contextlib.suppress(OSError):
+        inner.setblocking(True)
+        while True:
+            ready = [inner] if inner.pending() else select.select([inner, outer], [], [])[0]
+            for this, other in ((inner, outer), (outer, inner)):
+                if this in ready:
+                    piece = this.recv(_PIECE)
+                    if not piece:
+                        return
+                    other.sendall(piece)
+
+
+def take(token: str) -> Connection:
+    """A session of the snapshot, which nobody else has.
+
+    Raises:
+        SnapshotLost: its holder is gone, or has none left.
+    """
+    with socket.socket(socket.AF_UNIX) as holder:
+        try:
+            holder.connect(token)
+            said, descriptors, _, _ = socket.recv_fds(holder, 1 << 16, 1)
+        except OSError as error:
+            raise SnapshotLost(
+                "source: the snapshot's holder is gone, or on another machine, and with it the "
+                f"sessions that see what it saw ({error})",
+                Diagnosis(side="source"),
+            ) from error
+    facts = json.loads(said or b"{}")
+    if not descriptors:
+        raise SnapshotLost(
+            "source: no session of the snapshot is left: each worker, and each attempt that was "
+            "cut off, takes one; raise snapshot_sessions in the URL "
+            f"(?snapshot_sessions={2 * SESSIONS})",
+            Diagnosis(side="source"),
+        )
+    session = Connection(charset="utf8mb4", defer_connect=True, ssl_disabled=True)
+    session.side = "source"
+    for name in _HANDED:
+        setattr(session, name, facts[name])
+    session._sock = socket.socket(fileno=descriptors[0])
+    session._sock.settimeout(None)
+    session._current_timeout = None
+    session._rfile = session._sock.makefile("rb")
+    session._next_seq_id = 0
+    return session
+
+
+def check_engines(session: MySqlSession, tables: Sequence[TableRef]) -> None:
+    """
+    Raises:
+        PlanningError: a table has no snapshots.
+    """
+    for table in tables:
+        for (engine,) in session.facts(
+            "SELECT engine FROM information_schema.tables"
+            " WHERE table_catalog = %s AND table_schema = %s AND table_name = %s",
+            table,
+        ):
+            if engine and engine.lower() not in ("innodb", "rocksdb", "tokudb"):
+                raise PlanningError(
+                    f"source: {table} is of the engine {engine}, which has no snapshots: expected "
+                    "InnoDB; pass --snapshot none and keep others from writing to it"
+                )

@@ -1,0 +1,180 @@
+"""Tables, views and queries, as a source."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import KeyStatistics, TableStatistics
+from penstock.backends.mysql.catalog import bounds
+from penstock.backends.mysql.catalog.tables import (
+    explained_rows,
+    first_key,
+    read_definition,
+    table_columns,
+)
+from penstock.backends.mysql.connection import connect, kill
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.location import parse
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.snapshot import take
+from penstock.backends.mysql.types import arrow_type
+from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.sql import keys
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.relations import TYPE, matching, read_relations
+from penstock.backends.sql.source import SqlSource
+from penstock.errors import PenstockError
+from penstock.model.extents import Key
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import (
+    Column,
+    NotCopied,
+    Query,
+    Relation,
+    TableDefinition,
+    TableRef,
+)
+
+
+class MySqlSource(SqlSource):
+    settle_seconds = 0.0
+    _session: MySqlSession
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._adopted = ""
+        self._tinyint1_bool = parse(url).options.get("tinyint1") == "bool"
+        session = MySqlSession(connect(url, "source"), MYSQL)
+        session.connection.change("SET SESSION TRANSACTION READ ONLY")
+        super().__init__(session, session.rows_of)
+
+    def close(self) -> None:
+        connection = self._session.connection
+        busy = connection._result is not None and connection._result.unbuffered_active
+        number = connection.number
+        connection.abandon()
+        if busy:
+            with contextlib.suppress(PenstockError):
+                kill(self._url, "source", number)
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        if snapshot.token != self._adopted:
+            joined = take(snapshot.token)
+            self._session.connection.abandon()
+            self._session.connection = joined
+            self._adopted = snapshot.token
+
+    # Columns
+
+    def described(self, relation: Relation) -> dict[str, Type]:
+        if isinstance(relation, TableRef):
+            return {column.name: column.traits[TYPE] for column in self.columns(relation)}
+        return super().described(relation)
+
+    def columns(self, relation: Relation) -> tuple[Column, ...]:
+        if isinstance(relation, TableRef):
+            return table_columns(self._session, relation)
+        assert isinstance(relation, Query)
+        found = self._session.describe(relation.text, "--query")
+        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        def arrow(column: Column) -> Column:
+            kind = arrow_type(column.traits[TYPE], self._tinyint1_bool)
+            return replace(column, traits={**column.traits, TRAIT: kind})
+
+        return tuple(map(arrow, columns))
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        if self.is_table(relation):
+            assert isinstance(relation, TableRef)
+            return read_definition(self._session, relation, self.columns(relation))
+        return super().definition(relation, partitioning=partitioning)
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        known = read_relations(self._session)
+        views = matching([table for table in known if known[table]], include, exclude)
+        return tuple(NotCopied("views", str(view)) for view in views)
+
+    def state(self, relation: Relation) -> SourceState:
+        session = self._session
+        column = "@@hostname, @@port" if session.connection.is_mariadb else "@@server_uuid, ''"
+        ((first, second),) = session.fetch(f"SELECT {column}", "server")
+        server = f"{first}:{second}"
+        if not isinstance(relation, TableRef):
+            return SourceState(server, "", "", "")
+        ((made,),) = session.facts(
+            "SELECT CONVERT(create_time USING utf8mb4) FROM information_schema.tables"
+            " WHERE table_catalog = %s AND table_schema = %s AND table_name = %s",
+            relation,
+        )
+        # Nothing tells for sure whether somebody has written to a table.
+        return SourceState(f"{server}:{relation}", made or "", "", "")
+
+    # Sizes
+
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
+        self.check_where(relation, where)
+        known = self._stored(relation) if self.is_table(relation) else None
+        rows, size = known or (None, 0)
+        if rows is None:
+            rows = explained_rows(self._session, self._rows(relation), "1 = 1")
+            size = (rows or 0) * 100
+        selected = 1.0
+        if where is not None and rows:
+            found = explained_rows(self._session, self._rows(relation), f"(\n{where}\n)")
+            selected = min(1.0, found / rows) if found is not None else 1.0
+        about = f"of about {rows:,} rows" if rows is not None else "of unknown size"
+        what = "a table" if known else "a query or a view"
+        return TableStatistics(
+            rows=rows,
+            bytes=size,
+            selected=selected,
+            blocks=None,
+            storage=f"{what} {about}, {size / 1e6:,.1f} MB" if known else f"{what} {about}",
+            default_key=self._default_key(relation),
+            sampled=self.is_table(relation),
+            rows_hint=f"ANALYZE TABLE {self._rows(relation)}" if known else "",
+        )
+
+    def _stored(self, relation: Relation) -> tuple[int | None, int] | None:
+        assert isinstance(relation, TableRef)
+        for rows, size in self._session.facts(
+            "SELECT table_rows, data_length FROM information_schema.tables"
+            " WHERE table_catalog = %s AND table_schema = %s AND table_name = %s",
+            relation,
+        ):
+            return (None if rows is None else int(rows)), int(size or 0)
+        return None
+
+    def _default_key(self, relation: Relation) -> str | None:
+        if not self.is_table(relation):
+            return None
+        assert isinstance(relation, TableRef)
+        name = first_key(self._session, relation)
+        if name is not None and self.key_type(relation, Key(name)) in MYSQL.ranged:
+            return name
+        return None
+
+    # Keys
+
+    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
+        nullable, _ = super().key_facts(relation, key)
+        return nullable, not key.expression and self._indexed(relation, key.text)
+
+    def _indexed(self, relation: Relation, name: str) -> bool:
+        return self.is_table(relation) and bounds.is_indexed(self._session, relation, name)
+
+    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
+        tag = self._ranged(relation, key)
+        nullable, indexed = self.key_facts(relation, key)
+        if not indexed:
+            return KeyStatistics(key, nullable, 0.0, (), keys.NOTHING, indexed)
+        found, nulls = bounds.dive(self._session, self._rows(relation), key, tag, nullable=nullable)
+        return KeyStatistics(key, nullable, nulls, found, bounds.ORIGIN, indexed)
+
+    def shared_order(self, relation: Relation, key: Key) -> str:
+        # Ranges of texts are in the order of the column's collation, which no other system has.
+        return ""

@@ -1,0 +1,95 @@
+"""Which MySQL or MariaDB there is, and the data that each of its servers begins with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from penstock_testkit.kept import kept
+from penstock_testkit.servers import ServerError
+
+EXTERNAL = "PENSTOCK_TEST_MYSQL"
+PROGRAM = "PENSTOCK_TEST_MYSQLD"
+# Debian has it where the PATH of ordinary users does not lead.
+SYSTEM_FOLDERS = "/usr/sbin:/usr/local/sbin"
+# "loose": MariaDB knows the one and MySQL the other, or the one version and the next not any more.
+LAYOUT = ("--loose-innodb-log-file-size=64M", "--loose-innodb-redo-log-capacity=64M")
+
+
+def mysql_program() -> Path:
+    """The server that PENSTOCK_TEST_MYSQLD names, or else the one that is installed.
+
+    Raises:
+        ServerError: there is none.
+    """
+    if named := os.environ.get(PROGRAM):
+        return Path(named)
+    for name in ("mariadbd", "mysqld"):
+        if found := shutil.which(name) or shutil.which(name, path=SYSTEM_FOLDERS):
+            return Path(found)
+    raise ServerError(
+        "neither mariadbd nor mysqld is installed; mariadb-server of Debian would do, or a URL in"
+        f" {EXTERNAL}"
+    )
+
+
+@cache
+def _version(program: Path) -> str:
+    """What a server says that it is.
+
+    Raises:
+        ServerError: it cannot be run.
+    """
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ServerError(f"{program} cannot be run: {error}") from None
+    return said.stdout.strip()
+
+
+def empty_data(program: Path) -> Path:
+    """A data directory as it is before the first start, to be copied.
+
+    Raises:
+        ServerError: it cannot be made.
+    """
+
+    def make(path: Path) -> None:
+        if "MariaDB" in _version(program):
+            command = [*beginning(_installer(program)), "--skip-test-db"]
+            command.append("--auth-root-authentication-method=normal")
+        else:
+            command = [*beginning(program), "--initialize-insecure"]
+        made = subprocess.run(
+            [*command, f"--datadir={path}", *LAYOUT],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if made.returncode:
+            raise ServerError(f"{command[0]} ended with {made.returncode}\n{made.stdout}")
+        # MySQL's: each server has an identity of its own.
+        (path / "auto.cnf").unlink(missing_ok=True)
+
+    words = re.sub(r"[^\w.]+", "-", _version(program).partition("Ver")[2]).strip("-")
+    return kept("mysql", words, make)
+
+
+def _installer(program: Path) -> Path:
+    """The program that makes a data directory for MariaDB."""
+    name = "mariadb-install-db"
+    found = shutil.which(name, path=str(program.resolve().parents[1] / "bin")) or shutil.which(name)
+    if found is None:
+        raise ServerError(f"{name} is not installed, beside {program}")
+    return Path(found)
+
+
+def beginning(program: Path) -> list[str]:
+    """Of each command: nobody's settings, and as root where we are."""
+    return [str(program), "--no-defaults", *(["--user=root"] if os.geteuid() == 0 else [])]
