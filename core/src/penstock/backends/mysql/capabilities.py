@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.api.capabilities import TRANSACTIONAL, SourceCapabilities, TargetCapabilities
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, REPLACE, TRUNCATE, UPSERT
+from penstock.spec.modes import MODES, RECREATE, UPSERT
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
@@ -18,9 +18,9 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=(APPEND, TRUNCATE, REPLACE, UPSERT),
-    makes_missing=(),
-    options={"conflict_columns": (UPSERT,)},
+    modes=tuple(MODES.values()),
+    makes_missing=(RECREATE,),
+    options={"conflict_columns": (UPSERT,), "types": (RECREATE,)},
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     # DDL commits by itself.

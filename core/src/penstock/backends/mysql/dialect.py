@@ -61,6 +61,11 @@ _INTERVAL = re.compile(
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
 
+def replaced(new: TableRef) -> TableRef:
+    """What a table is called whose place another one has taken, until it is dropped."""
+    return replace(new, name=f"{new.name}-old")
+
+
 class MySqlDialect(CatalogDialect):
     """
     Parameters:
@@ -110,6 +115,15 @@ class MySqlDialect(CatalogDialect):
 
     def renamed(self, table: TableRef, name: str) -> str:
         return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
+
+    def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
+        # One statement: nobody finds no table, and no kill leaves none.
+        old = self.table(replaced(new))
+        return (
+            f"DROP TABLE IF EXISTS {old}",
+            f"RENAME TABLE {self.table(table)} TO {old}, {self.table(new)} TO {self.table(table)}",
+            f"DROP TABLE {old}",
+        )
 
     def differ(self, names: Sequence[str]) -> str:
         # By bytes: a text in another case is another text, whatever the collation says.

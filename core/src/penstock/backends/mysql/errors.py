@@ -84,7 +84,7 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
         yield
     except pymysql.Error as error:
         raise from_driver(error, side, subject) from error
-    except OSError as error:
+    except ConnectionError as error:
         raise TransientError(f"{side}: {error}", Diagnosis(side=side)) from error
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
+from penstock.backends.mysql.dialect import replaced
 from penstock.backends.mysql.locks import holder, locked, try_lock
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.load_plan import SWAP
@@ -103,6 +104,14 @@ class MySqlRuns(LoadedRuns):
             check_loaded(self._tables, run.run_id, run.plan.load.table, spec.mode)
             LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
         self._tables.session.run(step.statement)
+
+    def is_done(self, run: RunRow, step: Step) -> bool:
+        if step.id != SWAP or made_at(self._tables, run.plan.load.table) is not None:
+            return False
+        # It has taken its place; whoever did that may not have come to drop the old one.
+        old = self._tables.session.table(replaced(run.plan.load.table))
+        self._tables.session.run(f"DROP TABLE IF EXISTS {old}")
+        return True
 
     # Partitions that are copied again
 
