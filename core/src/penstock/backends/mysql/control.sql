@@ -9,7 +9,10 @@ CREATE TABLE IF NOT EXISTS {schema}.run (
     KEY (loads)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 CREATE TABLE IF NOT EXISTS {schema}.loaded_table (
-    id varchar(300) PRIMARY KEY, `rows` bigint NOT NULL, replaced_by varchar(64)
+    id varchar(300) PRIMARY KEY, `rows` bigint NOT NULL
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+CREATE TABLE IF NOT EXISTS {schema}.replaced_table (
+    id varchar(300) PRIMARY KEY, run_id varchar(64) NOT NULL
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 CREATE TABLE IF NOT EXISTS {schema}.commit_record (
     run_id varchar(64), partition_id varchar(64), attempt int NOT NULL,

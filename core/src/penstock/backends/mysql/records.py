@@ -22,7 +22,7 @@ T = TypeVar("T")
 DUPLICATE = 1062
 _MISSING = {1046, 1049, 1146}
 _DENIED = {1044, 1045, 1142, 1227}
-_TABLES = ("loaded_table", *(kind.value for kind in Kind))
+_TABLES = ("loaded_table", "replaced_table", *(kind.value for kind in Kind))
 
 
 def ddl(schema: str) -> str:

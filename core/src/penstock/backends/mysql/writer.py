@@ -158,15 +158,14 @@ class MySqlTransaction:
         none of them is open.
         """
         table = LoadedTable(self._records, attempt.spec.target_table)
-        named, mine = self._records.named("loaded_table"), attempt.spec.run_id
+        named, mine = self._records.named("replaced_table"), attempt.spec.run_id
         with translated("target"):
-            turn = f"SELECT replaced_by FROM {named} WHERE id = %s LOCK IN SHARE MODE"
+            turn = f"SELECT run_id FROM {named} WHERE id = %s LOCK IN SHARE MODE"
             while self._open.rows(turn, [table.id]) != [(mine,)]:
                 taker = connect(attempt.spec.target, "target")
                 try:
                     taker.change(
-                        f"INSERT INTO {named} (id, `rows`, replaced_by) VALUES (%s, 0, %s)"
-                        " ON DUPLICATE KEY UPDATE replaced_by = %s",
+                        f"INSERT INTO {named} VALUES (%s, %s) ON DUPLICATE KEY UPDATE run_id = %s",
                         [table.id, mine, mine],
                     )
                 finally:
