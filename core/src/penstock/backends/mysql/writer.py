@@ -30,6 +30,7 @@ from penstock.backends.sql.loading import (
     completed_record,
     standing,
 )
+from penstock.errors import Diagnosis, TransientError
 from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -95,6 +96,8 @@ class MySqlTransaction:
         with translated("target"):
             if try_lock(connection, name):
                 self._held = name
+                if attempt.spec.load_mode.deletes_by_partition:
+                    self._take_turn(attempt)
                 connection.change("START TRANSACTION")
                 return None
             number = holder(connection, name)
@@ -147,29 +150,44 @@ class MySqlTransaction:
         check_loaded(self._records, spec.run_id, spec.target_table, spec.mode)
 
     def delete(self, attempt: Attempt, wait: Wait) -> None:
-        self._replace_alone(attempt)
+        self._check_turn(attempt)
         loaded = LoadedTable(self._records, attempt.spec.target_table)
         loaded.replace(attempt.spec.run_id, self._selected_by(attempt))
 
-    def _replace_alone(self, attempt: Attempt) -> None:
-        """Keep attempts of other runs from replacing rows of this table until the transaction ends.
+    # Attempts of one run replace rows side by side; those of another run wait until none of them is
+    # open. Whose turn it is stands in a row that they all share while they are at it.
 
-        Those of one run share the row that says whose turn it is; another run takes the turn when
-        none of them is open.
-        """
+    def _take_turn(self, attempt: Attempt) -> None:
+        """Before the transaction: wait for open attempts of other runs."""
+        mine = attempt.spec.run_id
+        if self._turn(attempt, "") != mine:
+            self._open.change(
+                f"INSERT INTO {self._records.named('replaced_table')} VALUES (%s, %s)"
+                " ON DUPLICATE KEY UPDATE run_id = %s",
+                [LoadedTable(self._records, attempt.spec.target_table).id, mine, mine],
+            )
+
+    def _turn(self, attempt: Attempt, mode: str) -> str:
         table = LoadedTable(self._records, attempt.spec.target_table)
-        named, mine = self._records.named("replaced_table"), attempt.spec.run_id
+        found = self._open.rows(
+            f"SELECT run_id FROM {self._records.named('replaced_table')} WHERE id = %s {mode}",
+            [table.id],
+        )
+        return str(found[0][0]) if found else ""
+
+    def _check_turn(self, attempt: Attempt) -> None:
+        """
+        Raises:
+            TransientError: another run has taken its turn since.
+        """
         with translated("target"):
-            turn = f"SELECT run_id FROM {named} WHERE id = %s LOCK IN SHARE MODE"
-            while self._open.rows(turn, [table.id]) != [(mine,)]:
-                taker = connect(attempt.spec.target, "target")
-                try:
-                    taker.change(
-                        f"INSERT INTO {named} VALUES (%s, %s) ON DUPLICATE KEY UPDATE run_id = %s",
-                        [table.id, mine, mine],
-                    )
-                finally:
-                    taker.abandon()
+            other = self._turn(attempt, "LOCK IN SHARE MODE")
+        if other != attempt.spec.run_id:
+            raise TransientError(
+                f"target: run {other} is replacing rows of {attempt.spec.target_table} right now; "
+                "this attempt has its turn after it",
+                Diagnosis(side="target"),
+            )
 
     def _selected_by(self, attempt: Attempt) -> str:
         return condition(BY_BYTES, attempt.spec.where, attempt.partition.extent)
