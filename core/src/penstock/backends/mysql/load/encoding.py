@@ -10,13 +10,21 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.backends.mysql.load.columns import TargetColumn
 from penstock.backends.mysql.load.texts import texts
+from penstock.backends.mysql.types import MyType
 from penstock.backends.shared.arrow import first_failing, shown, too_fine
+from penstock.backends.sql.relations import TYPE
 from penstock.errors import Diagnosis, PermanentError
+from penstock.model.tables import Column
 
 _LARGE = 1 << 26
 """The texts of a batch of more bytes may have more than 2 GB."""
+
+
+def kind(column: Column) -> str:
+    """How values are written in a statement: as `text`, as `bits` or as `bytes`."""
+    type_: MyType = column.traits[TYPE]
+    return "bytes" if type_.binary else "bits" if type_.name == "bit" else "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,27 +42,20 @@ class Syntax:
 
 
 INFILE = Syntax("", "\t", "\n", r"\N", (b"\\", b"\t", b"\n"), {})
-VALUES = Syntax(
-    "(",
-    ",",
-    "),",
-    "NULL",
-    (b"\\", b"'"),
-    {"text": ("'", "'"), "bytes": ("X'", "'"), "geometry": ("ST_GeomFromWKB(X'", "')")},
-)
+VALUES = Syntax("(", ",", "),", "NULL", (b"\\", b"'"), {"text": ("'", "'"), "bytes": ("X'", "'")})
 
 
 class Encoder:
     """Turns the batches of one stream into rows.
 
     Parameters:
-        subject: what is loaded, for errors.
+        table: for errors.
     """
 
-    def __init__(self, columns: Sequence[TargetColumn], syntax: Syntax, subject: str) -> None:
+    def __init__(self, columns: Sequence[Column], syntax: Syntax, table: str) -> None:
         self._columns = columns
         self._syntax = syntax
-        self._subject = subject
+        self._table = table
         self.passed = 0
         """Rows of the batches so far."""
 
@@ -65,73 +66,63 @@ class Encoder:
             PermanentError: a value does not fit; names the column, the row, counted from 1 in the
                 stream, and the value.
         """
-        kind = pa.large_string() if batch.nbytes > _LARGE else pa.string()
+        wide = pa.large_string() if batch.nbytes > _LARGE else pa.string()
         syntax = self._syntax
         columns = [
-            self._written(array, column).cast(kind)
+            self._written(array, column).cast(wide)
             for array, column in zip(batch.columns, self._columns, strict=True)
         ]
-        columns[0] = self._joined(kind, syntax.before, columns[0], "")
-        columns[-1] = self._joined(kind, "", columns[-1], syntax.after)
+        # A statement's own is put to two columns: to whole rows would take longer.
+        columns[0] = self._enclosed(syntax.before, columns[0], "")
+        columns[-1] = self._enclosed("", columns[-1], syntax.after)
         self.passed += batch.num_rows
-        return self._join(kind, columns, syntax.between)
+        return self._joined(*columns, pa.scalar(syntax.between, wide))
 
-    def _joined(self, kind: pa.DataType, before: str, array: pa.Array, after: str) -> pa.Array:
-        if not before and not after:
-            return array
-        return self._join(kind, (pa.scalar(before, kind), array, pa.scalar(after, kind)), "")
+    def _enclosed(self, before: str, array: pa.Array, after: str) -> pa.Array:
+        parts = [pa.scalar(text, array.type) for text in (before, after, "")]
+        return self._joined(parts[0], array, *parts[1:]) if before or after else array
 
-    def _join(self, kind: pa.DataType, parts: Sequence[object], between: str) -> pa.Array:
+    def _joined(self, *parts: pa.Array | pa.Scalar) -> pa.Array:
         return pc.binary_join_element_wise(
-            *parts,
-            pa.scalar(between, kind),
-            null_handling="replace",
-            null_replacement=self._syntax.null,
+            *parts, null_handling="replace", null_replacement=self._syntax.null
         )
 
-    def _written(self, array: pa.Array, column: TargetColumn) -> pa.Array:
+    def _written(self, array: pa.Array, column: Column) -> pa.Array:
         if array.null_count and not column.nullable:
             row = pc.index(array.is_null(), True).as_py()
-            raise self._refusal(column, array, row, "a value")
+            raise self._refusal(column, array, row)
         attempt = partial(texts, column=column)
         try:
             found = attempt(array)
         except (ValueError, pa.ArrowException) as error:
-            row = first_failing(array, attempt)
-            expected = f"a value that fits into {column.definition}"
-            raise self._refusal(column, array, row, expected) from error
-        kind = column.kind
-        if kind == "text":
-            found = self._escaped(found)
-        if kind in self._syntax.around:
-            before, after = (pa.scalar(text, found.type) for text in self._syntax.around[kind])
-            nothing = pa.scalar("", found.type)
+            raise self._refusal(column, array, first_failing(array, attempt)) from error
+        written = kind(column)
+        if written == "text":
+            found = _escaped(found, self._syntax.escaped)
+        if written in self._syntax.around:
+            parts = (pa.scalar(text, found.type) for text in (*self._syntax.around[written], ""))
+            before, after, nothing = parts
             found = pc.binary_join_element_wise(before, found, after, nothing)
         return found
 
-    def _escaped(self, array: pa.Array) -> pa.Array:
-        """With a backslash before each character that would end a text or begin an escape."""
-        content = _content(array)
-        if not any(character in content for character in self._syntax.escaped):
-            return array
-        found = "[" + re.escape("".join(map(bytes.decode, self._syntax.escaped))) + "]"
-        return pc.replace_substring_regex(array, found, r"\\\0")
-
-    def _refusal(
-        self, column: TargetColumn, array: pa.Array, row: int, expected: str
-    ) -> PermanentError:
+    def _refusal(self, column: Column, array: pa.Array, row: int) -> PermanentError:
+        fits = f"a value that fits into {column.type}{'' if column.nullable else ' NOT NULL'}"
         return PermanentError(
-            f"{self._subject}: column {column.name!r}, row {self.passed + row + 1:,}: expected "
-            f"{expected}, found {shown(array, row)}{too_fine(array, row)}",
+            f"target: {self._table}: column {column.name!r}, row {self.passed + row + 1:,}: "
+            f"expected {fits}, found {shown(array, row)}{too_fine(array, row)}",
             Diagnosis(side="target"),
         )
 
 
-def _content(array: pa.Array) -> bytes:
-    """The texts of an array one after the other: to look for a character is a matter of
-    microseconds in that."""
+def _escaped(array: pa.Array, characters: Sequence[bytes]) -> pa.Array:
+    """With a backslash before each of these characters."""
     _, offsets, content = array.buffers()
     if not content:
-        return b""
+        return array
+    # To look for a character is a matter of microseconds in all texts at once.
     ends = memoryview(offsets).cast("q" if pa.types.is_large_string(array.type) else "i")
-    return bytes(content[ends[array.offset] : ends[array.offset + len(array)]])
+    together = bytes(content[ends[array.offset] : ends[array.offset + len(array)]])
+    if not any(character in together for character in characters):
+        return array
+    found = "[" + re.escape(b"".join(characters).decode()) + "]"
+    return pc.replace_substring_regex(array, found, r"\\\0")

@@ -1,80 +1,56 @@
 """LOAD DATA LOCAL: the server asks for a file, and is sent the rows of a stream.
 
 No file is opened, whatever the server asks for. LOCAL makes warnings of errors: what does not fit
-is cut, rows are left out. So there is no warning that is none, a note neither.
+is cut, rows are left out. The server reports them at the end of the stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+import pyarrow as pa
 import pymysql
+from pymysql.constants import CR
 
-from penstock.backends.api.worker import Block, Wait
-from penstock.backends.mysql.load.columns import TargetColumn
-from penstock.backends.mysql.load.encoding import INFILE, Encoder
-from penstock.backends.mysql.load.taken import check_all_taken, check_warnings
-from penstock.backends.mysql.load.wire import Wire
+from penstock.backends.api.worker import Wait
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.load.encoding import INFILE, kind
+from penstock.backends.mysql.load.stream import TableStream
+from penstock.backends.mysql.load.wire import SIDE
 
 _PIECE = 1 << 18
-# Values that the server computes from the text of a field.
-_COMPUTED = {
-    "digits": "CAST({} AS UNSIGNED)",
-    "bytes": "UNHEX({})",
-    "geometry": "ST_GeomFromWKB(UNHEX({}))",
-}
+# What the server computes from the text of a field: the stream is text, of one character set.
+_COMPUTED = {"bits": "CAST({} AS UNSIGNED)", "bytes": "UNHEX({})"}
 
 
-class InfileStream:
-    """Begins to load at once."""
+class InfileStream(TableStream):
+    syntax = INFILE
 
-    def __init__(
-        self,
-        connection: pymysql.Connection,
-        table: str,
-        columns: Sequence[TargetColumn],
-        most: int,
-        wait: Wait,
-    ) -> None:
-        self._connection = connection
-        self._table = table
-        self._encoder = Encoder(columns, INFILE, f"target: {table}")
-        self._wire = Wire(connection)
-        self._piece = min(_PIECE, most // 2)
-        packet = self._wire.query(load_data(table, columns).encode(), wait)
-        if not packet.is_load_local_packet():
-            self._wire.done(packet)
-            raise pymysql.OperationalError(0, "the server has not asked for the rows")
-        self.fileno = self._wire.fileno
-        self.check = self._wire.check
+    def start(self, wait: Wait) -> None:
+        with translated(SIDE, self._table):
+            packet = self._wire.query(self._statement().encode(), wait)
+            if not packet.is_load_local_packet():
+                raise pymysql.OperationalError(CR.CR_COMMANDS_OUT_OF_SYNC, "no request for rows")
 
-    def write(self, block: Block, wait: Wait) -> None:
-        if not block.num_rows:
-            return
-        rows = memoryview(self._encoder.encode(block).buffers()[2])
-        for start in range(0, len(rows), self._piece):
-            self._wire.send(rows[start : start + self._piece], wait)
+    def _statement(self) -> str:
+        fields, computed = [], []
+        for place, column in enumerate(self._columns):
+            field = name = MYSQL.ident(column.name)
+            if by := _COMPUTED.get(kind(column)):
+                field = f"@penstock_{place}"
+                computed.append(f"{name} = {by.format(field)}")
+            fields.append(field)
+        return (
+            f"LOAD DATA LOCAL INFILE 'penstock' INTO TABLE {self._table} CHARACTER SET utf8mb4 "
+            r"FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' "
+            f"({', '.join(fields)}){' SET ' if computed else ''}{', '.join(computed)}"
+        )
 
-    def end(self, wait: Wait) -> int:
+    def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
+        text = memoryview(rows.buffers()[2])
+        piece = min(_PIECE, self._most // 2)
+        for start in range(0, len(text), piece):
+            self._wire.send(text[start : start + piece], wait)
+
+    def _finish(self, wait: Wait) -> None:
         self._wire.send(memoryview(b""), wait)
-        done = self._wire.done(self._wire.answer(wait))
-        check_warnings(self._connection, self._table, done.warning_count, 0, wait)
-        check_all_taken(self._table, self._encoder.passed, done.affected_rows)
-        return int(done.affected_rows)
-
-
-def load_data(table: str, columns: Sequence[TargetColumn]) -> str:
-    """The statement. Bytes go in a variable, as digits: the stream is text, of one character set."""
-    fields, computed = [], []
-    for place, column in enumerate(columns):
-        by = _COMPUTED.get(column.kind)
-        if by:
-            fields.append(f"@penstock{place}")
-            computed.append(f"{column.quoted} = {by.format(fields[-1])}")
-        else:
-            fields.append(column.quoted)
-    return (
-        f"LOAD DATA LOCAL INFILE 'penstock' INTO TABLE {table} CHARACTER SET utf8mb4 "
-        r"FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n' "
-        f"({', '.join(fields)}){' SET ' if computed else ''}{', '.join(computed)}"
-    )
+        self._take(self._wire.done(self._wire.answer(wait)), 0, wait)

@@ -3,74 +3,50 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 
 import pyarrow as pa
 import pymysql
 
-from penstock.backends.api.worker import Block, Wait
-from penstock.backends.mysql.load.columns import TargetColumn
-from penstock.backends.mysql.load.encoding import VALUES, Encoder
-from penstock.backends.mysql.load.taken import check_all_taken, check_warnings, counted_from
-from penstock.backends.mysql.load.wire import SIDE, Wire
-from penstock.errors import Diagnosis, PermanentError
+from penstock.backends.api.worker import Wait
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.load.encoding import VALUES
+from penstock.backends.mysql.load.stream import TableStream, in_stream
 
 _BYTES = 1 << 20
 """Of a statement; a longer row has one of its own."""
 
 
-class InsertStream:
-    """
-    Parameters:
-        most: bytes of a packet that the server takes.
-    """
+class InsertStream(TableStream):
+    syntax = VALUES
 
-    def __init__(
-        self,
-        connection: pymysql.Connection,
-        table: str,
-        columns: Sequence[TargetColumn],
-        most: int,
-    ) -> None:
-        self._connection = connection
-        self._table = table
-        self._encoder = Encoder(columns, VALUES, f"target: {table}")
-        self._wire = Wire(connection)
-        names = ", ".join(column.quoted for column in columns)
-        self._insert = f"INSERT INTO {table} ({names}) VALUES ".encode()
-        self._most = most - len(self._insert) - 1
-        self._taken = 0
-        self.fileno = self._wire.fileno
-        self.check = self._wire.check
+    def start(self, wait: Wait) -> None:
+        names = ", ".join(MYSQL.ident(column.name) for column in self._columns)
+        self._insert = f"INSERT INTO {self._table} ({names}) VALUES ".encode()
 
-    def write(self, block: Block, wait: Wait) -> None:
-        if not block.num_rows:
-            return
-        passed = self._encoder.passed
-        rows = self._encoder.encode(block).cast(pa.large_string())
-        _, offsets, content = rows.buffers()
-        ends = memoryview(offsets).cast("q")[: len(rows) + 1]
-        texts = memoryview(content)
+    def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
+        _, offsets, text = rows.cast(pa.large_string()).buffers()
+        ends, text = memoryview(offsets).cast("q"), memoryview(text)
         first = 0
         while first < len(rows):
-            most = min(_BYTES, self._most)
-            after = max(first + 1, bisect_right(ends, ends[first] + most, lo=first) - 1)
-            if ends[after] - ends[first] > self._most:
-                raise PermanentError(
-                    f"{SIDE}: {self._table}: row {passed + first + 1:,}: expected at most "
-                    f"{self._most:,} bytes (max_allowed_packet), found {ends[after] - ends[first]:,}",
-                    Diagnosis(side=SIDE),
-                )
+            after = bisect_right(ends, ends[first] + min(_BYTES, self._most // 2), lo=first) - 1
+            after = min(max(after, first + 1), len(rows))
             # Without the comma after the last row.
-            self._run(texts[ends[first] : ends[after] - 1], passed + first, wait)
+            self._run(text[ends[first] : ends[after] - 1], before + first, wait)
             first = after
 
     def _run(self, rows: memoryview, before: int, wait: Wait) -> None:
-        with counted_from(before):
-            done = self._wire.done(self._wire.query(self._insert + rows, wait))
-        check_warnings(self._connection, self._table, done.warning_count, before, wait)
-        self._taken += done.affected_rows
+        statement = self._insert + rows
+        if len(statement) >= self._most:
+            raise self._refusal(
+                f"rows of at most {self._most:,} bytes (max_allowed_packet)",
+                f"row {before + 1:,} of {len(statement):,}",
+            )
+        try:
+            packet = self._wire.query(statement, wait)
+        except pymysql.MySQLError as error:
+            error.args = (error.args[0], in_stream(str(error.args[-1]), before))
+            raise
+        self._take(self._wire.done(packet), before, wait)
 
-    def end(self, wait: Wait) -> int:
-        check_all_taken(self._table, self._encoder.passed, self._taken)
-        return self._taken
+    def _finish(self, wait: Wait) -> None:
+        pass

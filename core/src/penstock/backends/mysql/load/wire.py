@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import select
 import ssl
+from typing import Any
 
 import pymysql
 from pymysql.constants import COMMAND, CR
 from pymysql.protocol import MysqlPacket, OKPacketWrapper
 
 from penstock.backends.api.worker import Wait
+from penstock.backends.mysql.connection import Connection
 from penstock.errors import Diagnosis, TransientError
 
 SIDE = "target"
@@ -22,7 +24,7 @@ _MOST = 0xFFFFFF
 
 
 class Wire:
-    def __init__(self, connection: pymysql.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def fileno(self) -> int:
@@ -75,9 +77,9 @@ class Wire:
 
     def done(self, packet: MysqlPacket) -> OKPacketWrapper:
         """The end of a statement that has no rows."""
-        if not packet.is_ok_packet():
-            raise pymysql.OperationalError(CR.CR_COMMANDS_OUT_OF_SYNC, "Command out of sync")
-        return OKPacketWrapper(packet)
+        done = OKPacketWrapper(packet)
+        self._connection.server_status = done.server_status
+        return done
 
     def check(self) -> None:
         """Raises where the server has spoken, although it was not its turn."""
@@ -88,7 +90,7 @@ class Wire:
             self._connection._read_packet()
             raise TransientError(f"{SIDE}: the server ended the stream", Diagnosis(side=SIDE))
 
-    def _unblocked(self) -> ssl.SSLSocket:
+    def _unblocked(self) -> Any:
         """The socket; the driver sets its own timeout again, where it uses it."""
         connection = self._connection
         if connection._sock is None:
