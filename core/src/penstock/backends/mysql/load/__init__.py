@@ -1,0 +1,1 @@
+"""Record batches into a table, within a transaction that is open."""

@@ -1,0 +1,73 @@
+"""Begins to load, by the fastest way that a server takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.attempt import LoadStream
+from penstock.backends.api.worker import Wait
+from penstock.backends.mysql.connection import Connection
+from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.load.infile import InfileStream
+from penstock.backends.mysql.load.inserts import InsertStream
+from penstock.backends.mysql.load.texts import CHARSET
+from penstock.backends.mysql.load.wire import SIDE
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.tables import Column
+
+_SETTINGS = "SET SESSION sql_notes = 1, SESSION max_error_count = 64"
+
+
+def load_stream(
+    connection: Connection,
+    table: str,
+    columns: Sequence[Column],
+    local_infile: bool,
+    wait: Wait,
+) -> LoadStream:
+    """Begin to load into a table, within the transaction that is open.
+
+    Parameters:
+        table: quoted.
+        columns: those of the batches, in their order, as `catalog.tables.table_columns` has them.
+        local_infile: whether the server takes LOAD DATA LOCAL.
+
+    Raises:
+        PermanentError: a column would not keep values as they are.
+    """
+    with translated(SIDE, table), wait.answering(SIDE):
+        connection.change(_SETTINGS)
+        ((most,),) = connection.rows("SELECT @@max_allowed_packet")
+        found = connection.rows(f"SHOW FULL COLUMNS FROM {table}")
+    charsets = {name: (collation or "").partition("_")[0] for name, _, collation, *_ in found}
+    loaded = {column.name for column in columns}
+    for name, type_, _, nullable, _, default, extra, *_ in found:
+        if name not in loaded and _is_lacking(nullable, default, extra):
+            raise _refusal(table, name, "a default value, as it is not loaded", f"{type_} NOT NULL")
+    for column in columns:
+        if column.generated:
+            raise _refusal(table, column.name, "one that is not computed", column.type)
+        if column.type.startswith(("float(", "double(")) and "," in column.type:
+            raise _refusal(table, column.name, "one that is not rounded", column.type)
+    known = [
+        replace(column, traits={**column.traits, CHARSET: charsets[column.name]})
+        for column in columns
+    ]
+    stream = (InfileStream if local_infile else InsertStream)(connection, table, known, most)
+    stream.start(wait)
+    return stream
+
+
+def _is_lacking(nullable: str, default: str | None, extra: str) -> bool:
+    """Whether a column has nothing to hold where it is not loaded: LOAD DATA LOCAL makes something
+    up, in MySQL without a warning."""
+    filled = "auto_increment" in extra or "GENERATED" in extra
+    return nullable == "NO" and default is None and not filled
+
+
+def _refusal(table: str, column: str, expected: str, found: str) -> PermanentError:
+    return PermanentError(
+        f"{SIDE}: {table}: column {column!r}: expected {expected}, found {found}",
+        Diagnosis(side=SIDE),
+    )

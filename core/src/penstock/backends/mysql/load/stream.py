@@ -1,0 +1,99 @@
+"""What both ways to load have in common: the server must take every row as it is."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pymysql.protocol import OKPacketWrapper
+
+from penstock.backends.api.worker import Block, Wait
+from penstock.backends.mysql.connection import Connection
+from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.load.encoding import Encoder, Syntax
+from penstock.backends.mysql.load.wire import SIDE, Wire
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.tables import Column
+
+_ROW = re.compile(r"(?<= at row )\d+$")
+_MOST_SHOWN = 3
+
+
+class TableStream(ABC):
+    """
+    Parameters:
+        table: as it is quoted.
+        most: bytes of a packet that the server takes.
+    """
+
+    syntax: Syntax
+
+    def __init__(
+        self, connection: Connection, table: str, columns: Sequence[Column], most: int
+    ) -> None:
+        self._connection = connection
+        self._table = table
+        self._columns = columns
+        self._most = most
+        self._encoder = Encoder(columns, self.syntax, table)
+        self._wire = Wire(connection)
+        self._taken = 0
+        self.fileno = self._wire.fileno
+
+    @abstractmethod
+    def start(self, wait: Wait) -> None: ...
+
+    def check(self) -> None:
+        with translated(SIDE, self._table):
+            self._wire.check()
+
+    def write(self, block: Block, wait: Wait) -> None:
+        if block.num_rows:
+            before = self._encoder.passed
+            rows = self._encoder.encode(block)
+            with translated(SIDE, self._table):
+                self._send(rows, before, wait)
+
+    def end(self, wait: Wait) -> int:
+        with translated(SIDE, self._table):
+            self._finish(wait)
+        if self._taken != self._encoder.passed:
+            raise self._refusal(f"all {self._encoder.passed:,} rows", f"{self._taken:,} taken")
+        return self._taken
+
+    @abstractmethod
+    def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
+        """
+        Parameters:
+            before: how many rows of the stream were sent before these.
+        """
+
+    @abstractmethod
+    def _finish(self, wait: Wait) -> None: ...
+
+    def _take(self, done: OKPacketWrapper, before: int, wait: Wait) -> None:
+        """The end of a statement.
+
+        Raises:
+            PermanentError: the server warns of something: a note, even, tells of lost digits.
+        """
+        self._taken += done.affected_rows
+        if not done.warning_count:
+            return
+        with wait.answering(SIDE):
+            warnings = self._connection.show_warnings()
+        said = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
+        more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
+        raise self._refusal("every value as it is", "; ".join(said[:_MOST_SHOWN]) + more)
+
+    def _refusal(self, expected: str, found: str) -> PermanentError:
+        return PermanentError(
+            f"{SIDE}: {self._table}: expected {expected}, found: {found}", Diagnosis(side=SIDE)
+        )
+
+
+def in_stream(text: str, before: int) -> str:
+    """The server counts the rows of a statement."""
+    return _ROW.sub(lambda row: f"{int(row[0]) + before:,}", text)

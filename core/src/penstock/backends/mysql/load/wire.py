@@ -1,0 +1,112 @@
+"""Statements over a driver's connection, whose socket is never waited for unseen.
+
+The driver itself blocks while it sends, and answers a request for a local file with whatever file
+the server names.
+"""
+
+from __future__ import annotations
+
+import select
+import ssl
+from typing import Any
+
+import pymysql
+from pymysql.constants import COMMAND, CR
+from pymysql.protocol import MysqlPacket, OKPacketWrapper
+
+from penstock.backends.api.worker import Wait
+from penstock.backends.mysql.connection import Connection
+from penstock.errors import Diagnosis, TransientError
+
+SIDE = "target"
+_MOST = 0xFFFFFF
+"""Bytes of a packet: one that is full is followed by another one."""
+
+
+class Wire:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def fileno(self) -> int:
+        return int(self._connection._sock.fileno())
+
+    def query(self, statement: bytes, wait: Wait) -> MysqlPacket:
+        """Send a statement. Returns the first packet of the answer."""
+        self._connection._next_seq_id = 0
+        command = memoryview(bytes([COMMAND.COM_QUERY]) + statement)
+        for start in range(0, len(command) + 1, _MOST):
+            self.send(command[start : start + _MOST], wait)
+        return self.answer(wait)
+
+    def send(self, payload: memoryview, wait: Wait) -> None:
+        """Send one packet."""
+        connection = self._connection
+        head = len(payload).to_bytes(3, "little") + bytes([connection._next_seq_id])
+        connection._next_seq_id = (connection._next_seq_id + 1) % 256
+        socket = self._unblocked()
+        # Only a plain socket sends several parts at once.
+        parts = not isinstance(socket, ssl.SSLSocket)
+        left = [memoryview(head), payload] if parts else [memoryview(head + payload)]
+        while left:
+            try:
+                sent = socket.sendmsg(left) if parts else socket.send(left[0])
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                wait(SIDE, self.fileno(), True)
+                self.check()
+                continue
+            except ssl.SSLWantReadError:
+                wait(SIDE, self.fileno(), False)
+                continue
+            except OSError as error:
+                self.check()
+                raise pymysql.OperationalError(CR.CR_SERVER_GONE_ERROR, str(error)) from error
+            while left and sent >= len(left[0]):
+                sent -= len(left.pop(0))
+            if left:
+                left[0] = left[0][sent:]
+
+    def answer(self, wait: Wait) -> MysqlPacket:
+        """
+        Raises:
+            pymysql.Error: it is an error.
+        """
+        while not self._heard():
+            wait(SIDE, self.fileno(), False)
+        with wait.answering(SIDE):
+            return self._connection._read_packet()
+
+    def done(self, packet: MysqlPacket) -> OKPacketWrapper:
+        """The end of a statement that has no rows."""
+        done = OKPacketWrapper(packet)
+        self._connection.server_status = done.server_status
+        return done
+
+    def check(self) -> None:
+        """Raises where the server has spoken, although it was not its turn."""
+        if self._heard():
+            head = self._connection._rfile.peek(4)
+            if len(head) >= 4:  # it may not have read all that was sent
+                self._connection._next_seq_id = head[3]
+            self._connection._read_packet()
+            raise TransientError(f"{SIDE}: the server ended the stream", Diagnosis(side=SIDE))
+
+    def _unblocked(self) -> Any:
+        """The socket; the driver sets its own timeout again, where it uses it."""
+        connection = self._connection
+        if connection._sock is None:
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, "Lost connection to the server")
+        connection._sock.settimeout(0)
+        connection._current_timeout = 0
+        return connection._sock
+
+    def _heard(self) -> bool:
+        """Whether the server has said something, if only that it is gone."""
+        poll = select.poll()
+        poll.register(self._unblocked(), select.POLLIN)
+        readable = bool(poll.poll(0))
+        try:
+            return bool(self._connection._rfile.peek(1)) or readable
+        except ssl.SSLWantReadError:
+            return False
+        except OSError:
+            return True
