@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import ssl
 import struct
 import subprocess
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -22,16 +23,17 @@ import pytest
 
 from penstock import PermanentError
 from penstock.backends.mysql import rows as mysql_rows
-from penstock.backends.mysql.decoding import Decoder, Reading
-from penstock.backends.mysql.rows import read_rows
+from penstock.backends.mysql.decoding import Decoder, expression
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.rows import Rows, read_rows
 from penstock.backends.mysql.types import type_of
 from penstock.errors import StallError
-from penstock.model.tables import Column, ColumnPair
 from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import MysqlServer, connect_mysql, mysql_missing
 
 MODE = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO"
-ZERO_NULL = Reading(zero_dates_null=True)
+NONE: Mapping[str, str] = {}
+ZERO_NULL = {"zero_dates": "null"}
 ZONE = "SET time_zone = '+00:00'"
 
 
@@ -52,20 +54,20 @@ def is_mariadb(connection: Any) -> bool:
 
 
 def batches(
-    connection: Any, query: str, order: str = "", reading: Reading | None = None
+    connection: Any, query: str, order: str = "", options: Mapping[str, str] = NONE
 ) -> Iterator[pa.RecordBatch]:
     """What a query's rows are."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT * FROM ({query}) AS q LIMIT 0")
-        fields = cursor._result.fields
-    types = [type_of(field) for field in fields]
-    columns = [Column(f.name, str(t)) for f, t in zip(fields, types, strict=True)]
-    pairs = [ColumnPair(column.name, column.name) for column in columns]
-    decoder = Decoder(columns, types, pairs, "source: t", reading or Reading())
-    yield decoder.empty()
-    selected = f"SELECT {decoder.selected} FROM ({query}) AS q {order}"
+        columns = [(field.name, type_of(field)) for field in cursor._result.fields]
+    names = [name for name, _ in columns]
+    decoder = Decoder(columns, names, "source: t", options)
+    yield decoder.decode(Rows(memoryview(b""), []))
+    quoted = [(MYSQL.ident(name), type_) for name, type_ in columns]
+    selected = ", ".join(itertools.starmap(expression, quoted))
+    query = f"SELECT {selected} FROM ({query}) AS q {order}"
     try:
-        for found in read_rows(connection, selected, Waiter(Meter(), 60)):
+        for found in read_rows(connection, query, Waiter(Meter(), 60)):
             yield decoder.decode(found)
     except (PermanentError, pymysql.Error):
         # Rows that nobody has read are still to come.
@@ -75,18 +77,21 @@ def batches(
 
 
 def read(
-    connection: Any, query: str = "SELECT * FROM t", order: str = "", reading: Reading | None = None
+    connection: Any,
+    query: str = "SELECT * FROM t",
+    order: str = "",
+    options: Mapping[str, str] = NONE,
 ) -> pa.Table:
-    return pa.Table.from_batches(list(batches(connection, query, order, reading)))
+    return pa.Table.from_batches(list(batches(connection, query, order, options)))
 
 
 def column(
-    connection: Any, type_: str, *values: str, reading: Reading | None = None
+    connection: Any, type_: str, *values: str, options: Mapping[str, str] = NONE
 ) -> pa.ChunkedArray:
     """Values, in SQL, as a column of that type gives them."""
     listed = ", ".join(f"({place}, {value})" for place, value in enumerate(values))
     run(connection, f"CREATE TABLE t (n int, c {type_} NULL)", f"INSERT INTO t VALUES {listed}")
-    return read(connection, order="ORDER BY n", reading=reading).column("c")
+    return read(connection, order="ORDER BY n", options=options).column("c")
 
 
 D = Decimal
@@ -349,11 +354,11 @@ def test_every_bit_of_floating_numbers(connection: Any, type_: str, form: str) -
 
 
 def test_truth_values(connection: Any) -> None:
-    found = column(connection, "tinyint(1)", "0", "1", "NULL", reading=Reading(tinyint1_bool=True))
+    found = column(connection, "tinyint(1)", "0", "1", "NULL", options={"tinyint1": "bool"})
     assert (found.type, found.to_pylist()) == (pa.bool_(), [False, True, None])
     run(connection, "INSERT INTO t VALUES (3, 2)")
     with pytest.raises(PermanentError, match=r"'c', row 4: expected a tinyint\(1\).*found '2'"):
-        read(connection, order="ORDER BY n", reading=Reading(tinyint1_bool=True))
+        read(connection, order="ORDER BY n", options={"tinyint1": "bool"})
 
 
 @pytest.mark.parametrize(
@@ -374,13 +379,8 @@ def test_zero_dates(connection: Any, type_: str, value: str, shown: str) -> None
         f"source: t: column 'c', row 3: expected a {type_} that fit"
     )
     assert f"found '{shown}'; have zero dates read as NULL by zero_dates=null" in str(caught.value)
-    found = read(connection, order="ORDER BY n", reading=ZERO_NULL).column("c")
+    found = read(connection, order="ORDER BY n", options=ZERO_NULL).column("c")
     assert [value is None for value in found.to_pylist()] == [False, True, True]
-
-
-def test_zero_dates_are_null_in_columns_that_are_not(connection: Any) -> None:
-    run(connection, "CREATE TABLE t (c date NOT NULL)")
-    assert read(connection, reading=ZERO_NULL).schema.field("c").nullable
 
 
 @pytest.mark.parametrize("value", ["24:00:00", "-00:00:01", "838:59:59", "-838:59:59"])
@@ -391,18 +391,18 @@ def test_times_beyond_a_day(connection: Any, value: str) -> None:
 
 
 def test_days_that_no_calendar_has(connection: Any) -> None:
-    for reading in (Reading(), ZERO_NULL):
+    for options in (NONE, ZERO_NULL):
         run(connection, "DROP TABLE IF EXISTS t")
         run(connection, f"SET sql_mode = '{MODE},ALLOW_INVALID_DATES'")
         with pytest.raises(PermanentError, match=r"row 1: .*found '2021-02-30'; leave"):
-            column(connection, "date", "'2021-02-30'", reading=reading)
+            column(connection, "date", "'2021-02-30'", options=options)
 
 
 def test_the_row_of_an_error_is_counted_in_the_stream(
     connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mysql_rows, "MOST_ROWS", 100)
-    monkeypatch.setattr(mysql_rows, "_CHUNK", 1000)
+    monkeypatch.setattr(mysql_rows, "CHUNK", 1000)
     query = f"{NUMBERS} SELECT sec_to_time(if(n = 4321, 90000, n)) AS c, n FROM numbers"
     with pytest.raises(PermanentError, match=r"row 4,322: .*found '25:00:00"):
         read(connection, query, "ORDER BY n")
@@ -427,7 +427,7 @@ def test_values_of_all_lengths(connection: Any, monkeypatch: pytest.MonkeyPatch)
             cursor.execute("INSERT INTO t VALUES (%s, %s, %s, %s)", row)
     for block in (1 << 22, 1 << 18, 1000):
         monkeypatch.setattr(mysql_rows, "BLOCK", block)
-        monkeypatch.setattr(mysql_rows, "_CHUNK", min(block, 1 << 17))
+        monkeypatch.setattr(mysql_rows, "CHUNK", min(block, 1 << 17))
         found = read(connection, order="ORDER BY n")
         assert [tuple(row.values()) for row in found.to_pylist()] == values
 

@@ -6,8 +6,7 @@ where the next one begins. So one column of many rows is a few steps of Arrow's,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,12 +14,12 @@ import pyarrow.compute as pc
 from penstock.backends.mysql.rows import Rows
 from penstock.backends.mysql.types import MyType, arrow_type
 from penstock.backends.shared.text_values import Refused, checked, uuids
-from penstock.errors import PermanentError
-from penstock.model.tables import Column, ColumnPair
+from penstock.model.tables import Column
 
 _SRID_BYTES = 4
 # No value is longer. Without an end, Arrow fails (pyarrow 26).
 _LONGEST = 1 << 30
+_DATES = ("date", "datetime", "timestamp")
 # A month or a day of which there is none.
 _ZERO_DATE = "-00"
 _ZERO_ADVICE = "have zero dates read as NULL by zero_dates=null in the source's URL, "
@@ -28,70 +27,37 @@ _ZERO_ADVICE = "have zero dates read as NULL by zero_dates=null in the source's 
 # By a value's first byte: 251 is NULL, and from there on the length is in the bytes after it.
 # https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_dt_integers.html
 _NULL = 251
-_FIRST = range(256)
-_SHORT = pa.array([n if n < _NULL else 0 for n in _FIRST], pa.int64())
 _LONGER = {252: 2, 253: 3, 254: 8}
-_BEFORE = pa.array([1 + _LONGER.get(n, 0) for n in _FIRST], pa.int64())
-# No row is longer than 1 GB: the upper four bytes of eight are zeros.
-_MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), 4)) - 1 for n in _FIRST], pa.int64())
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How a source's URL has values read."""
-
-    tinyint1_bool: bool = False
-    """`tinyint(1)` holds truth values."""
-    zero_dates_null: bool = False
-    """Dates of day or month 0 are NULL; else they are errors."""
+_SHORT = pa.array([n if n < _NULL else 0 for n in range(256)], pa.int64())
+_BEFORE = pa.array([1 + _LONGER.get(n, 0) for n in range(256)], pa.int64())
+# The upper four bytes of eight are zeros.
+_MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), 4)) - 1 for n in range(256)], pa.int64())
 
 
 class Decoder:
     """Turns rows into record batches, for one stream.
 
     Parameters:
-        columns: the source's that are read.
-        types: theirs.
-        pairs: of each, where it goes.
+        columns: names and types of the source's columns.
+        names: what they are called in the batches.
         subject: what is read, for errors.
+        options: those of the source's URL.
     """
 
     def __init__(
         self,
-        columns: Sequence[Column],
-        types: Sequence[MyType],
-        pairs: Sequence[ColumnPair],
+        columns: Sequence[tuple[str, MyType]],
+        names: Sequence[str],
         subject: str,
-        reading: Reading,
+        options: Mapping[str, str],
     ) -> None:
         self._columns = columns
-        self._types = types
+        self._names = names
         self._subject = subject
-        self._reading = reading
-        self._schema = pa.schema(
-            [
-                pa.field(
-                    pair.target,
-                    arrow_type(type_, reading.tinyint1_bool),
-                    column.nullable or (reading.zero_dates_null and type_.name in _DATES),
-                )
-                for pair, type_, column in zip(pairs, types, columns, strict=True)
-            ]
-        )
+        self._zero_dates_null = options.get("zero_dates") == "null"
+        bools = options.get("tinyint1") == "bool"
+        self._arrow = [arrow_type(type_, bools) for _, type_ in columns]
         self._passed = 0
-
-    @property
-    def selected(self) -> str:
-        """The select list whose rows this decodes."""
-        return ", ".join(
-            _expression("`" + column.name.replace("`", "``") + "`", type_)
-            for column, type_ in zip(self._columns, self._types, strict=True)
-        )
-
-    def empty(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(
-            [pa.array([], field.type) for field in self._schema], schema=self._schema
-        )
 
     def decode(self, rows: Rows) -> pa.RecordBatch:
         """
@@ -105,38 +71,30 @@ class Decoder:
         even = pa.array(range(0, 2 * count, 2), pa.int32())
         positions = pa.array(rows.starts, pa.int64())
         arrays = []
-        for place in range(len(self._columns)):
-            texts, positions = _values(octets, positions, even)
-            arrays.append(self._converted(texts, place))
+        for place, wanted in enumerate(self._arrow):
+            if count:
+                texts, positions = _values(octets, positions, even)
+                arrays.append(self._converted(texts, place))
+            else:
+                arrays.append(pa.array([], wanted))
         self._passed += count
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return pa.RecordBatch.from_arrays(arrays, self._names)
 
     def _converted(self, texts: pa.Array, place: int) -> pa.Array:
-        type_, wanted = self._types[place], self._schema.field(place).type
+        (name, type_), wanted = self._columns[place], self._arrow[place]
         dates = type_.name in _DATES
         try:
-            try:
-                return _parsed(texts, type_, wanted)
-            except (ValueError, pa.ArrowException):
-                if dates and self._reading.zero_dates_null:
-                    zero = pc.match_substring(texts, _ZERO_DATE)
-                    texts = pc.if_else(zero, pa.scalar(None, texts.type), texts)
-                return checked(texts, lambda part: _parsed(part, type_, wanted))
+            return _parsed(texts, type_, wanted)
+        except (ValueError, pa.ArrowException):
+            if dates and self._zero_dates_null:
+                zero = pc.match_substring(texts, _ZERO_DATE)
+                texts = pc.if_else(zero, pa.scalar(None, texts.type), texts)
+        try:
+            return checked(texts, lambda part: _parsed(part, type_, wanted))
         except Refused as refused:
-            raise self._error(refused, place) from None
-
-    def _error(self, refused: Refused, place: int) -> PermanentError:
-        zero = self._types[place].name in _DATES and _ZERO_DATE in refused.found
-        return refused.error(
-            self._subject,
-            self._columns[place],
-            self._schema.field(place).type,
-            self._passed,
-            _ZERO_ADVICE if zero else "",
-        )
-
-
-_DATES = {"date", "datetime", "timestamp"}
+            advice = _ZERO_ADVICE if dates and _ZERO_DATE in refused.found else ""
+            column = Column(name, str(type_))
+            raise refused.error(self._subject, column, wanted, self._passed, advice) from None
 
 
 def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -152,26 +110,23 @@ def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.A
     else:
         even = pc.if_else(pc.equal(first, pa.scalar(_NULL, pa.uint8())), None, even)
         starts = pc.add(positions, _BEFORE.take(first))
-        lengths = pc.add(_SHORT.take(first), _lengths(octets, positions, _MASK.take(first)))
-        ends = pc.add(starts, lengths)
+        lengths = pc.bit_wise_and(_number(octets, positions), _MASK.take(first))
+        ends = pc.add(starts, pc.add(_SHORT.take(first), lengths))
     # As the offsets of an array: start and end of each value by turns, two of 32 bits in each 64.
     # Every other element of it is a value; those in between are all that is not of this column.
     offsets = pc.bit_wise_or(starts, pc.shift_left(ends, pa.scalar(32, pa.int64())))
-    data = octets.buffers()[1]
-    both = pa.Array.from_buffers(
-        pa.binary(), 2 * len(first) - 1, [None, offsets.buffers()[1], data]
-    )
-    return both.take(even), ends
+    buffers = [None, offsets.buffers()[1], octets.buffers()[1]]
+    return pa.Array.from_buffers(pa.binary(), 2 * len(first) - 1, buffers).take(even), ends
 
 
-def _lengths(octets: pa.Array, positions: pa.Array, masks: pa.Array) -> pa.Array:
-    """Of as many bytes after each position as its mask has, least significant first."""
+def _number(octets: pa.Array, positions: pa.Array) -> pa.Array:
+    """What is in the four bytes after each position, least significant first."""
     found = pa.repeat(pa.scalar(0, pa.int64()), len(positions))
     for place in range(4):
         octet = octets.take(pc.add(positions, pa.scalar(place + 1, pa.int64())))
         moved = pc.shift_left(octet.cast(pa.int64()), pa.scalar(8 * place, pa.int64()))
         found = pc.bit_wise_or(found, moved)
-    return pc.bit_wise_and(found, masks)
+    return found
 
 
 def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
@@ -185,8 +140,6 @@ def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_binary(wanted):
         return texts
     found = texts.cast(pa.string())
-    if pa.types.is_string(wanted):
-        return found
     if wanted == pa.uuid():
         return uuids(pc.replace_substring(found, "-", ""))
     if pa.types.is_time(wanted):
@@ -199,11 +152,14 @@ def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
     return found.cast(wanted)
 
 
-def _expression(name: str, type_: MyType) -> str:
+def expression(name: str, type_: MyType) -> str:
+    """What the server is asked for, so that `Decoder` loses nothing of a column's values.
+
+    Parameters:
+        name: the column's, quoted.
+    """
     if type_.name in ("float", "double"):
         # By itself, a float has 6 digits, and a number with a scale is rounded to that.
         # Minus zero would lose its sign by an addition.
         return f"{name} * 1e0"
-    if type_.name == "bit":
-        return f"{name} + 0"
-    return name
+    return f"{name} + 0" if type_.name == "bit" else name

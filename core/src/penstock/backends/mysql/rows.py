@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import pymysql
 from pymysql.constants import COMMAND, CR
@@ -22,7 +21,7 @@ from penstock.backends.api.worker import Wait
 BLOCK = 4 << 20
 MOST_ROWS = 1 << 14
 # Bytes that are asked for at once.
-_CHUNK = 128 << 10
+CHUNK = 128 << 10
 # After the last row: values may be looked at a few bytes beyond their ends.
 _SLACK = 8
 
@@ -34,15 +33,11 @@ _ERROR, _EOF = 0xFF, 0xFE
 _EOF_MOST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Some rows. Their bytes hold until the next ones are asked for."""
-
+class Rows(NamedTuple):
     data: memoryview
+    """Holds until the next rows are asked for."""
     starts: list[int]
     """Where each row begins. It consists of values, each after its length, see `decoding`."""
-    size: int
-    """Bytes of the rows themselves."""
 
 
 def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
@@ -60,56 +55,48 @@ def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
         connection._execute_command(COMMAND.COM_QUERY, query)
     timeout = connection._sock.gettimeout()
     connection._sock.settimeout(0)
-    stream = _Stream(connection, wait)
-    stream.skip_columns()
-    yield from stream.rows()
+    yield from _Stream(connection._sock, wait).rows()
     connection._sock.settimeout(timeout)
 
 
 class _Stream:
     """What the server sends, in one buffer: from `_begin` to `_end` it is not handed on yet."""
 
-    def __init__(self, connection: Any, wait: Wait) -> None:
-        self._connection = connection
-        self._socket = connection._sock
+    def __init__(self, socket: Any, wait: Wait) -> None:
+        self._socket = socket
         self._wait = wait
         self._buffer = bytearray(BLOCK + _SLACK)
         self._view = memoryview(self._buffer)
-        self._begin = 0
-        self._end = 0
+        self._begin = self._end = 0
 
-    def skip_columns(self) -> None:
-        """What the result's columns are is known: only how many descriptions of them to pass by."""
-        first = self._packet()
-        first.check_error()
-        # A server that asks for a file instead, as a false one would, says no number.
-        count = first.read_length_encoded_integer()
+    def rows(self) -> Iterator[Rows]:
+        # What the columns are is known: only how many descriptions of them to pass by. A server
+        # that asks for a file instead, as a false one would, says no number.
+        count = self._packet().read_length_encoded_integer()
         if not count:
             raise pymysql.InternalError(CR.CR_MALFORMED_PACKET, "expected rows, found none")
         for _ in range(count + 1):
-            self._packet().check_error()
-
-    def rows(self) -> Iterator[Rows]:
+            self._packet()
         starts: list[int] = []
         while True:
             ended = self._find(starts)
             full = self._end == BLOCK
             if starts and (ended or full or len(starts) >= MOST_ROWS):
-                yield Rows(self._view, starts, self._begin - starts[0])
+                yield Rows(self._view, starts)
                 starts = []
             if ended:
                 return
-            if not starts:
-                self._to_front()
-                if full and self._end == BLOCK:
+            if full and not starts:
+                if not self._begin:
                     yield self._large_row()
                     continue
+                self._to_front()
             self._receive_more()
 
     def _find(self, starts: list[int]) -> bool:
-        """Note where the rows begin that are wholly there. Returns: whether the last one was."""
-        buffer, position, end = self._buffer, self._begin, self._end
-        first, last = position, position
+        """Note where the rows begin that are wholly there. Returns: whether they have ended."""
+        buffer, begin, end = self._buffer, self._begin, self._end
+        position = last = begin
         append, limit = starts.append, end - _HEADER
         while position <= limit:
             last = position
@@ -119,13 +106,13 @@ class _Stream:
             starts.pop()
             position = last
         self._begin = position
-        if position != end or position == first:
+        # Only what nothing follows may be no row.
+        if begin == position or position != end:
             return False
-        # Nothing follows: so this may be the end, and what is before it cannot.
-        kind = buffer[last + _HEADER]
-        if kind == _ERROR:
-            raise_mysql_exception(bytes(self._view[last + _HEADER : end]))
-        if kind == _EOF and end - last - _HEADER <= _EOF_MOST:
+        last += _HEADER
+        if buffer[last] == _ERROR:
+            raise_mysql_exception(bytes(self._view[last:end]))
+        if buffer[last] == _EOF and end - last <= _EOF_MOST:
             starts.pop()
             return True
         return False
@@ -135,60 +122,56 @@ class _Stream:
         row = bytearray()
         length = _LONGEST
         while length == _LONGEST:
-            self._need(_HEADER)
-            length = _SIZE(self._buffer, self._begin)[0] & _LONGEST
-            self._begin += _HEADER
+            length = self._length()
             start = len(row)
             row.extend(bytes(length))
-            here = min(length, self._end - self._begin)
             with memoryview(row) as view:
+                here = min(length, self._end - self._begin)
                 view[start : start + here] = self._view[self._begin : self._begin + here]
                 self._begin += here
                 while here < length:
                     here += self._receive(view[start + here :])
         row.extend(bytes(_SLACK))
-        return Rows(memoryview(row), [0], len(row) - _SLACK)
+        return Rows(memoryview(row), [0])
 
     def _packet(self) -> MysqlPacket:
+        length = self._length()
+        self._need(length)
+        self._begin += length
+        packet = MysqlPacket(bytes(self._view[self._begin - length : self._begin]), "utf-8")
+        packet.check_error()
+        return packet
+
+    def _length(self) -> int:
+        """Of the packet that begins here; what follows is its content."""
         self._need(_HEADER)
-        start = self._begin + _HEADER
-        length = _SIZE(self._buffer, self._begin)[0] & _LONGEST
-        self._need(_HEADER + length)
-        start = self._begin + _HEADER
-        self._begin = start + length
-        return MysqlPacket(bytes(self._view[start : self._begin]), "utf-8")
+        self._begin += _HEADER
+        return int(_SIZE(self._buffer, self._begin - _HEADER)[0] & _LONGEST)
 
     def _need(self, count: int) -> None:
         while self._end - self._begin < count:
-            if self._end + _CHUNK > BLOCK:
+            if self._end == BLOCK:
                 self._to_front()
             self._receive_more()
 
     def _to_front(self) -> None:
-        if not self._begin:
-            return
         rest = bytes(self._view[self._begin : self._end])
         self._view[: len(rest)] = rest
         self._begin, self._end = 0, len(rest)
 
     def _receive_more(self) -> None:
-        self._end += self._receive(self._view[self._end : min(self._end + _CHUNK, BLOCK)])
+        self._end += self._receive(self._view[self._end : min(self._end + CHUNK, BLOCK)])
 
     def _receive(self, into: memoryview) -> int:
+        lost: object = "it has closed the connection"
         while True:
             try:
-                count = self._socket.recv_into(into)
-            except (BlockingIOError, ssl.SSLWantReadError):
-                self._wait("source", self._socket.fileno(), False)
-            except ssl.SSLWantWriteError:
-                self._wait("source", self._socket.fileno(), True)
-            except OSError as error:
-                raise pymysql.OperationalError(
-                    CR.CR_SERVER_LOST, f"Lost connection to MySQL server during query ({error})"
-                ) from error
-            else:
-                if count:
+                if count := self._socket.recv_into(into):
                     return int(count)
-                raise pymysql.OperationalError(
-                    CR.CR_SERVER_LOST, "Lost connection to MySQL server during query"
-                )
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+                writing = isinstance(error, ssl.SSLWantWriteError)
+                self._wait("source", self._socket.fileno(), writing)
+                continue
+            except OSError as error:
+                lost = error
+            raise pymysql.OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL ({lost})")

@@ -6,28 +6,17 @@ Sessions speak utf8mb4: the lengths of texts come in bytes of that.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import pyarrow as pa
 from pymysql.constants import FIELD_TYPE, FLAG
+from pymysql.protocol import FieldDescriptorPacket
 
-UTC = "UTC"
 DECIMAL128 = 38
 _BYTES_PER_CHARACTER = 4
 _BINARY = 63
 """The character set of what is no text."""
 _NO_SCALE = 31
 _VECTOR = 242  # MySQL 9
-
-
-class Field(Protocol):
-    """What PyMySQL tells of a result set's column."""
-
-    type_code: int
-    flags: int
-    length: int
-    scale: int
-    charsetnr: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +33,32 @@ class MyType:
 
     def __str__(self) -> str:
         """As MySQL writes it; of an enum or a set without its members."""
+        found = self.name
         if self.name == "decimal":
-            found = f"decimal({self.length},{self.scale})"
-        elif self.name in _WITH_LENGTH or (self.name == "tinyint" and self.length == 1):
-            found = f"{self.name}({self.length})"
+            found += f"({self.length},{self.scale})"
+        elif self.name in _WITH_LENGTH or self.is_tinyint1:
+            found += f"({self.length})"
         elif self.name in _WITH_FRACTION and self.scale:
-            found = f"{self.name}({self.scale})"
-        else:
-            found = self.name
+            found += f"({self.scale})"
         return f"{found} unsigned" if self.unsigned else found
 
+    @property
+    def is_tinyint1(self) -> bool:
+        """`tinyint(1)`, which `boolean` is, too."""
+        return self.name == "tinyint" and self.length == 1 and not self.unsigned
 
-_WITH_LENGTH = {"bit", "char", "varchar", "binary", "varbinary"}
-_WITH_FRACTION = {"datetime", "timestamp", "time"}
 
-_NUMBERS = {
+_WITH_LENGTH = ("bit", "char", "varchar", "binary", "varbinary")
+_WITH_FRACTION = ("datetime", "timestamp", "time")
+_INTEGERS = {
+    "tinyint": (pa.int8(), pa.uint8()),
+    "smallint": (pa.int16(), pa.uint16()),
+    "mediumint": (pa.int32(), pa.uint32()),
+    "int": (pa.int32(), pa.uint32()),
+    "bigint": (pa.int64(), pa.uint64()),
+}
+_SIGNED = (*_INTEGERS, "float", "double", "decimal")
+_NAMES = {
     FIELD_TYPE.TINY: "tinyint",
     FIELD_TYPE.SHORT: "smallint",
     FIELD_TYPE.INT24: "mediumint",
@@ -66,54 +66,44 @@ _NUMBERS = {
     FIELD_TYPE.LONGLONG: "bigint",
     FIELD_TYPE.FLOAT: "float",
     FIELD_TYPE.DOUBLE: "double",
-}
-_OTHERS = {
+    FIELD_TYPE.NEWDECIMAL: "decimal",
     FIELD_TYPE.BIT: "bit",
     FIELD_TYPE.YEAR: "year",
     FIELD_TYPE.DATE: "date",
-    FIELD_TYPE.NEWDATE: "date",
     FIELD_TYPE.DATETIME: "datetime",
     FIELD_TYPE.TIMESTAMP: "timestamp",
     FIELD_TYPE.TIME: "time",
     FIELD_TYPE.JSON: "json",
-}
-_BYTES = {FIELD_TYPE.GEOMETRY: "geometry", _VECTOR: "vector"}
-_BLOBS = {
-    FIELD_TYPE.TINY_BLOB,
-    FIELD_TYPE.BLOB,
-    FIELD_TYPE.MEDIUM_BLOB,
-    FIELD_TYPE.LONG_BLOB,
+    FIELD_TYPE.GEOMETRY: "geometry",
+    _VECTOR: "vector",
 }
 # MariaDB's types of fixed length, by that: they come as texts, and as unsigned ones.
 _FIXED = {36: "uuid", 39: "inet6", 15: "inet4"}
-_MOST_BYTES = {(1 << 8) - 1: "tiny", (1 << 16) - 1: "", (1 << 24) - 1: "medium"}
+_MOST_LENGTHS = (((1 << 8) - 1, "tiny"), ((1 << 16) - 1, ""), ((1 << 24) - 1, "medium"))
 
 
-def type_of(field: Field) -> MyType:
-    code, length = field.type_code, field.length
+def type_of(field: FieldDescriptorPacket) -> MyType:
     unsigned = bool(field.flags & FLAG.UNSIGNED)
-    if code in _NUMBERS:
-        return MyType(_NUMBERS[code], unsigned, length)
-    if code in (FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL):
+    name = _NAMES.get(field.type_code)
+    if name is None:
+        return _text(field, unsigned)
+    length = field.length
+    if name == "decimal":
         # The sign and the point have a place, too.
-        digits = length - (not unsigned) - (field.scale > 0)
-        return MyType("decimal", unsigned, digits, field.scale)
-    if code in _OTHERS:
-        scale = field.scale if field.scale < _NO_SCALE else 0
-        return MyType(_OTHERS[code], length=length, scale=scale)
-    if code in _BYTES:
-        return MyType(_BYTES[code], length=length, binary=True)
-    return _text(field, unsigned)
+        length -= (not unsigned) + (field.scale > 0)
+    scale = field.scale if field.scale < _NO_SCALE else 0
+    binary = name in ("geometry", "vector")
+    return MyType(name, unsigned and name in _SIGNED, length, scale, binary)
 
 
-def _text(field: Field, unsigned: bool) -> MyType:
+def _text(field: FieldDescriptorPacket, unsigned: bool) -> MyType:
     binary = field.charsetnr == _BINARY and field.type_code != FIELD_TYPE.NULL
     length = field.length if binary else field.length // _BYTES_PER_CHARACTER
     if field.flags & (FLAG.ENUM | FLAG.SET):
         name = "enum" if field.flags & FLAG.ENUM else "set"
-    elif field.type_code in _BLOBS:
-        longest = (name for most, name in _MOST_BYTES.items() if length <= most)
-        name = next(longest, "long") + ("blob" if binary else "text")
+    elif FIELD_TYPE.TINY_BLOB <= field.type_code <= FIELD_TYPE.BLOB:
+        size = next((size for most, size in _MOST_LENGTHS if length <= most), "long")
+        name = size + ("blob" if binary else "text")
     elif field.type_code != FIELD_TYPE.STRING:
         name = "varbinary" if binary else "varchar"
     elif unsigned and not binary:
@@ -123,13 +113,6 @@ def _text(field: Field, unsigned: bool) -> MyType:
     return MyType(name, length=length, binary=binary)
 
 
-_INTEGERS = {
-    "tinyint": (pa.int8(), pa.uint8()),
-    "smallint": (pa.int16(), pa.uint16()),
-    "mediumint": (pa.int32(), pa.uint32()),
-    "int": (pa.int32(), pa.uint32()),
-    "bigint": (pa.int64(), pa.uint64()),
-}
 _ARROW = {
     "float": pa.float32(),
     "double": pa.float64(),
@@ -137,7 +120,7 @@ _ARROW = {
     "year": pa.int16(),
     "date": pa.date32(),
     "datetime": pa.timestamp("us"),
-    "timestamp": pa.timestamp("us", UTC),
+    "timestamp": pa.timestamp("us", "UTC"),
     "time": pa.time64("us"),
     "uuid": pa.uuid(),
 }
@@ -149,7 +132,7 @@ def arrow_type(of: MyType, tinyint1_bool: bool = False) -> pa.DataType:
     Parameters:
         tinyint1_bool: whether `tinyint(1)` holds truth values.
     """
-    if of.name == "tinyint" and of.length == 1 and not of.unsigned and tinyint1_bool:
+    if of.is_tinyint1 and tinyint1_bool:
         return pa.bool_()
     if of.name in _INTEGERS:
         return _INTEGERS[of.name][of.unsigned]

@@ -1,0 +1,105 @@
+"""A partition's rows as record batches, over a session that is kept for many partitions."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from penstock.backends.api.worker import Block, Wait
+from penstock.backends.mysql.connection import connect, kill
+from penstock.backends.mysql.decoding import Decoder, expression
+from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.location import parse
+from penstock.backends.mysql.rows import Rows, read_rows
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.snapshot import take
+from penstock.backends.mysql.types import MyType
+from penstock.backends.sql.conditions import condition
+from penstock.errors import PenstockError
+from penstock.model.plans import Partition
+from penstock.spec.worker_spec import WorkerSpec
+
+# Seconds that an attempt's end waits for what it has asked the server to be ended.
+KILL_SECONDS = 2
+
+
+class MySqlReader:
+    def __init__(self, spec: WorkerSpec) -> None:
+        self._spec = spec
+        self._session: MySqlSession | None = None
+        self._columns: list[tuple[str, MyType]] = []
+        self._label = ""
+        self._busy = False
+        self.rows = 0
+
+    def switch_run(self, spec: WorkerSpec) -> None:
+        if spec.snapshot != self._spec.snapshot:
+            self.abandon()
+        self._spec = spec
+        self._columns = []
+
+    def label(self, application_name: str) -> None:
+        # The server's list of sessions shows what they run.
+        self._label = application_name.replace("*", "")
+
+    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
+        spec, subject = self._spec, f"partition {partition.id}"
+        with wait.answering("source"), translated("source"):
+            session = self._connected()
+            table = session.rows_of(spec.relation)
+            names = [MYSQL.ident(pair.source) for pair in spec.pairs]
+            if not self._columns:
+                query = f"SELECT {', '.join(names)} FROM {table}"
+                self._columns = session.describe(query, subject)
+        decoder = Decoder(
+            self._columns,
+            [pair.target for pair in spec.pairs],
+            f"source: {spec.relation}, {subject}",
+            parse(spec.source).options,
+        )
+        types = [type_ for _, type_ in self._columns]
+        query = (
+            f"/* {self._label} */ SELECT {', '.join(map(expression, names, types))}"
+            f" FROM {table} WHERE {condition(MYSQL, spec.where, partition.extent)}"
+        )
+        self.rows, self._busy = 0, True
+        with translated("source"):
+            for rows in read_rows(session.connection, query, wait):
+                batch, count = decoder.decode(rows), len(rows.starts)
+                del rows
+                self.rows += count
+                yield batch, count, batch.nbytes
+                del batch
+        self._busy = False
+        if not self.rows:
+            yield decoder.decode(Rows(memoryview(b""), [])), 0, 0
+
+    def _connected(self) -> MySqlSession:
+        """One that sees the run's snapshot stays open for the worker's life: they are few."""
+        if self._session is None:
+            snapshot, source = self._spec.snapshot, self._spec.source
+            connection = take(snapshot) if snapshot else connect(source, "source")
+            self._session = MySqlSession(connection, MYSQL)
+            if not snapshot:
+                connection.change("SET SESSION TRANSACTION READ ONLY")
+        return self._session
+
+    def abandon(self) -> None:
+        session, self._session = self._session, None
+        busy, self._busy = self._busy, False
+        if session is None:
+            return
+        number = session.connection.number
+        session.connection.abandon()
+        if busy:
+            # Else the server goes on until it has something to send.
+            ending = threading.Thread(target=_kill, args=(self._spec.source, number), daemon=True)
+            ending.start()
+            ending.join(KILL_SECONDS)
+
+
+def _kill(url: str, number: int) -> None:
+    with contextlib.suppress(PenstockError):
+        kill(url, "source", number)
