@@ -14,7 +14,7 @@ from penstock.backends.mysql.catalog.tables import table_columns
 from penstock.backends.mysql.connection import Connection, connect
 from penstock.backends.mysql.dialect import BY_BYTES
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.load.streams import load_stream
+from penstock.backends.mysql.load.loading import load_stream
 from penstock.backends.mysql.locks import holder, release, try_lock
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import check_loaded
