@@ -24,7 +24,7 @@ from penstock.backends.api.attempt import LoadStream
 from penstock.backends.mysql.catalog.tables import table_columns
 from penstock.backends.mysql.connection import Connection, connect, kill
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.load.loading import load_stream
+from penstock.backends.mysql.load.loading import load_stream, takes_files
 from penstock.backends.mysql.session import MySqlSession
 from penstock.errors import PermanentError, TransientError
 from penstock.model.tables import TableRef
@@ -214,6 +214,13 @@ KEPT = {
     "json": ("json", pa.array(['{"a": "\\n\\t€"}', "[]"]), "x", ['{"a": "\\n\\t€"}', "[]"]),
     "a place": ("geometry", pa.array([bytes.fromhex(POINT)]), "hex(ST_AsBinary(x))", [POINT]),
     "number as text": ("varchar(9)", pa.array([1, -2]), "x", ["1", "-2"]),
+    "text as time": (
+        "time(2)",
+        pa.array(["23:59:59.12", "00:00:00"]),
+        "x",
+        ["23:59:59.12", "00:00:00.00"],
+    ),
+    "text as moment": ("datetime", pa.array(["2020-01-02 03:04:05"]), "x", [f"{WHOLE}"]),
     "text as number": ("int", pa.array(["1", "-2"]), "x", ["1", "-2"]),
 }
 
@@ -257,6 +264,11 @@ CHANGED = {
     ),
     "nanoseconds rounded": ("datetime(6)", pa.array([1], pa.timestamp("ns")), "nanoseconds"),
     "time rounded": ("time(3)", pa.array([time(0, 0, 0, 1)]), "00:00:00.000001"),
+    "text, rounded": ("time", pa.array(["00:00:00.5"]), "'00:00:00.5'"),
+    "text of another zone": ("datetime", pa.array(["2020-01-02 03:04:05+02:00"]), "+02:00"),
+    "two digits of a year": ("date", pa.array(["20-01-02"]), "'20-01-02'"),
+    "no day": ("date", pa.array(["0000-00-00"]), "'0000-00-00'"),
+    "text as time of another day": ("time", pa.array(["120000"]), "'120000'"),
     "the place of a member": ("enum('a','b')", pa.array(["2"]), "'2'"),
     "no place": ("enum('a','b')", pa.array(["0"]), "'0'"),
     "another case": ("enum('a','b')", pa.array(["A"]), "'A'"),
@@ -452,8 +464,7 @@ def test_a_row_larger_than_a_packet(table: Table) -> None:
         assert table.texts("length(x)", "ORDER BY length(x)") == ["1", str(len(text))]
     else:
         error = table.refused(many("a"), many(text))
-        assert f"expected rows of at most {most:,} bytes (max_allowed_packet)" in error
-        assert "found: row 2 of" in error
+        assert f"row 2: expected at most {most:,} bytes (max_allowed_packet), found" in error
 
 
 def test_a_row_of_more_than_one_packet_of_the_protocol(table: Table) -> None:
@@ -551,6 +562,24 @@ def tls_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = {"ssl_cert": str(folder / "cert"), "ssl_key": str(folder / "key")}
     with MysqlServer(settings=settings) as server:
         yield server.url
+
+
+@pytest.mark.parametrize("infile", [True, False], ids=["infile", "inserts"])
+def test_a_server_that_takes_no_files(tls_url: str, infile: bool) -> None:
+    table = Table(tls_url, infile)
+    table.make("x int")
+    assert takes_files(table.connection)
+    table.connection.change("SET GLOBAL local_infile = OFF")
+    try:
+        assert not takes_files(table.connection)
+        if infile:
+            assert "set local_infile = ON on the server" in table.refused(many(1))
+        else:
+            assert table.load(many(1)) == 1
+    finally:
+        table.connection.change("SET GLOBAL local_infile = ON")
+    table.connection.abandon()
+    table.reader.close()
 
 
 @pytest.mark.parametrize("infile", [True, False], ids=["infile", "inserts"])

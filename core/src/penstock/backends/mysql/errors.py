@@ -48,6 +48,7 @@ _ADVICE = {
     2059: "expected mysql_native_password, caching_sha2_password or sha256_password",
     3159: "add ?ssl_mode=required to the URL",
     3948: "set local_infile = ON on the server",
+    4166: "set local_infile = ON on the server",
 }
 
 

@@ -1,4 +1,4 @@
-"""Values that a server writes as texts, as Arrow's; and the message where one does not fit."""
+"""Values that a server writes as texts, from and to Arrow; the message where one does not fit."""
 
 from __future__ import annotations
 
@@ -71,6 +71,19 @@ def from_hex(texts: pa.Array) -> pa.Array:
     content = unhexlify(memoryview(digits)[: ends[-1].as_py()]) if digits else b""
     return pa.Array.from_buffers(
         pa.binary(), len(texts), [validity, halves.buffers()[1], pa.py_buffer(content)]
+    )
+
+
+def to_hex(array: pa.Array) -> pa.Array:
+    """Bytes as hexadecimal digits: one conversion for all of them."""
+    if not len(array):
+        return pa.array([], pa.large_string())
+    validity, offsets, content = own(array.cast(pa.large_binary())).buffers()
+    ends = pa.Array.from_buffers(pa.int64(), len(array) + 1, [None, offsets])
+    digits = memoryview(content)[: ends[-1].as_py()].hex().encode() if content else b""
+    doubled = pc.shift_left(ends, pa.scalar(1, pa.int64()))
+    return pa.Array.from_buffers(
+        pa.large_string(), len(array), [validity, doubled.buffers()[1], pa.py_buffer(digits)]
     )
 
 

@@ -106,12 +106,16 @@ class Encoder:
         return found
 
     def _refusal(self, column: Column, array: pa.Array, row: int) -> PermanentError:
+        place = f"column {column.name!r}, row {self.passed + row + 1:,}: "
         fits = f"a value that fits into {column.type}{'' if column.nullable else ' NOT NULL'}"
-        return PermanentError(
-            f"target: {self._table}: column {column.name!r}, row {self.passed + row + 1:,}: "
-            f"expected {fits}, found {shown(array, row)}{too_fine(array, row)}",
-            Diagnosis(side="target"),
-        )
+        found = shown(array, row) + too_fine(array, row)
+        return refusal(self._table, fits, found, place)
+
+
+def refusal(table: str, expected: str, found: str, place: str = "") -> PermanentError:
+    return PermanentError(
+        f"target: {table}: {place}expected {expected}, found {found}", Diagnosis(side="target")
+    )
 
 
 def _escaped(array: pa.Array, characters: Sequence[bytes]) -> pa.Array:

@@ -53,4 +53,4 @@ class InfileStream(TableStream):
 
     def _finish(self, wait: Wait) -> None:
         self._wire.send(memoryview(b""), wait)
-        self._take(self._wire.done(self._wire.answer(wait)), 0, wait)
+        self._take(self._wire.answer(wait), 0, wait)

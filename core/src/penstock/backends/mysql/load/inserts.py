@@ -9,7 +9,7 @@ import pymysql
 
 from penstock.backends.api.worker import Wait
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.load.encoding import VALUES
+from penstock.backends.mysql.load.encoding import VALUES, refusal
 from penstock.backends.mysql.load.stream import TableStream, in_stream
 
 _BYTES = 1 << 20
@@ -37,16 +37,15 @@ class InsertStream(TableStream):
     def _run(self, rows: memoryview, before: int, wait: Wait) -> None:
         statement = self._insert + rows
         if len(statement) >= self._most:
-            raise self._refusal(
-                f"rows of at most {self._most:,} bytes (max_allowed_packet)",
-                f"row {before + 1:,} of {len(statement):,}",
+            raise refusal(
+                self._table,
+                f"at most {self._most:,} bytes (max_allowed_packet)",
+                f"{len(statement):,}",
+                f"row {before + 1:,}: ",
             )
         try:
-            packet = self._wire.query(statement, wait)
+            answer = self._wire.query(statement, wait)
         except pymysql.MySQLError as error:
-            error.args = (error.args[0], in_stream(str(error.args[-1]), before))
+            error.args = (error.args[0], in_stream(error.args[-1], before))
             raise
-        self._take(self._wire.done(packet), before, wait)
-
-    def _finish(self, wait: Wait) -> None:
-        pass
+        self._take(answer, before, wait)

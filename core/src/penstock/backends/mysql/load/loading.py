@@ -9,14 +9,25 @@ from penstock.backends.api.attempt import LoadStream
 from penstock.backends.api.worker import Wait
 from penstock.backends.mysql.connection import Connection
 from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.load.encoding import refusal
 from penstock.backends.mysql.load.infile import InfileStream
 from penstock.backends.mysql.load.inserts import InsertStream
 from penstock.backends.mysql.load.texts import CHARSET
 from penstock.backends.mysql.load.wire import SIDE
-from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
 _SETTINGS = "SET SESSION sql_notes = 1, SESSION max_error_count = 64"
+
+
+def takes_files(connection: Connection) -> bool:
+    """Whether the server takes LOAD DATA LOCAL, and all of it in one transaction: a Galera cluster
+    may split it into several, and commit them."""
+    found = dict(
+        connection.rows(
+            "SHOW VARIABLES WHERE Variable_name IN ('local_infile', 'wsrep_load_data_splitting')"
+        )
+    )
+    return found["local_infile"] == "ON" and found.get("wsrep_load_data_splitting") != "ON"
 
 
 def load_stream(
@@ -31,7 +42,7 @@ def load_stream(
     Parameters:
         table: quoted.
         columns: those of the batches, in their order, as `catalog.tables.table_columns` has them.
-        local_infile: whether the server takes LOAD DATA LOCAL.
+        local_infile: see `takes_files`.
 
     Raises:
         PermanentError: a column would not keep values as they are.
@@ -44,12 +55,15 @@ def load_stream(
     loaded = {column.name for column in columns}
     for name, type_, _, nullable, _, default, extra, *_ in found:
         if name not in loaded and _is_lacking(nullable, default, extra):
-            raise _refusal(table, name, "a default value, as it is not loaded", f"{type_} NOT NULL")
+            raise refusal(
+                table, "a default value, as it is not loaded", type_, f"column {name!r}: "
+            )
     for column in columns:
+        place = f"column {column.name!r}: "
         if column.generated:
-            raise _refusal(table, column.name, "one that is not computed", column.type)
+            raise refusal(table, "one that is not computed", column.type, place)
         if column.type.startswith(("float(", "double(")) and "," in column.type:
-            raise _refusal(table, column.name, "one that is not rounded", column.type)
+            raise refusal(table, "one that is not rounded", column.type, place)
     known = [
         replace(column, traits={**column.traits, CHARSET: charsets[column.name]})
         for column in columns
@@ -64,10 +78,3 @@ def _is_lacking(nullable: str, default: str | None, extra: str) -> bool:
     up, in MySQL without a warning."""
     filled = "auto_increment" in extra or "GENERATED" in extra
     return nullable == "NO" and default is None and not filled
-
-
-def _refusal(table: str, column: str, expected: str, found: str) -> PermanentError:
-    return PermanentError(
-        f"{SIDE}: {table}: column {column!r}: expected {expected}, found {found}",
-        Diagnosis(side=SIDE),
-    )

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
-from pymysql.protocol import OKPacketWrapper
+from pymysql.protocol import MysqlPacket, OKPacketWrapper
 
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mysql.connection import Connection
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.load.encoding import Encoder, Syntax
+from penstock.backends.mysql.load.encoding import Encoder, Syntax, refusal
 from penstock.backends.mysql.load.wire import SIDE, Wire
-from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
 _ROW = re.compile(r"(?<= at row )\d+$")
 _MOST_SHOWN = 3
 
 
-class TableStream(ABC):
+class TableStream:
     """
     Parameters:
         table: as it is quoted.
@@ -42,9 +41,6 @@ class TableStream(ABC):
         self._taken = 0
         self.fileno = self._wire.fileno
 
-    @abstractmethod
-    def start(self, wait: Wait) -> None: ...
-
     def check(self) -> None:
         with translated(SIDE, self._table):
             self._wire.check()
@@ -60,40 +56,37 @@ class TableStream(ABC):
         with translated(SIDE, self._table):
             self._finish(wait)
         if self._taken != self._encoder.passed:
-            raise self._refusal(f"all {self._encoder.passed:,} rows", f"{self._taken:,} taken")
+            expected = f"all {self._encoder.passed:,} rows to be taken"
+            raise refusal(self._table, expected, f"{self._taken:,}")
         return self._taken
 
-    @abstractmethod
     def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
         """
         Parameters:
             before: how many rows of the stream were sent before these.
         """
+        raise NotImplementedError
 
-    @abstractmethod
-    def _finish(self, wait: Wait) -> None: ...
+    def _finish(self, wait: Wait) -> None:
+        """After the last row."""
 
-    def _take(self, done: OKPacketWrapper, before: int, wait: Wait) -> None:
+    def _take(self, answer: MysqlPacket, before: int, wait: Wait) -> None:
         """The end of a statement.
 
         Raises:
             PermanentError: the server warns of something: a note, even, tells of lost digits.
         """
+        done = OKPacketWrapper(answer)
         self._taken += done.affected_rows
-        if not done.warning_count:
-            return
-        with wait.answering(SIDE):
-            warnings = self._connection.show_warnings()
-        said = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
-        more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
-        raise self._refusal("every value as it is", "; ".join(said[:_MOST_SHOWN]) + more)
-
-    def _refusal(self, expected: str, found: str) -> PermanentError:
-        return PermanentError(
-            f"{SIDE}: {self._table}: expected {expected}, found: {found}", Diagnosis(side=SIDE)
-        )
+        if done.warning_count:
+            with wait.answering(SIDE):
+                warnings = self._connection.show_warnings()
+            said = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
+            more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
+            found = "; ".join(said[:_MOST_SHOWN]) + more
+            raise refusal(self._table, "every value to be taken as it is", found)
 
 
-def in_stream(text: str, before: int) -> str:
-    """The server counts the rows of a statement."""
-    return _ROW.sub(lambda row: f"{int(row[0]) + before:,}", text)
+def in_stream(text: Any, before: int) -> str:
+    """What the server says, with the row of the stream: it counts those of a statement."""
+    return _ROW.sub(lambda row: f"{int(row[0]) + before:,}", str(text))

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.backends.mysql.types import MyType, arrow_type
-from penstock.backends.shared.arrow import exactly, is_bytes, is_text, own
+from penstock.backends.shared.arrow import exactly, is_bytes, is_text
+from penstock.backends.shared.text_values import to_hex
 from penstock.backends.sql.relations import TYPE
 from penstock.model.tables import Column
 
@@ -103,6 +104,9 @@ def _decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 def _times(array: pa.Array, type_: MyType) -> pa.Array:
     """Of no more digits than the column has: it would round them, or leave them out."""
     unit, per = _UNITS[type_.scale], _PER_SECOND[_UNITS[type_.scale]]
+    if type_.name == "time" and is_text(array.type):  # which Arrow takes for no times
+        moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), " ")
+        array = moments.cast(pa.timestamp("us")).cast(pa.time64("us"))
     of_day = pa.time64(unit) if unit == "us" else pa.time32(unit)
     found = exactly(array, of_day if type_.name == "time" else pa.timestamp(unit))
     numbers = found.view(pa.int32() if found.type.bit_width == 32 else pa.int64())
@@ -116,11 +120,10 @@ def _times(array: pa.Array, type_: MyType) -> pa.Array:
 
 def _digits(array: pa.Array, type_: MyType) -> pa.Array:
     """Bytes as hexadecimal digits."""
-    storage = array.storage if isinstance(array, pa.ExtensionArray) else array
-    held = exactly(storage, pa.large_binary())
+    held = exactly(_stored(array), pa.large_binary())
     if type_.name == "binary":
         _check(pc.equal(pc.binary_length(held), type_.length))
-    found = _hexadecimal(held)
+    found = to_hex(held)
     if type_.name != "geometry":
         return found
     # As the server keeps it, which is refused where it is not well formed. Its own function for
@@ -129,24 +132,14 @@ def _digits(array: pa.Array, type_: MyType) -> pa.Array:
     return pc.binary_join_element_wise(srid, found, nothing)
 
 
-def _hexadecimal(array: pa.Array) -> pa.Array:
-    """One conversion for all, of an array of `large_binary`."""
-    if not len(array):
-        return pa.array([], pa.large_string())
-    validity, offsets, content = own(array).buffers()
-    ends = pa.Array.from_buffers(pa.int64(), len(array) + 1, [None, offsets])
-    digits = memoryview(content)[: ends[-1].as_py()].hex().encode() if content else b""
-    doubled = pc.shift_left(ends, 1).buffers()[1]
-    return pa.Array.from_buffers(
-        pa.large_string(), len(array), [validity, doubled, pa.py_buffer(digits)]
-    )
+def _stored(array: pa.Array) -> pa.Array:
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 def _texts(array: pa.Array, column: Column) -> pa.Array:
     name = column.traits[TYPE].name
     if isinstance(array.type, pa.UuidType) or (name == "uuid" and is_bytes(array.type)):
-        storage = array.storage if isinstance(array, pa.ExtensionArray) else array
-        digits = _hexadecimal(storage.cast(pa.large_binary()))
+        digits = to_hex(_stored(array))
         parts = (pc.utf8_slice_codeunits(digits, *part) for part in _UUID)
         return pc.binary_join_element_wise(*parts, pa.scalar("-", pa.large_string()))
     plain = pt.is_string(array.type) or pt.is_large_string(array.type)

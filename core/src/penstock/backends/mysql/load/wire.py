@@ -12,7 +12,7 @@ from typing import Any
 
 import pymysql
 from pymysql.constants import COMMAND, CR
-from pymysql.protocol import MysqlPacket, OKPacketWrapper
+from pymysql.protocol import MysqlPacket
 
 from penstock.backends.api.worker import Wait
 from penstock.backends.mysql.connection import Connection
@@ -74,12 +74,6 @@ class Wire:
             wait(SIDE, self.fileno(), False)
         with wait.answering(SIDE):
             return self._connection._read_packet()
-
-    def done(self, packet: MysqlPacket) -> OKPacketWrapper:
-        """The end of a statement that has no rows."""
-        done = OKPacketWrapper(packet)
-        self._connection.server_status = done.server_status
-        return done
 
     def check(self) -> None:
         """Raises where the server has spoken, although it was not its turn."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.backends.postgresql.arrow.families import family, family_of, plain
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.shared.arrow import is_list, own
+from penstock.backends.shared.text_values import to_hex
 
 _DAY = 86_400_000_000
 # Of these Arrow writes years as the server reads them: 0001-01-01 to 9999-12-31.
@@ -110,17 +111,9 @@ def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
 
 
 def hexadecimal(array: pa.Array) -> pa.Array:
-    """Bytes as the server reads them: one conversion for all."""
-    array = own(array.cast(pa.large_binary()))
-    validity, offsets, content = array.buffers()
-    ends = pa.Array.from_buffers(pa.int64(), len(array) + 1, [None, offsets])
-    digits = memoryview(content)[: ends[-1].as_py()].hex().encode() if content else b""
-    doubled = pc.shift_left(ends, pa.scalar(1, pa.int64())).buffers()[1]
-    texts = pa.Array.from_buffers(
-        pa.large_string(), len(array), [validity, doubled, pa.py_buffer(digits)]
-    )
+    """Bytes as the server reads them."""
     prefix, nothing = (pa.scalar(text, pa.large_string()) for text in (r"\x", ""))
-    return pc.binary_join_element_wise(prefix, texts, nothing)
+    return pc.binary_join_element_wise(prefix, to_hex(array), nothing)
 
 
 def _interval(value: Any) -> str:
