@@ -206,8 +206,7 @@ class MySqlRecords(LoadRecords):
     def _end_attempts(self, run_id: str) -> None:
         """What the run's open attempts do is void from here on."""
         for number in self.open_attempts(run_id).values():
-            with suppress(pymysql.Error):  # gone already
-                self.connection.change(f"KILL {number}")
+            self.connection.end_session(number)
 
     def open_attempts(self, run_id: str) -> dict[str, int]:
         """Partitions that are locked, and the numbers of the sessions that do."""

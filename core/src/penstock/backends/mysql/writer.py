@@ -33,6 +33,9 @@ from penstock.backends.sql.loading import (
 from penstock.errors import Diagnosis, TransientError
 from penstock.spec.worker_spec import WorkerSpec
 
+# During LOAD DATA LOCAL: MySQL, and MariaDB.
+WAITING_FOR_ROWS = ("Receiving from client", "Reading from net")
+
 
 def mysql_writer(spec: WorkerSpec) -> TransactionalWriter:
     return TransactionalWriter(spec, MySqlTransaction(spec))
@@ -105,7 +108,7 @@ class MySqlTransaction:
 
     def _signs(self, number: int) -> object:
         """What changes while a session loads: the rows that its transaction has changed, where the
-        user may see that; else whether it is asked anything."""
+        user may see that (PROCESS); else whether it runs anything, other than waiting for rows."""
         with suppress(pymysql.Error):
             return self._open.rows(
                 "SELECT trx_rows_modified FROM information_schema.innodb_trx"
@@ -113,14 +116,14 @@ class MySqlTransaction:
                 [number],
             )
         return self._open.rows(
-            "SELECT command, state, if(command = 'Sleep', 0, time)"
+            "SELECT state, if(command = 'Sleep' OR state IN %s, 0, time)"
             " FROM information_schema.processlist WHERE id = %s",
-            [number],
+            [WAITING_FOR_ROWS, number],
         )
 
     def end_older(self, attempt: Attempt, older: int) -> None:
-        with translated("target"), suppress(pymysql.err.InternalError):  # gone already
-            self._open.change(f"KILL {older}")
+        with translated("target"):
+            self._open.end_session(older)
 
     def insert_record(self, attempt: Attempt) -> Standing | None:
         spec = attempt.spec
