@@ -487,6 +487,18 @@ def test_values_larger_than_the_servers_limit(connection: Any, mysql_url: str) -
     assert found == [{"n": 1, "a": b"\xff" * 20000000, "b": '"' * 20000000}]
 
 
+def test_rows_too_long_for_arrow(
+    connection: Any, mysql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mysql_rows, "MOST_BYTES", 30_000_000)
+    with with_limit(connection, mysql_url, 32 << 20) as other:
+        run(other, "CREATE TABLE t (n int, a longblob)")
+        run(other, "INSERT INTO t VALUES (1, repeat('x', 29999900)), (2, repeat('x', 30000000))")
+        assert read(other, "SELECT * FROM t WHERE n = 1").num_rows == 1
+        with pytest.raises(PermanentError, match="at most 30,000,000 bytes, found a longer one"):
+            read(other)
+
+
 def test_no_rows(connection: Any) -> None:
     run(connection, "CREATE TABLE t (c int)")
     assert read(connection).num_rows == 0

@@ -16,6 +16,7 @@ from pymysql.err import raise_mysql_exception
 from pymysql.protocol import MysqlPacket
 
 from penstock.backends.api.worker import Wait
+from penstock.errors import Diagnosis, PermanentError
 
 # Bytes of rows that are handed on together, and rows at about most. Larger gains nothing.
 BLOCK = 4 << 20
@@ -31,6 +32,8 @@ _LONGEST = (1 << 24) - 1
 """The length of a packet that the next one continues; and, of a header, the bits that say it."""
 _ERROR, _EOF = 0xFF, 0xFE
 _EOF_MOST = 8
+# Of a row: Arrow's arrays of values have offsets of 32 bits.
+MOST_BYTES = (1 << 31) - 1 - _SLACK
 
 
 class Rows(NamedTuple):
@@ -50,6 +53,7 @@ def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
 
     Raises:
         pymysql.Error: what the server has sent, at the beginning or in between; or it is gone.
+        PermanentError: a row is too long for Arrow.
     """
     with wait.answering("source"):
         connection._execute_command(COMMAND.COM_QUERY, query)
@@ -124,6 +128,12 @@ class _Stream:
         while length == _LONGEST:
             length = self._length()
             start = len(row)
+            if start + length > MOST_BYTES:
+                raise PermanentError(
+                    f"source: expected rows of at most {MOST_BYTES:,} bytes, found a longer one; "
+                    "leave such rows out with --where, or some of the columns with --columns",
+                    Diagnosis(side="source"),
+                )
             row.extend(bytes(length))
             with memoryview(row) as view:
                 here = min(length, self._end - self._begin)
