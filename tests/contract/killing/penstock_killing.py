@@ -150,4 +150,6 @@ class WatchedBackend:
         return WatchedWriter(self._inner.writer(spec), spec)
 
 
-postgresql, duckdb, file, sqlite = map(WatchedBackend, ("postgresql", "duckdb", "file", "sqlite"))
+postgresql, duckdb, file, mysql, sqlite = map(
+    WatchedBackend, ("postgresql", "duckdb", "file", "mysql", "sqlite")
+)

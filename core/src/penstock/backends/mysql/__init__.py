@@ -1,1 +1,8 @@
-"""MySQL and MariaDB: rows leave as record batches, and arrive by LOAD DATA in a transaction."""
+"""MySQL and MariaDB as source and target."""
+
+from __future__ import annotations
+
+from penstock.backends.mysql.backend import MySqlBackend
+
+backend = MySqlBackend()
+"""The object that the entry points name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.api.capabilities import TRANSACTIONAL, SourceCapabilities, TargetCapabilities
 from penstock.backends.api.worker import ARROW
+from penstock.spec.modes import MODES, RECREATE, UPSERT
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
@@ -17,13 +18,13 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=(),
-    makes_missing=(),
-    options={},
+    modes=tuple(MODES.values()),
+    makes_missing=(RECREATE,),
+    options={"conflict_columns": (UPSERT,), "types": (RECREATE,)},
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     # DDL commits by itself.
     steps_with_records=False,
-    control_ddl=False,
+    control_ddl=True,
     tells_rows_apart=False,
 )

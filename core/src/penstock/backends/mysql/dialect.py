@@ -61,6 +61,11 @@ _INTERVAL = re.compile(
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
 
+def replaced(new: TableRef) -> TableRef:
+    """What a table is called whose place another one has taken, until it is dropped."""
+    return replace(new, name=f"{new.name}-old")
+
+
 class MySqlDialect(CatalogDialect):
     """
     Parameters:
@@ -111,10 +116,33 @@ class MySqlDialect(CatalogDialect):
     def renamed(self, table: TableRef, name: str) -> str:
         return f"RENAME TABLE {self.table(table)} TO {self.table(replace(table, name=name))}"
 
+    def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
+        # One statement: nobody finds no table, and no kill leaves none.
+        old = self.table(replaced(new))
+        return (
+            f"DROP TABLE IF EXISTS {old}",
+            f"RENAME TABLE {self.table(table)} TO {old}, {self.table(new)} TO {self.table(table)}",
+            f"DROP TABLE {old}",
+        )
+
     def differ(self, names: Sequence[str]) -> str:
         # By bytes: a text in another case is another text, whatever the collation says.
         tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))
         return " OR ".join(tests) or "1 = 0"
+
+    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
+        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
+        same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        insert = (
+            f"INSERT INTO {table} ({', '.join([*keys, *others])}) SELECT {values}"
+            f" FROM {staged} AS s LEFT JOIN {table} AS t ON {same} WHERE t.{keys[0]} IS NULL"
+        )
+        if not others:
+            return insert
+        changes = ", ".join(f"t.{name} = s.{name}" for name in others)
+        update = f"UPDATE {table} AS t JOIN {staged} AS s ON {same} SET {changes}"
+        return f"{update} WHERE {self.differ(rest)};\n{insert}"
 
     # Bounds
 

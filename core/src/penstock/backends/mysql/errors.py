@@ -37,6 +37,12 @@ TRANSIENT = {
 }  # fmt: skip
 # PyMySQL wraps what the network says and what cannot be helped in the same codes.
 _NEVER = ("certificate", "unknown ca", "wrong version number", "ssl is required")
+NO_FUNCTION = 1305
+# MySQL 9.6 and later. https://dev.mysql.com/doc/refman/9.6/en/encryption-functions.html
+_MD5 = (
+    "checksums need MD5: INSTALL COMPONENT 'file://component_classic_hashing' on the server, or "
+    "pass --verify counts"
+)
 _ADVICE = {
     1045: "check the user and the password, and from which hosts the user may connect",
     1148: "set local_infile = ON on the server, or give the user the right to change it",
@@ -66,6 +72,8 @@ def from_driver(error: pymysql.Error, side: str, subject: str = "") -> PenstockE
     code = code_of(error)
     words = str(error.args[1]) if len(error.args) > 1 else str(error)
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
+    if code == NO_FUNCTION and "md5" in words.lower():
+        advice = f"; {_MD5}"
     message = f"{side}: {subject}: {words}{advice}" if subject else f"{side}: {words}{advice}"
     diagnosis = Diagnosis(side=side, code=str(code or ""))
     if code in TOO_MANY:
@@ -85,7 +93,7 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
         yield
     except pymysql.Error as error:
         raise from_driver(error, side, subject) from error
-    except OSError as error:
+    except ConnectionError as error:
         raise TransientError(f"{side}: {error}", Diagnosis(side=side)) from error
 
 

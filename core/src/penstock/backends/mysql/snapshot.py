@@ -25,6 +25,7 @@ from collections.abc import Sequence
 import pymysql
 from pymysql.constants import COMMAND
 
+from penstock.backends.mysql.catalog.tables import TRANSACTIONAL, engine_of
 from penstock.backends.mysql.connection import Connection, connect
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, from_driver, planning, translated
@@ -57,6 +58,8 @@ class HeldSessions:
             self._begin(url, relations)
             # It keeps the tables as they are: what changes a definition waits for it.
             self._own = self._free.pop(0)
+            tables = [relation for relation in relations if isinstance(relation, TableRef)]
+            check_engines(MySqlSession(self._own, MYSQL), tables)
             for relation in relations:
                 rows = MySqlSession(self._own, MYSQL).rows_of(relation)
                 with planning("source", f"snapshot of {relation}"):
@@ -242,13 +245,9 @@ def check_engines(session: MySqlSession, tables: Sequence[TableRef]) -> None:
         PlanningError: a table has no snapshots.
     """
     for table in tables:
-        for (engine,) in session.facts(
-            "SELECT engine FROM information_schema.tables"
-            " WHERE table_catalog = %s AND table_schema = %s AND table_name = %s",
-            table,
-        ):
-            if engine and engine.lower() not in ("innodb", "rocksdb", "tokudb"):
-                raise PlanningError(
-                    f"source: {table} is of the engine {engine}, which has no snapshots: expected "
-                    "InnoDB; pass --snapshot none and keep others from writing to it"
-                )
+        engine = engine_of(session, table)
+        if engine and engine.lower() not in TRANSACTIONAL:
+            raise PlanningError(
+                f"source: {table} is of the engine {engine}, which has no snapshots: expected "
+                "InnoDB; pass --snapshot none and keep others from writing to it"
+            )

@@ -38,6 +38,13 @@ from penstock.model.tables import (
 )
 
 
+def server_of(session: MySqlSession) -> str:
+    """What tells a server from others."""
+    asked = "@@hostname, @@port" if session.connection.is_mariadb else "@@server_uuid, ''"
+    ((first, second),) = session.fetch(f"SELECT {asked}", "server")
+    return f"{first}:{second}"
+
+
 class MySqlSource(SqlSource):
     settle_seconds = 0.0
     _session: MySqlSession
@@ -100,9 +107,7 @@ class MySqlSource(SqlSource):
 
     def state(self, relation: Relation) -> SourceState:
         session = self._session
-        column = "@@hostname, @@port" if session.connection.is_mariadb else "@@server_uuid, ''"
-        ((first, second),) = session.fetch(f"SELECT {column}", "server")
-        server = f"{first}:{second}"
+        server = server_of(session)
         if not isinstance(relation, TableRef):
             return SourceState(server, "", "", "")
         ((made,),) = session.facts(

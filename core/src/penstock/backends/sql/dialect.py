@@ -141,6 +141,10 @@ class CatalogDialect(Dialect):
         """The statement that gives a table another name in its schema."""
         return f"ALTER TABLE {self.table(table)} RENAME TO {self.ident(name)}"
 
+    def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
+        """The statements that put a table in another one's place, which goes."""
+        return (f"DROP TABLE {self.table(table)}", self.renamed(new, table.name))
+
     def differ(self, names: Sequence[str]) -> str:
         """Whether the rows `t` and `s` differ in one of these columns."""
         columns = map(self.ident, names)

@@ -109,7 +109,7 @@ def _swap(
         create, after = tables.like(session, ref, new)
         create = f"DROP TABLE IF EXISTS {dialect.table(new)};\n{create}"
         steps.append(Step("create", f"create {new} beside {ref}", create))
-        statements = [f"DROP TABLE {dialect.table(ref)}", *statements, *after]
+        statements = [*dialect.exchanged(ref, new), *after]
     exchange = ";\n".join(statements)
     steps.append(Step(SWAP, f"swap {new} for {ref}", exchange, after=True, rank=1, urgent=True))
     return steps

@@ -128,9 +128,10 @@ class LoadedTable:
                 f"since run {run_id} began to load it; start a new run",
                 Diagnosis(side="target"),
             )
-        found, expected = self.rows(), self._expected()
+        expected = self._expected()
         if expected is None:
             return
+        found = self.rows()
         suspect = by == SOMEBODY or found is None or found < expected
         if mode.starts_empty:
             if suspect or found != expected:

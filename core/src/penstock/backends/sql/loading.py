@@ -8,14 +8,56 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from penstock.backends.api.attempt import Attempt, Standing
-from penstock.backends.api.records import NOW, Kind
+from penstock.backends.api.records import NOW, Kind, Row
 from penstock.backends.api.worker import Loaded
 from penstock.backends.shared.refusals import committed_meanwhile, key_twice, key_with_null
+from penstock.backends.shared.sql_records import SqlRecords
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
 
 S_contra = TypeVar("S_contra", contravariant=True)
 STAGE = "penstock_stage"
+
+
+def standing(records: SqlRecords, attempt: Attempt) -> Standing:
+    """What the control tables say of an attempt's run and partition."""
+    spec, mine = attempt.spec, {"partition_id": attempt.partition.id}
+    runs = records.read(Kind.RUN, {"run_id": spec.run_id}, ("generation",))
+    committed = records.count(Kind.COMMIT, {"run_id": spec.run_id, **mine})
+    others: list[tuple[str, str]] = []
+    if spec.series:
+        columns = ("run_id", "committed_at")
+        found = records.read(Kind.COMMIT, {"series": spec.series, **mine}, columns)
+        others = [(r["run_id"], r["committed_at"]) for r in found if r["run_id"] != spec.run_id]
+    return Standing(
+        generation=runs[0]["generation"] if runs else None,
+        committed=bool(committed or others),
+        loaded_by=others[0] if others else None,
+    )
+
+
+def begun_record(attempt: Attempt) -> Row:
+    """Of an attempt's commit record, what is known before it has loaded anything."""
+    spec = attempt.spec
+    return {
+        "run_id": spec.run_id,
+        "partition_id": attempt.partition.id,
+        "attempt": attempt.number,
+        "series": spec.series or None,
+        "started_at": attempt.started_at,
+        "read_at": spec.read_at,
+    }
+
+
+def completed_record(loaded: Loaded, bytes: int) -> Row:
+    """The rest of it."""
+    return {
+        "rows": loaded.rows,
+        "bytes": bytes,
+        "inserted": loaded.inserted,
+        "updated": loaded.updated,
+        "committed_at": NOW,
+    }
 
 
 class SqlLoading(ABC, Generic[S_contra]):
@@ -55,19 +97,7 @@ class SqlLoading(ABC, Generic[S_contra]):
         self._session.run(f"DROP TABLE {STAGE}")
 
     def standing(self, attempt: Attempt) -> Standing:
-        spec, mine = attempt.spec, {"partition_id": attempt.partition.id}
-        runs = self._records.read(Kind.RUN, {"run_id": spec.run_id}, ("generation",))
-        committed = self._records.count(Kind.COMMIT, {"run_id": spec.run_id, **mine})
-        others: list[tuple[str, str]] = []
-        if spec.series:
-            columns = ("run_id", "committed_at")
-            found = self._records.read(Kind.COMMIT, {"series": spec.series, **mine}, columns)
-            others = [(r["run_id"], r["committed_at"]) for r in found if r["run_id"] != spec.run_id]
-        return Standing(
-            generation=runs[0]["generation"] if runs else None,
-            committed=bool(committed or others),
-            loaded_by=others[0] if others else None,
-        )
+        return standing(self._records, attempt)
 
     def check_target(self, attempt: Attempt) -> None:
         self._loaded.check(attempt.spec.run_id, attempt.spec.load_mode)
@@ -118,21 +148,8 @@ class SqlLoading(ABC, Generic[S_contra]):
             raise key_twice(key, f"({', '.join(map(str, found))}) {times:,} times")
 
     def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
-        spec = attempt.spec
         self._loaded.end()
-        row = {
-            "run_id": spec.run_id,
-            "partition_id": attempt.partition.id,
-            "attempt": attempt.number,
-            "rows": loaded.rows,
-            "bytes": bytes,
-            "inserted": loaded.inserted,
-            "updated": loaded.updated,
-            "series": spec.series or None,
-            "started_at": attempt.started_at,
-            "committed_at": NOW,
-            "read_at": spec.read_at,
-        }
+        row = {**begun_record(attempt), **completed_record(loaded, bytes)}
         if not self._records.add(Kind.COMMIT, [row]):
             raise committed_meanwhile(attempt)
 

@@ -23,8 +23,8 @@ def canonical(value: str, type_: Type, kind: str) -> str:
         case "date":
             return f"CONVERT(to_days({value}) - 719528 USING utf8mb4)"
         case "time":
-            micros = f"time_to_sec({value}) * 1000000 + microsecond({value})"
-            return f"CONVERT(CAST({micros} AS SIGNED) USING utf8mb4)"
+            since = f"timestamp('1970-01-01', {value})"
+            return f"CONVERT(timestampdiff(MICROSECOND, '1970-01-01', {since}) USING utf8mb4)"
         case "timestamp":
             micros = f"timestampdiff(MICROSECOND, '1970-01-01', {value})"
             return f"CONVERT({micros} USING utf8mb4)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,10 @@ from penstock.errors import PlanningError
 from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
 
 DIALECT = "mysql"
+# Engines that take part in transactions. https://mariadb.com/kb/en/storage-engines/
+TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
+# MariaDB writes how wide numbers are shown; tinyint(1) says that they are truth values.
+_WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
 OF_TABLE = "WHERE table_catalog = %s AND table_schema = %s AND table_name = %s"
 """For `Session.facts`."""
 
@@ -52,7 +57,7 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     return tuple(
         Column(
             name,
-            str(written),
+            _WIDTH.sub(r"\1", str(written)),
             nullable=nullable == "YES",
             generated=computed == 1,
             has_default=default is not None or "auto_increment" in extra,
@@ -90,6 +95,12 @@ def first_key(session: MySqlSession, table: TableRef) -> str | None:
         if not nullable.intersection(key.names):
             return key.names[0]
     return None
+
+
+def engine_of(session: MySqlSession, table: TableRef) -> str:
+    """Empty for a view."""
+    found = session.facts(f"SELECT engine FROM information_schema.tables {OF_TABLE}", table)
+    return found[0][0] or "" if found else ""
 
 
 def read_definition(

@@ -1,0 +1,77 @@
+"""Locks by name, which a session has until it ends, however that comes.
+
+https://dev.mysql.com/doc/refman/8.4/en/locking-functions.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.backends.mysql.connection import Connection
+from penstock.errors import Diagnosis, StallError
+from penstock.spec.worker_spec import Patience
+
+# Names have 64 characters at most.
+_DIGITS = 48
+_LOOK_SECONDS = 1.0
+
+
+def lock_name(control_schema: str, name: str) -> str:
+    """Locks are the server's, not a database's."""
+    digest = hashlib.sha256(f"{control_schema}\0{name}".encode()).hexdigest()
+    return f"penstock:{digest[:_DIGITS]}"
+
+
+def try_lock(connection: Connection, name: str, seconds: float = 0) -> bool:
+    ((taken,),) = connection.rows("SELECT get_lock(%s, %s)", [name, seconds])
+    return bool(taken == 1)
+
+
+def release(connection: Connection, name: str) -> None:
+    connection.rows("SELECT release_lock(%s)", [name])
+
+
+def holder(connection: Connection, name: str) -> int | None:
+    """The number of the session that has it."""
+    ((number,),) = connection.rows("SELECT is_used_lock(%s)", [name])
+    return None if number is None else int(number)
+
+
+def idle_seconds(connection: Connection, number: int) -> int:
+    """For how long a session has been asked nothing; 0 where it works, or is gone."""
+    found = connection.rows(
+        "SELECT time FROM information_schema.processlist WHERE id = %s AND command = 'Sleep'",
+        [number],
+    )
+    return int(found[0][0]) if found else 0
+
+
+@contextmanager
+def locked(connection: Connection, name: str, patience: Patience, what: str) -> Iterator[None]:
+    """Hold a lock that only sessions of the same run take.
+
+    One that does nothing for the grace time belongs to a process that was stopped or cut off: its
+    session is ended.
+
+    Raises:
+        StallError: it is held for longer than the stall timeout.
+    """
+    begun = time.monotonic()
+    while not try_lock(connection, name, _LOOK_SECONDS):
+        number = holder(connection, name)
+        if number is not None and idle_seconds(connection, number) >= patience.grace:
+            connection.change(f"KILL {number}")
+        waited = time.monotonic() - begun
+        if patience.stall_timeout and waited > patience.stall_timeout:
+            raise StallError(
+                f"target: {what}: expected a lock within {patience.stall_timeout:g} s, found it "
+                f"held by session {number}; end that session, or wait for it, and resume",
+                Diagnosis(side="target"),
+            )
+    try:
+        yield
+    finally:
+        release(connection, name)

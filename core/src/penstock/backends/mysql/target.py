@@ -1,0 +1,121 @@
+"""The target's tables, checked before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.mysql.capabilities import TARGET
+from penstock.backends.mysql.catalog.tables import (
+    DIALECT,
+    TRANSACTIONAL,
+    engine_of,
+    table_columns,
+)
+from penstock.backends.mysql.connection import connect
+from penstock.backends.mysql.dialect import BY_BYTES
+from penstock.backends.mysql.errors import planning
+from penstock.backends.mysql.load.made import MySqlTables, column_type, written_type
+from penstock.backends.mysql.location import parse
+from penstock.backends.mysql.records import MySqlRecords
+from penstock.backends.mysql.runs import MySqlRuns
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.source import server_of
+from penstock.backends.mysql.types import arrow_type
+from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
+from penstock.backends.shared.arrow import arrow_type as arrow_type_of
+from penstock.backends.shared.fitting import fit_column
+from penstock.backends.sql.load_plan import plan_load
+from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.target import SqlTarget
+from penstock.errors import PlanningError
+from penstock.model.plans import LoadPlan
+from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.spec.modes import Mode
+
+
+class MySqlTarget(SqlTarget):
+    capabilities = TARGET
+    tables = MySqlTables(DIALECT)
+
+    def __init__(self, url: str, control_schema: str) -> None:
+        self._session = MySqlSession(connect(url, "target"), BY_BYTES)
+        self._tinyint1_bool = parse(url).options.get("tinyint1") == "bool"
+        self._defined: tuple[Column, ...] = ()
+        self.control = MySqlRuns(MySqlRecords(self._session, control_schema))
+
+    def close(self) -> None:
+        self._session.connection.abandon()
+
+    @contextmanager
+    def _reading(self) -> Iterator[MySqlSession]:
+        yield self._session
+
+    def columns(self, table: TableRef) -> tuple[Column, ...]:
+        return tuple(map(self._in_arrow, table_columns(self._session, table)))
+
+    def _in_arrow(self, column: Column) -> Column:
+        kind = arrow_type(column.traits[TYPE], self._tinyint1_bool)
+        return replace(column, traits={**column.traits, TRAIT: kind})
+
+    # Tables that are made
+
+    def defined_columns(
+        self,
+        table: TableRef,
+        definition: TableDefinition,
+        columns: Sequence[Column],
+        types: Mapping[str, str],
+    ) -> tuple[Column, ...]:
+        alike = definition.dialect == DIALECT
+
+        def made(column: Column) -> Column:
+            type_ = column.type if alike else column_type(arrow_type_of(column), column.name)
+            plain = replace(column, type=type_, generated=False, traits={})
+            return replace(plain, type=written_type(plain, types.get(column.name, "")))
+
+        self._defined = tuple(map(made, columns))
+        # Made for this session alone, and looked at.
+        with self._made() as (session, temporary):
+            found = session.describe(f"SELECT * FROM {session.table(temporary)}", f"{table}")
+        return tuple(
+            self._in_arrow(replace(column, traits={TYPE: type_}))
+            for column, (_, type_) in zip(self._defined, found, strict=True)
+        )
+
+    @contextmanager
+    def _made(self) -> Iterator[tuple[MySqlSession, TableRef]]:
+        ident, connection = self._session.dialect.ident, self._session.connection
+        listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined)
+        made = TableRef(self._session.search_path()[0], "penstock_made")
+        name = self._session.table(made)
+        with planning("target", "the table that is made"):
+            connection.change(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+            connection.change(f"CREATE TEMPORARY TABLE {name} ({listed})")
+        try:
+            yield self._session, made
+        finally:
+            connection.change(f"DROP TEMPORARY TABLE {name}")
+
+    def identity(self, table: TableRef) -> str:
+        return f"{server_of(self._session)}:{table}"
+
+    def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+        return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
+        super().check_writable(table, mode, columns)
+        engine = engine_of(self._session, table)
+        if engine.lower() not in TRANSACTIONAL:
+            raise PlanningError(
+                f"target: expected {table} to be of the engine InnoDB, found {engine}, in which "
+                "nothing is undone when a copy fails; ALTER TABLE ... ENGINE = InnoDB"
+            )
+
+    def plan_load(self, request: LoadRequest) -> LoadPlan:
+        columns = request.made or self.columns(request.target)
+        by_name = {column.name: column for column in columns}
+        written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
+        return plan_load(self._session, self.tables, request, columns, written)
