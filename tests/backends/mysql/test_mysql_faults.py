@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
+import pymysql
 import pytest
 
+from penstock.backends.mysql import snapshot
+from penstock.errors import TransientError
 from penstock.events import Committed, Failed, Opened
+from penstock.model.tables import TableRef
 from penstock_testkit import AnyMysqlServer, MysqlServer
+from penstock_testkit.mysql import connect_mysql
 from penstock_testkit.mysql_programs import mysql_program
 from penstock_testkit.servers import ServerError
 
-from ...faults.cli import PATIENCE, Run
-from .mysql_pair import TABLE, Pair, execute, fill, middle
+from ...faults.cli import PATIENCE, Run, eventually
+from .mysql_pair import TABLE, Pair, execute, fill, middle, rows
 
 
 @pytest.fixture(scope="module")
@@ -213,3 +220,80 @@ def test_more_workers_are_lost_than_sessions_are_left(changing: Pair) -> None:
     gate.open()
     run.ended(65)
     assert "snapshot_sessions" in run.errors
+
+
+def test_a_holder_that_was_killed_leaves_nothing_for_long(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    gate = pair.gate(middle(1))
+    run = pair.copy()
+    gate.reached()
+    run.kill()
+    gate.open()
+    assert list(tmp_path.glob("penstock-snapshot-*"))
+    lost = pair.resume()
+    lost.ended(65)
+    assert "the snapshot's holder is gone" in lost.errors
+    pair.resume("--on-snapshot-lost", "restart").ended(0)
+    pair.check_done()
+    assert not list(tmp_path.glob("penstock-snapshot-*"))
+
+
+@pytest.mark.parametrize("grants", ["SELECT, RELOAD", "SELECT, LOCK TABLES"])
+def test_a_write_that_takes_long(
+    mysql_server: AnyMysqlServer, items: str, grants: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for as long as the limit is, and no longer."""
+    monkeypatch.setattr(snapshot, "LOCK_SECONDS", 1)
+    name = "reading@'%'"
+    execute(items, f"CREATE USER {name} IDENTIFIED BY 'r'", f"GRANT {grants} ON *.* TO {name}")
+    with closing(connect_mysql(items)) as writer, closing(connect_mysql(items)) as other:
+        slow = "UPDATE item SET pad = pad WHERE id = 1 AND sleep(60) = 1"
+        waiting = threading.Thread(target=fails, args=(writer, slow))
+        waiting.start()
+        try:
+            number = writer.thread_id()
+            state = f"SELECT state FROM information_schema.processlist WHERE id = {number}"
+            eventually("it writes", lambda: rows(items, state) == [("User sleep",)], PATIENCE)
+            url = mysql_server.url_for(db=items.rpartition("/")[2], user="reading", password="r")
+            table = TableRef(items.rpartition("/")[2], "item")
+            begun = time.monotonic()
+            with pytest.raises(TransientError, match="somebody has been writing, or reading"):
+                snapshot.HeldSessions(url, [table])
+            other.cursor().execute("UPDATE digit SET d = d")
+            assert time.monotonic() - begun < 5
+        finally:
+            execute(items, f"KILL {number}", "DROP USER reading@'%'")
+            waiting.join()
+
+
+def fails(connection: Any, statement: str) -> None:
+    with suppress(pymysql.Error):
+        connection.cursor().execute(statement)
+
+
+def test_a_stopped_worker_of_a_user_who_sees_little(
+    mysql_server: AnyMysqlServer, pair: Pair
+) -> None:
+    """Without PROCESS nobody is told how many rows a transaction has changed."""
+    database = pair.target.rpartition("/")[2]
+    execute(
+        pair.target,
+        "CREATE USER loading@'%' IDENTIFIED BY 'l'",
+        f"GRANT ALL ON {database}.* TO loading@'%'",
+        "GRANT ALL ON penstock.* TO loading@'%'",
+    )
+    pair.target = mysql_server.url_for(db=database, user="loading", password="l")
+    try:
+        gate = pair.gate(middle(1))
+        stopped = pair.copy("--grace", "1s", "--snapshot", "none", degree=1)
+        gate.reached()
+        stopped.signal_all(signal.SIGSTOP)
+        gate.open()
+        pair.resume("--grace", "1s").ended(0)
+        stopped.signal_all(signal.SIGCONT)
+        stopped.ended(0)
+        pair.check_once()
+    finally:
+        execute(mysql_server.url, "DROP USER loading@'%'")

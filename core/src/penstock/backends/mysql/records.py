@@ -167,7 +167,7 @@ class MySqlRecords(LoadRecords):
 
     def _lock_rows(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
         whole = hold in (Hold.CHANGE, Hold.ALONE)
-        # As an attempt does it: meanwhile the run cannot be started over.
+        # As an attempt does it when it commits: meanwhile the run cannot be started over.
         mode = "FOR UPDATE" if whole else "LOCK IN SHARE MODE"
         run = f"SELECT 1 FROM {self.named('run')} WHERE run_id = %s {mode}"
         self.connection.rows(run, [run_id])

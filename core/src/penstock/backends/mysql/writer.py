@@ -20,6 +20,7 @@ from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import check_loaded
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import Caster, schema_from_text
+from penstock.backends.shared.refusals import started_over
 from penstock.backends.shared.transactional import TransactionalWriter
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.loaded_table import LoadedTable
@@ -126,21 +127,23 @@ class MySqlTransaction:
             self._open.end_session(older)
 
     def insert_record(self, attempt: Attempt) -> Standing | None:
-        spec = attempt.spec
-        with translated("target"):
-            # Shared: nobody starts the run over before the transaction ends.
-            found = self._open.rows(
-                f"SELECT generation FROM {self._records.named('run')} WHERE run_id = %s"
-                " LOCK IN SHARE MODE",
-                [spec.run_id],
-            )
-        current = bool(found) and found[0][0] == spec.generation
         row = {**begun_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
-        if current and self._records.add(Kind.COMMIT, [row]):
+        if self._generation(attempt) == attempt.spec.generation and self._records.add(
+            Kind.COMMIT, [row]
+        ):
             return None
         there = standing(self._records, attempt)
         self._end("ROLLBACK")
         return there
+
+    def _generation(self, attempt: Attempt, mode: str = "") -> int | None:
+        """The run's at this moment: it has another one once somebody has started it over."""
+        with translated("target"):
+            found = self._open.rows(
+                f"SELECT generation FROM {self._records.named('run')} WHERE run_id = %s {mode}",
+                [attempt.spec.run_id],
+            )
+        return int(found[0][0]) if found else None
 
     def _end(self, statement: str) -> None:
         with translated("target"):
@@ -221,6 +224,12 @@ class MySqlTransaction:
         return Staged(self._records, attempt).merge(attempt, rows)
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
+        # From here on nobody changes the run until the transaction ends. Not earlier: whoever
+        # resumes a run must not wait for an attempt that was stopped.
+        generation = self._generation(attempt, "LOCK IN SHARE MODE")
+        if generation != attempt.spec.generation:
+            raise started_over(attempt, generation)
+        self.check_target(attempt)
         mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}
         if self._records.change(Kind.COMMIT, mine, completed_record(loaded, bytes)) != 1:
             return False
