@@ -32,7 +32,13 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, from_driver, planning, translated
 from penstock.backends.mysql.location import parse
 from penstock.backends.mysql.session import MySqlSession
-from penstock.errors import Diagnosis, PlanningError, SnapshotLost, TooManyConnections
+from penstock.errors import (
+    Diagnosis,
+    PlanningError,
+    SnapshotLost,
+    TooManyConnections,
+    TransientError,
+)
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
 
@@ -42,6 +48,7 @@ LOCK_SECONDS = 5
 # Until a holder has answered, unless it was stopped.
 ANSWER_SECONDS = 10
 _ASKED = b"?"
+_LONGEST_HOME = 60
 _PREFIX = "penstock-snapshot-"
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 # No right to lock: of all tables, of one table, of a database.
@@ -106,7 +113,7 @@ class HeldSessions:
 
     def _serve(self) -> None:
         _sweep()
-        self._folder = tempfile.mkdtemp(prefix=_PREFIX)
+        self._folder = tempfile.mkdtemp(prefix=_PREFIX, dir=_home())
         path = os.path.join(self._folder, "sessions")
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(f"{path}.new")
@@ -179,14 +186,20 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
             tables = [MYSQL.table(r) for r in relations if isinstance(r, TableRef)]
             if code_of(error) not in {*_DENIED, _LATE} or len(tables) < len(relations):
                 raise
-            locker.change(f"LOCK TABLES {', '.join(f'{table} READ' for table in tables)}")
+            try:
+                locker.change(f"LOCK TABLES {', '.join(f'{table} READ' for table in tables)}")
+            except pymysql.Error as second:
+                # That somebody writes can pass; a right that is not there cannot.
+                raise error if code_of(second) in _DENIED else second from second
     except pymysql.Error as error:
         ours = from_driver(error, "source", "snapshot")
         if code_of(error) == _LATE:
-            ours.message += (
-                f"; somebody has been writing, or reading, for more than {LOCK_SECONDS} s, while "
-                "new writes waited behind this lock; try again later, or pass --snapshot none"
-            )
+            raise TransientError(
+                f"{ours.message}; somebody has been writing, or reading, for more than "
+                f"{LOCK_SECONDS} s, while new writes waited behind this lock; try again later, or "
+                "pass --snapshot none",
+                ours.diagnosis,
+            ) from error
         if code_of(error) not in _DENIED:
             raise ours from error
         user = locker.user.decode() if isinstance(locker.user, bytes) else locker.user
@@ -250,9 +263,15 @@ def take(token: str) -> Connection:
     return session
 
 
+def _home() -> str:
+    """For temporary folders; a socket's path has 103 characters at most."""
+    home = tempfile.gettempdir()
+    return home if len(home) < _LONGEST_HOME else "/tmp"
+
+
 def _sweep() -> None:
     """Remove what holders have left that were killed."""
-    for path in glob.glob(os.path.join(tempfile.gettempdir(), f"{_PREFIX}*", "sessions")):
+    for path in glob.glob(os.path.join(_home(), f"{_PREFIX}*", "sessions")):
         with socket.socket(socket.AF_UNIX) as holder, contextlib.suppress(OSError):
             holder.settimeout(0)
             try:
