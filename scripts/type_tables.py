@@ -18,7 +18,7 @@ from tests.types.reading import FOLDER, examples, lines, table
 
 from penstock.planning.support import listed
 
-DATABASES = {"postgresql": "PostgreSQL", "duckdb": "DuckDB", "parquet": "Parquet"}
+DATABASES = {"postgresql": "PostgreSQL", "duckdb": "DuckDB", "mysql": "MySQL", "parquet": "Parquet"}
 # What stands in the other columns is a name.
 PROSE = ("kind", "stream", "because", "warning")
 CREATE_EXTENSION = "CREATE EXTENSION "

@@ -11,6 +11,9 @@ from urllib.parse import quote, urlencode
 from penstock import UsageError
 
 POSTGRESQL = ("postgres", "postgresql")
+MYSQL = ("mysql", "mariadb")
+# Extras for Airflow's own MySQL hook that mean nothing to Penstock, which sets these itself.
+_NOT_FOR_MYSQL = frozenset({"charset", "client", "cursor", "local_infile", "sqlalchemy_scheme"})
 # Extras for Airflow's own PostgreSQL hook, unknown to libpq.
 NOT_FOR_LIBPQ = frozenset(
     {
@@ -55,6 +58,8 @@ def url_of(connection: Any, conn_id: str) -> str:
     kind = (connection.conn_type or "").lower()
     if kind in POSTGRESQL:
         return _libpq_url(connection, conn_id)
+    if kind in MYSQL:
+        return _mysql_url(connection, conn_id)
     if kind == "aws":
         raise UsageError(
             f"connection {conn_id!r} does not lead to a database: pass a URL such as "
@@ -117,6 +122,37 @@ def _cloud_sql_url(connection: Any, conn_id: str) -> str:
     if _is_on(extras.get("use_ssl")):
         known.setdefault("sslmode", "verify-ca")
     return _libpq_url(connection, conn_id, known)
+
+
+def _mysql_url(connection: Any, conn_id: str) -> str:
+    """
+    Raises:
+        UsageError: an extra stands for a token.
+    """
+    extras = dict(connection.extra_dejson)
+    if extras.pop("iam", None) or extras.pop("aws_conn_id", None):
+        raise UsageError(
+            f"connection {conn_id!r}: expected a password in its field Password; found extras for "
+            "a token, which Penstock cannot fetch"
+        )
+    # The hook's own: {"ca": path, "cert": path, "key": path}.
+    files = extras.pop("ssl", None)
+    if isinstance(files, Mapping):
+        extras |= {f"ssl_{name}": path for name, path in files.items()}
+    parameters = {
+        name: str(value).lower() if name == "ssl_mode" else str(value)
+        for name, value in extras.items()
+        if name not in _NOT_FOR_MYSQL and value not in (None, "")
+    }
+    user = quote(connection.login or "", safe="")
+    if connection.password:
+        user += f":{quote(connection.password, safe='')}"
+    host = connection.host or "localhost"
+    place = f"[{host}]" if ":" in host else host
+    port = f":{connection.port}" if connection.port else ""
+    database = quote(connection.schema or "", safe="")
+    query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
+    return f"mysql://{user}{'@' if user else ''}{place}{port}/{database}{query}"
 
 
 def _is_on(value: Any) -> bool:

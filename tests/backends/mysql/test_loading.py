@@ -188,6 +188,8 @@ KEPT = {
     "part": ("longtext", pa.array(["\t", *STRINGS, "\t"]).slice(1, len(STRINGS)), "x", STRINGS),
     "no text": ("text", pa.nulls(2), "x", [None, None]),
     "latin1": ("varchar(9) CHARACTER SET latin1", pa.array(["€\\é\t"]), "x", ["€\\é\t"]),
+    # Blanks at its end are no part of such a text.
+    "char": ("char(3)", pa.array(["ab ", "abc  ", " a"]), "x", ["ab", "abc", " a"]),
     "utf16": ("varchar(9) CHARACTER SET utf16", pa.array(["😀\n"]), "x", ["😀\n"]),
     "sjis": ("varchar(9) CHARACTER SET sjis", pa.array(["ソ能'"]), "x", ["ソ能'"]),
     "members": (
@@ -411,6 +413,35 @@ def test_many_warnings_are_told_in_a_few_words(table: Table) -> None:
         assert "; and 61 more" in error
 
 
+def test_zero_in_an_automatic_column(table: Table) -> None:
+    table.make("x int NOT NULL AUTO_INCREMENT PRIMARY KEY")
+    assert table.load(many(0, 5)) == 2
+    assert table.texts() == ["0", "5"]
+
+
+def test_names_that_have_to_be_quoted(table: Table) -> None:
+    name = "a`b%s '\\é"
+    table.make(f"{MYSQL.ident(name)} int, `@x` blob")
+    assert table.load(pa.record_batch([[1], [b"2"]], [name, "@x"])) == 1
+    assert table.texts(MYSQL.ident(name)) == ["1"]
+    assert table.texts("`@x`") == ["2"]
+
+
+def test_types_of_mariadb(table: Table) -> None:
+    if not table.connection.is_mariadb:
+        pytest.skip("this is MySQL")
+    table.make("a uuid, b uuid, c inet6, x int")
+    octets = UUID(UUID_TEXT).bytes
+    rows = pa.record_batch(
+        [pa.array([octets, None], pa.uuid()), [UUID_TEXT, None], ["::1", None], [1, 2]],
+        ["a", "b", "c", "x"],
+    )
+    assert table.load(rows) == 2
+    assert table.texts("concat_ws(' ', a, b, c)", "ORDER BY x") == [f"{UUID_TEXT} " * 2 + "::1", ""]
+    table.make("x inet6")
+    assert "Incorrect inet6 value: 'x'" in table.refused(many("x"))
+
+
 def test_a_stream_without_rows(table: Table) -> None:
     table.make("x int")
     assert table.load(batch(pa.array([], pa.int32()))) == 0
@@ -505,6 +536,16 @@ def test_a_full_socket_is_waited_for(table: Table) -> None:
         release = Timer(1, table.reader.rollback)
         release.start()
         assert table.load(*batches) == 50_000
+
+
+def test_a_stream_that_is_abandoned(table: Table) -> None:
+    table.make("x int PRIMARY KEY")
+    stream = table.opened()
+    stream.write(many(*range(10_000)), table.wait)
+    table.connection.abandon()
+    with table.reader.cursor() as cursor:
+        cursor.execute("INSERT INTO t VALUES (1)")  # waits for who holds such a row
+    assert table.texts() == ["1"]
 
 
 def test_a_session_that_is_killed(table: Table) -> None:

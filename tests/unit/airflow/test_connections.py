@@ -149,14 +149,14 @@ def test_both_names_of_the_type_will_do(kind: str) -> None:
     assert url_of(conn_type=kind, host="h") == "postgresql://h/"
 
 
-@pytest.mark.parametrize("kind", ["mysql", "http", "generic", ""])
+@pytest.mark.parametrize("kind", ["mssql", "http", "generic", ""])
 def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
-        "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, postgres, "
-        f"postgresql, s3; found {kind or 'none'!r}; if it leads to PostgreSQL, set its field "
-        "Connection Type to postgres, and Host, Port, Login, Password and Schema (the database's "
+        "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, mariadb, mysql, "
+        f"postgres, postgresql, s3; found {kind or 'none'!r}; if it leads to PostgreSQL, set its "
+        "field Connection Type to postgres, and Host, Port, Login, Password and Schema (the database's "
         "name) as for psql"
     )
     assert "pa55" not in repr(raised.value)
@@ -257,3 +257,27 @@ def test_where_a_connection_leads_is_told_without_its_secrets(
 def test_hosts_of_a_url_with_ports_of_their_own() -> None:
     assert place_of("postgresql://me:x@[::1]:5433,b:5434/d").namespace == "postgres://[::1]:5433"
     assert place_of("postgresql://me:x@b:5434,c/d").namespace == "postgres://b:5434"
+
+
+def test_mysql_with_the_extras_of_its_hook() -> None:
+    extra = {
+        "charset": "utf8",
+        "cursor": "sscursor",
+        "ssl": {"ca": "/ca.pem"},
+        "ssl_mode": "REQUIRED",
+    }
+    found = url_of(
+        conn_type="mysql",
+        host="db",
+        port=3307,
+        login="me",
+        password="p/w",
+        schema="shop",
+        extra=extra,
+    )
+    assert found == "mysql://me:p%2Fw@db:3307/shop?ssl_mode=required&ssl_ca=%2Fca.pem"
+
+
+def test_mysql_with_a_token() -> None:
+    with pytest.raises(UsageError, match="a token, which Penstock cannot fetch"):
+        url_of(conn_type="mysql", host="db", login="me", schema="shop", extra={"iam": True})

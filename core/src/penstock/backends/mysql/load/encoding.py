@@ -17,8 +17,8 @@ from penstock.backends.sql.relations import TYPE
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
-_LARGE = 1 << 26
-"""The texts of a batch of more bytes may have more than 2 GB."""
+_LARGE = 1 << 30
+"""With what is between them, texts of more bytes might have more than 2 GB."""
 
 
 def kind(column: Column) -> str:
@@ -66,17 +66,19 @@ class Encoder:
             PermanentError: a value does not fit; names the column, the row, counted from 1 in the
                 stream, and the value.
         """
-        wide = pa.large_string() if batch.nbytes > _LARGE else pa.string()
         syntax = self._syntax
         columns = [
-            self._written(array, column).cast(wide)
+            self._written(array, column)
             for array, column in zip(batch.columns, self._columns, strict=True)
         ]
+        large = sum(column.nbytes for column in columns) > _LARGE
+        text = pa.large_string() if large else pa.string()
+        columns = [column.cast(text) for column in columns]
         # A statement's own is put to two columns: to whole rows would take longer.
         columns[0] = self._enclosed(syntax.before, columns[0], "")
         columns[-1] = self._enclosed("", columns[-1], syntax.after)
         self.passed += batch.num_rows
-        return self._joined(*columns, pa.scalar(syntax.between, wide))
+        return self._joined(*columns, pa.scalar(syntax.between, text))
 
     def _enclosed(self, before: str, array: pa.Array, after: str) -> pa.Array:
         parts = [pa.scalar(text, array.type) for text in (before, after, "")]

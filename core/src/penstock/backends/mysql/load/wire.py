@@ -78,9 +78,6 @@ class Wire:
     def check(self) -> None:
         """Raises where the server has spoken, although it was not its turn."""
         if self._heard():
-            head = self._connection._rfile.peek(4)
-            if len(head) >= 4:  # it may not have read all that was sent
-                self._connection._next_seq_id = head[3]
             self._connection._read_packet()
             raise TransientError(f"{SIDE}: the server ended the stream", Diagnosis(side=SIDE))
 
