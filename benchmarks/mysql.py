@@ -12,7 +12,7 @@ from benchmarks.cost import Cost, measure
 from benchmarks.mysql_movers import CONNECTORX, IN_MOVERS, LOADED, ROWS, out_movers
 from benchmarks.report import Limit, tell
 from benchmarks.turns import Costs, as_json, ratio, show, take_turns
-from penstock_testkit import MysqlServer, connect_mysql, mysql_missing, tpch
+from penstock_testkit import MysqlServer, connect_mysql, tpch
 
 SCHEMA = "mysql"
 TABLE = f"{SCHEMA}.lineitem"
@@ -26,13 +26,7 @@ SETTINGS = {
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mysql:
-    """Copy lineitem with every mover, out of MySQL and into it.
-
-    Raises:
-        RuntimeError: there is no server.
-    """
-    if missing := mysql_missing():
-        raise RuntimeError(missing)
+    """Copy lineitem with every mover, out of MySQL and into it."""
     movers = out_movers()
     if ARROW not in movers:
         tell(f"without connectorx: {CONNECTORX} names no Python that has it")
