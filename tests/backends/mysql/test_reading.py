@@ -356,6 +356,10 @@ def test_every_bit_of_floating_numbers(connection: Any, type_: str, form: str) -
 def test_truth_values(connection: Any) -> None:
     found = column(connection, "tinyint(1)", "0", "1", "NULL", options={"tinyint1": "bool"})
     assert (found.type, found.to_pylist()) == (pa.bool_(), [False, True, None])
+    run(connection, "CREATE TABLE u (c tinyint(1) unsigned)")
+    assert read(connection, "SELECT c FROM u", options={"tinyint1": "bool"}).schema.types == [
+        pa.uint8()
+    ]
     run(connection, "INSERT INTO t VALUES (3, 2)")
     with pytest.raises(PermanentError, match=r"'c', row 4: expected a tinyint\(1\).*found '2'"):
         read(connection, order="ORDER BY n", options={"tinyint1": "bool"})
@@ -430,6 +434,17 @@ def test_values_of_all_lengths(connection: Any, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(mysql_rows, "CHUNK", min(block, 1 << 17))
         found = read(connection, order="ORDER BY n")
         assert [tuple(row.values()) for row in found.to_pylist()] == values
+
+
+def test_a_row_that_ends_where_the_buffer_does(
+    connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(connection, "CREATE TABLE t (a text, b int)")
+    with connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO t VALUES (%s, NULL)", [("x" * 300,)] * 100)
+    # A header, the value after its length, and NULL: ten rows fill the buffer.
+    monkeypatch.setattr(mysql_rows, "BLOCK", 10 * (4 + 3 + 300 + 1))
+    assert read(connection).to_pylist() == [{"a": "x" * 300, "b": None}] * 100
 
 
 LONGEST = (1 << 24) - 1
