@@ -135,8 +135,7 @@ def read_definition(
         for column in columns
     ]
     definition = definition_of(DIALECT, defined, keys, left)
-    definition.content[FLAVOUR] = flavour_of(session)
-    return definition
+    return replace(definition, content={**definition.content, FLAVOUR: flavour_of(session)})
 
 
 def flavour_of(session: MySqlSession) -> str:
