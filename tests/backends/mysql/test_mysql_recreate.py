@@ -1,4 +1,4 @@
-"""Mode `recreate` within one server: the table is like the source's, and nobody waits for himself."""
+"""Mode `recreate` within one server: a table like the source's, and no run waits for itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from penstock_testkit import connect_mysql
 TABLE = """
     CREATE TABLE t (
         id int AUTO_INCREMENT PRIMARY KEY, state enum('new','paid') NOT NULL DEFAULT 'new',
-        note varchar(20) COLLATE utf8mb4_bin DEFAULT 'it''s' COMMENT 'a, b', twice varchar(40) AS (concat(note, note)),
+        note varchar(20) COLLATE utf8mb4_bin DEFAULT 'it''s' COMMENT 'a, b',
+        twice varchar(40) AS (concat(note, note)),
         made timestamp NULL DEFAULT NULL, UNIQUE (note, id), KEY (state)
     ) CHARACTER SET utf8mb4
 """
