@@ -10,10 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import psutil
-
-from penstock_testkit import PostgresServer
 
 TAIL = 2_000
 """Bytes of a command's output that are shown when it fails."""
@@ -23,6 +22,13 @@ POLL = 0.005
 
 class CommandFailed(RuntimeError):
     """A command that is being measured ended with an error; the message ends with its output."""
+
+
+class Server(Protocol):
+    """One process, or one with children."""
+
+    @property
+    def pid(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Cost:
     target: float
 
 
-def measure(source: PostgresServer, target: PostgresServer, work: Callable[[], float]) -> Cost:
+def measure(source: Server, target: Server, work: Callable[[], float]) -> Cost:
     """The cost of a piece of work.
 
     Parameters:
@@ -49,17 +55,17 @@ def measure(source: PostgresServer, target: PostgresServer, work: Callable[[], f
     return Cost(wall, mover, after[0] - before[0], after[1] - before[1])
 
 
-def server_cpu(server: PostgresServer) -> float:
+def server_cpu(server: Server) -> float:
     """CPU seconds of a server so far, with those of all sessions that have ended."""
-    postmaster = psutil.Process(server.pid)
+    parent = psutil.Process(server.pid)
     while True:
-        own = postmaster.cpu_times()
+        own = parent.cpu_times()
         total = own.user + own.system + own.children_user + own.children_system
-        for child in postmaster.children(recursive=True):
+        for child in parent.children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
                 times = child.cpu_times()
                 total += times.user + times.system
-        again = postmaster.cpu_times()
+        again = parent.cpu_times()
         # One that was reaped between the two looks may have been missed, or counted twice.
         if (own.children_user, own.children_system) == (again.children_user, again.children_system):
             return total

@@ -35,7 +35,7 @@ def penstock_in(bench: Bench, table: str, files: Sequence[Path], degree: int) ->
 
 def adbc_ingest(bench: Bench, table: str, files: Sequence[Path], degree: int) -> float:
     script = [sys.executable, str(adbc_in.__file__), bench.target_url, table]
-    return _streams(degree, lambda number: [[*script, *map(str, files[number::degree])]])
+    return streams(degree, lambda number: [[*script, *map(str, files[number::degree])]])
 
 
 def duckdb_csv(bench: Bench, table: str, files: Sequence[Path], degree: int) -> float:
@@ -43,7 +43,7 @@ def duckdb_csv(bench: Bench, table: str, files: Sequence[Path], degree: int) -> 
     into = row_by_row.copy_in(table).as_string(None).replace("binary", "csv")
     psql = [str(bench.target.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", bench.target_url]
     script = [sys.executable, str(duckdb_out.__file__)]
-    return _streams(
+    return streams(
         degree,
         lambda number: [[*script, *map(str, files[number::degree])], [*psql, "-c", into]],
     )
@@ -64,10 +64,10 @@ def adbc_pyarrow(bench: Bench, table: str, folder: Path, degree: int) -> float:
     """The same partitions, a file each."""
     script = [sys.executable, str(adbc_out.__file__), bench.source_url, table, str(folder)]
     blocks = blocks_of(bench, table, degree)
-    return _streams(degree, lambda number: [[*script, *blocks[number::degree]]])
+    return streams(degree, lambda number: [[*script, *blocks[number::degree]]])
 
 
-def _streams(degree: int, commands: Callable[[int], Sequence[Sequence[str]]]) -> float:
+def streams(degree: int, commands: Callable[[int], Sequence[Sequence[str]]]) -> float:
     """So many pipelines side by side."""
     with ThreadPoolExecutor(degree) as pool:
         return sum(pool.map(lambda number: cost.run(commands(number)), range(degree)))

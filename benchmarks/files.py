@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from benchmarks.bench import Bench, WrongResult
 from benchmarks.cost import Cost, measure
 from benchmarks.file_movers import LOADERS, PROGRAM, UNLOADERS
 from benchmarks.report import Limit, show_table, tell
+from benchmarks.turns import PENSTOCK, Costs, as_json, best, ratio, show, take_turns
 from penstock_testkit import S3Gateway, S3Server, tpch
 
 SCHEMA = "files"
@@ -34,7 +34,7 @@ MAKE_LOADED = """
 PARTS = 8
 ORDERS = f"{SCHEMA}.orders"
 ORDERS_PARTS = 16
-PENSTOCK, INGEST, PYARROW = "penstock", "ADBC ingest", "ADBC, pyarrow"
+INGEST, PYARROW = "ADBC ingest", "ADBC, pyarrow"
 
 # For 6 million rows; the limit grows and shrinks with the table.
 CPU_SECONDS = 5.5
@@ -53,33 +53,10 @@ def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> File
     rows = bench.load_tpch(SCHEMA, scale)
     bench.on_target(MAKE_LOADED)
     with tpch.parquet_files("lineitem", scale, PARTS) as files:
-        loads = _take_turns(LOADERS, degrees, repeat, lambda n, d: _load(bench, files, rows, n, d))
-    unloads = _take_turns(UNLOADERS, degrees, repeat, lambda n, d: _unload(bench, rows, n, d))
+        loads = take_turns(LOADERS, degrees, repeat, lambda n, d: _load(bench, files, rows, n, d))
+    unloads = take_turns(UNLOADERS, degrees, repeat, lambda n, d: _unload(bench, rows, n, d))
     gateway, bucket = _from_bucket(bench, scale, degrees, repeat)
     return Files(rows, loads, unloads, gateway, bucket)
-
-
-def _take_turns(
-    movers: Mapping[str, Any],
-    degrees: Sequence[int],
-    repeat: int,
-    move: Callable[[str, int], Cost],
-) -> Costs:
-    costs: Costs = {}
-    tell("warming up")
-    for name in movers:
-        move(name, degrees[-1])
-    for turn in range(repeat):
-        for degree in degrees:
-            first = turn % len(movers)
-            for name in [*list(movers)[first:], *list(movers)[:first]]:
-                found = move(name, degree)
-                costs.setdefault((name, degree), []).append(found)
-                tell(
-                    f"turn {turn + 1} of {repeat}, degree {degree}, {name}: {found.wall:.2f} s, "
-                    f"mover {found.mover:.2f} s of CPU"
-                )
-    return costs
 
 
 def _load(bench: Bench, files: Sequence[Path], rows: int, name: str, degree: int) -> Cost:
@@ -153,9 +130,6 @@ def _make_orders(bench: Bench, how: str) -> None:
     bench.on_target("CHECKPOINT")
 
 
-Costs = dict[tuple[str, int], list[Cost]]
-
-
 class Files:
     def __init__(
         self,
@@ -172,8 +146,8 @@ class Files:
         self._bucket = bucket
 
     def show(self) -> None:
-        _show(f"lineitem, {PARTS} Parquet files to PostgreSQL", self._rows, self._loads, INGEST)
-        _show("lineitem, PostgreSQL to Parquet", self._rows, self._unloads, PYARROW)
+        show(f"lineitem, {PARTS} Parquet files to PostgreSQL", self._rows, self._loads, [INGEST])
+        show("lineitem, PostgreSQL to Parquet", self._rows, self._unloads, [PYARROW])
         degrees = sorted({degree for _, degree in self._bucket})
         show_table(
             f"orders, {ORDERS_PARTS} Parquet files in a bucket ({self._gateway}) to PostgreSQL: "
@@ -187,11 +161,11 @@ class Files:
 
     def limits(self) -> list[Limit]:
         degrees = sorted({degree for _, degree in self._loads})
-        cpu = max(_best(self._loads, PENSTOCK, degree, "mover") for degree in degrees)
+        cpu = max(best(self._loads, PENSTOCK, degree, "mover") for degree in degrees)
         return [
             Limit(
                 f"Parquet in: wall / ADBC ingest, degree {degrees[-1]}",
-                _ratio(self._loads, INGEST, degrees[-1]),
+                ratio(self._loads, INGEST, degrees[-1]),
                 0.75,
             ),
             Limit(
@@ -202,7 +176,7 @@ class Files:
             *(
                 Limit(
                     f"Parquet out: wall / ADBC and pyarrow, degree {degree}",
-                    _ratio(self._unloads, PYARROW, degree),
+                    ratio(self._unloads, PYARROW, degree),
                     1.0,
                 )
                 for degree in degrees
@@ -212,13 +186,8 @@ class Files:
     def as_json(self) -> dict[str, Any]:
         return {
             "rows": self._rows,
-            **{
-                name: [
-                    {"mover": mover, "degree": degree, "turns": [asdict(cost) for cost in costs]}
-                    for (mover, degree), costs in found.items()
-                ]
-                for name, found in (("in", self._loads), ("out", self._unloads))
-            },
+            "in": as_json(self._loads),
+            "out": as_json(self._unloads),
             "bucket": {
                 "server": self._gateway,
                 "seconds": [
@@ -227,30 +196,3 @@ class Files:
                 ],
             },
         }
-
-
-def _best(costs: Costs, mover: str, degree: int, what: str) -> float:
-    figures: list[float] = [getattr(cost, what) for cost in costs[mover, degree]]
-    return min(figures)
-
-
-def _ratio(costs: Costs, other: str, degree: int) -> float:
-    return _best(costs, PENSTOCK, degree, "wall") / _best(costs, other, degree, "wall")
-
-
-def _show(title: str, rows: int, costs: Costs, other: str) -> None:
-    turns = len(next(iter(costs.values())))
-    figures = ("wall", "mover", "source", "target")
-    show_table(
-        f"{title}, {rows:,} rows: seconds, best of {turns}",
-        ["degree", "mover", "wall", "CPU mover", "CPU source", "CPU target", f"wall / {other}"],
-        [
-            [
-                str(degree),
-                mover,
-                *(f"{_best(costs, mover, degree, what):.2f}" for what in figures),
-                f"{_ratio(costs, other, degree):.2f}" if mover == PENSTOCK else "",
-            ]
-            for mover, degree in sorted(costs, key=lambda item: item[1])
-        ],
-    )

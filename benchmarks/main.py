@@ -10,18 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import assets, files, flows, memory, modes, overhead, speed
+from benchmarks import assets, files, flows, memory, modes, mysql, overhead, speed
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
+from penstock_testkit import mysql_missing
 
-PARTS = ("speed", "memory", "overhead", "modes", "files", "airflow", "dagster")
+PARTS = ("speed", "memory", "overhead", "modes", "files", "mysql", "airflow", "dagster")
 
 
 def main() -> int:
     options = _options()
     begun = time.monotonic()
     found: dict[
-        str, speed.Speed | memory.Memory | overhead.Overhead | modes.Walls | files.Files
+        str,
+        speed.Speed | memory.Memory | overhead.Overhead | modes.Walls | files.Files | mysql.Mysql,
     ] = {}
     with started() as bench:
         if "speed" in options.only:
@@ -34,6 +36,10 @@ def main() -> int:
             found["modes"] = modes.measure(bench, options.scale, options.repeat)
         if "files" in options.only:
             found["files"] = files.run(bench, options.scale, options.degrees, options.repeat)
+        if "mysql" in options.only and (missing := mysql_missing()):
+            tell(f"mysql: left out: {missing}")
+        elif "mysql" in options.only:
+            found["mysql"] = mysql.run(bench, options.scale, options.degrees, options.repeat)
         if "airflow" in options.only:
             found["airflow"] = flows.measure(bench, options.scale, options.repeat)
         if "dagster" in options.only:

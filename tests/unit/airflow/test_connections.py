@@ -156,8 +156,8 @@ def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     assert raised.value.message == (
         "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, mariadb, mysql, "
         f"postgres, postgresql, s3; found {kind or 'none'!r}; if it leads to PostgreSQL, set its "
-        "field Connection Type to postgres, and Host, Port, Login, Password and Schema (the database's "
-        "name) as for psql"
+        "field Connection Type to postgres, and Host, Port, Login, Password and Schema (the "
+        "database's name) as for psql"
     )
     assert "pa55" not in repr(raised.value)
 

@@ -154,6 +154,13 @@ def _check_version(connection: Connection) -> None:
         )
 
 
+def wait_for_locks(connection: Connection, seconds: int) -> None:
+    """Of rows, and of tables that somebody reads while their definition is to change."""
+    connection.change(
+        f"SET SESSION innodb_lock_wait_timeout = {seconds}, SESSION lock_wait_timeout = {seconds}"
+    )
+
+
 def kill(url: str, side: str, number: int, *, query: bool = False) -> None:
     """End a session, or what it runs; one that is gone already is no error.
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pymysql
 
 from penstock.backends.api.records import Hold, Kind
-from penstock.backends.mysql.connection import Connection
+from penstock.backends.mysql.connection import Connection, wait_for_locks
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.locks import lock_name, locked, try_lock
 from penstock.backends.mysql.session import MySqlSession
@@ -153,7 +153,7 @@ class MySqlRecords(LoadRecords):
             if hold is Hold.ALONE:
                 self._end_attempts(run_id)
             seconds = round(self.patience.stall_timeout) or 1 << 24
-            self.connection.change(f"SET SESSION innodb_lock_wait_timeout = {seconds}")
+            wait_for_locks(self.connection, seconds)
             self.connection.change("START TRANSACTION")
             try:
                 self._lock_rows(run_id, hold, partition_ids)

@@ -10,6 +10,7 @@ from penstock.backends.mysql.dialect import replaced
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.locks import locked, try_lock
 from penstock.backends.mysql.records import MySqlRecords
+from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_runs import LoadedRuns
 from penstock.backends.sql.loaded_table import LoadedTable
@@ -122,6 +123,14 @@ class MySqlRuns(LoadedRuns):
         self._tables.session.run(step.statement)
 
     def is_done(self, run: RunRow, step: Step) -> bool:
+        if step.id == SCHEMA:
+            # To create one that is there would wait for all that is read in it.
+            ref = run.plan.load.table
+            return (ref.schema,) in self._tables.session.fetch(
+                "SELECT schema_name FROM information_schema.schemata WHERE schema_name = %s",
+                f"database {ref.schema}",
+                [ref.schema],
+            )
         if step.id != SWAP or made_at(self._tables, run.plan.load.table) is not None:
             return False
         # It has taken its place; whoever did that may not have come to drop the old one.

@@ -10,8 +10,10 @@ from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.mysql.capabilities import TARGET
 from penstock.backends.mysql.catalog.tables import (
     DIALECT,
+    FLAVOUR,
     TRANSACTIONAL,
     engine_of,
+    flavour_of,
     table_columns,
 )
 from penstock.backends.mysql.connection import connect
@@ -70,11 +72,18 @@ class MySqlTarget(SqlTarget):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         alike = definition.dialect == DIALECT
+        written: dict[str, str] = {}
+        if alike and definition.content.get(FLAVOUR) == flavour_of(self._session):
+            written = {name: type_ for name, type_, _ in definition.content["columns"]}
 
         def made(column: Column) -> Column:
+            asked = types.get(column.name, "")
+            plain = replace(column, generated=False, traits={})
+            if not asked and column.name in written:
+                return replace(plain, type=written[column.name], nullable=True)
             type_ = column.type if alike else column_type(arrow_type_of(column), column.name)
-            plain = replace(column, type=type_, generated=False, traits={})
-            return replace(plain, type=written_type(plain, types.get(column.name, "")))
+            plain = replace(plain, type=type_)
+            return replace(plain, type=written_type(plain, asked))
 
         self._defined = tuple(map(made, columns))
         # Made for this session alone, and looked at.
@@ -88,7 +97,12 @@ class MySqlTarget(SqlTarget):
     @contextmanager
     def _made(self) -> Iterator[tuple[MySqlSession, TableRef]]:
         ident, connection = self._session.dialect.ident, self._session.connection
-        listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined)
+        # An automatic column would have to be a key.
+        types = [column.type.replace(" AUTO_INCREMENT", "") for column in self._defined]
+        listed = ", ".join(
+            f"{ident(column.name)} {type_}"
+            for column, type_ in zip(self._defined, types, strict=True)
+        )
         made = TableRef(self._session.search_path()[0], "penstock_made")
         name = self._session.table(made)
         with planning("target", "the table that is made"):

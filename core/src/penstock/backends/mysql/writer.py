@@ -11,7 +11,7 @@ from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.records import NOW, Kind
 from penstock.backends.api.worker import Block, Loaded, Wait
 from penstock.backends.mysql.catalog.tables import table_columns
-from penstock.backends.mysql.connection import Connection, connect
+from penstock.backends.mysql.connection import Connection, connect, wait_for_locks
 from penstock.backends.mysql.dialect import BY_BYTES
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.loading import load_stream
@@ -93,7 +93,7 @@ class MySqlTransaction:
         self._records = MySqlRecords(self._session, spec.control_schema, loading=True)
         seconds = round(spec.stall_timeout) or 1 << 24
         with translated("target"):
-            connection.change(f"SET SESSION innodb_lock_wait_timeout = {seconds}")
+            wait_for_locks(connection, seconds)
 
     def lock(self, attempt: Attempt) -> Mapping[int, object] | None:
         connection, name = self._open, self._records.lock(attempt.lock)

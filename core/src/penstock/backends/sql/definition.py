@@ -14,6 +14,8 @@ from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
 from penstock.model.tables import Column, NotCopied, Relation, TableDefinition, TableRef
 
+SCHEMA = "schema"
+"""The id of the step that creates a schema."""
 KEYS = ("PRIMARY KEY", "UNIQUE")
 KINDS = {
     "PRIMARY KEY": "primary keys",
@@ -99,7 +101,7 @@ def create_steps(
     drop = f"DROP TABLE IF EXISTS {name};\n" if fresh else ""
     return [
         *(
-            Step("schema", f"create schema {table.schema}", statement)
+            Step(SCHEMA, f"create schema {table.schema}", statement)
             for statement in dialect.schema_made(table.schema)
         ),
         Step("create", f"create {table}", f"{drop}{create}"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.definition import KINDS, definition_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
@@ -18,6 +18,8 @@ DIALECT = "mysql"
 TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
 # MariaDB writes how wide numbers are shown; tinyint(1) says that they are truth values.
 _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
+_COLUMN = re.compile(r"  `((?:[^`]|``)+)` (.+?),?")
+FLAVOUR = "flavour"
 OF_TABLE = "WHERE table_catalog = %s AND table_schema = %s AND table_name = %s"
 """For `Session.facts`."""
 
@@ -119,15 +121,36 @@ def read_definition(
         )
     ]
     left += [
-        NotCopied("foreign keys", name)
-        for (name,) in session.facts(
-            "SELECT constraint_name FROM information_schema.table_constraints AS c WHERE"
-            " constraint_catalog = %s AND c.table_schema = %s AND c.table_name = %s"
-            " AND constraint_type = 'FOREIGN KEY' ORDER BY constraint_name",
+        NotCopied(KINDS[kind], name)
+        for name, kind in session.facts(
+            "SELECT constraint_name, constraint_type FROM information_schema.table_constraints"
+            " AS c WHERE constraint_catalog = %s AND c.table_schema = %s AND c.table_name = %s"
+            " AND constraint_type IN ('FOREIGN KEY', 'CHECK') ORDER BY constraint_name",
             table,
         )
     ]
-    return definition_of(DIALECT, columns, keys, left)
+    written = _written_columns(session, table)
+    defined = [
+        replace(column, type=written.get(column.name, column.type), nullable=True)
+        for column in columns
+    ]
+    definition = definition_of(DIALECT, defined, keys, left)
+    return replace(definition, content={**definition.content, FLAVOUR: flavour_of(session)})
+
+
+def flavour_of(session: MySqlSession) -> str:
+    """Whose types, collations and functions a column's definition is written with."""
+    return "MariaDB" if session.connection.is_mariadb else "MySQL"
+
+
+def _written_columns(session: MySqlSession, table: TableRef) -> dict[str, str]:
+    """All that the server writes of its columns: NOT NULL, defaults, comments, collations."""
+    ((_, statement, *_),) = session.fetch(f"SHOW CREATE TABLE {session.table(table)}", str(table))
+    return {
+        found[1].replace("``", "`"): found[2]
+        for line in statement.splitlines()
+        if (found := _COLUMN.fullmatch(line)) and " GENERATED ALWAYS AS " not in found[2]
+    }
 
 
 def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:

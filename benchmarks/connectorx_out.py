@@ -1,0 +1,31 @@
+"""connectorx into Arrow, pgpq's COPY out of it: a table of MySQL to PostgreSQL. One stream.
+
+Usage: connectorx_out.py SOURCE TABLE TARGET TABLE CONDITION...   (of a partition each)
+"""
+
+import sys
+
+import connectorx
+import psycopg
+from pgpq import ArrowToPostgresBinaryEncoder
+from psycopg import sql
+
+
+def main() -> None:
+    source, read, target, written, *conditions = sys.argv[1:]
+    into = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(sql.Identifier(*written.split(".")))
+    with psycopg.connect(target) as connection, connection.cursor() as cursor:
+        for condition in conditions:
+            query = f"SELECT * FROM {read} WHERE {condition}"
+            table = connectorx.read_sql(source, query, return_type="arrow")
+            encoder = ArrowToPostgresBinaryEncoder(table.schema)
+            with cursor.copy(into) as copy:
+                copy.write(encoder.write_header())
+                for batch in table.to_batches(max_chunksize=16_384):
+                    copy.write(encoder.write_batch(batch))
+                copy.write(encoder.finish())
+            connection.commit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""Movers that take turns, at several degrees: the best of all turns counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.cost import Cost
+from benchmarks.report import show_table, tell
+
+PENSTOCK = "penstock"
+
+Costs = dict[tuple[str, int], list[Cost]]
+"""By mover and degree."""
+
+
+def take_turns(
+    movers: Iterable[str], degrees: Sequence[int], repeat: int, move: Callable[[str, int], Cost]
+) -> Costs:
+    costs: Costs = {}
+    names = list(movers)
+    tell("warming up")
+    for name in names:
+        move(name, degrees[-1])
+    for turn in range(repeat):
+        for degree in degrees:
+            # Whoever is first one time is last another time: what drifts is shared out.
+            first = turn % len(names)
+            for name in [*names[first:], *names[:first]]:
+                found = move(name, degree)
+                costs.setdefault((name, degree), []).append(found)
+                tell(
+                    f"turn {turn + 1} of {repeat}, degree {degree}, {name}: {found.wall:.2f} s, "
+                    f"mover {found.mover:.2f} s of CPU"
+                )
+    return costs
+
+
+def best(costs: Costs, mover: str, degree: int, what: str) -> float:
+    figures: list[float] = [getattr(cost, what) for cost in costs[mover, degree]]
+    return min(figures)
+
+
+def ratio(costs: Costs, other: str, degree: int) -> float:
+    """Penstock's best wall time over another mover's."""
+    return best(costs, PENSTOCK, degree, "wall") / best(costs, other, degree, "wall")
+
+
+def show(title: str, rows: int, costs: Costs, others: Sequence[str]) -> None:
+    turns = len(next(iter(costs.values())))
+    lines = []
+    for mover, degree in sorted(costs, key=lambda item: item[1]):
+        figures = [best(costs, mover, degree, what) for what in ("mover", "source", "target")]
+        wall = best(costs, mover, degree, "wall")
+        ratios = [f"{ratio(costs, other, degree):.2f}" for other in others]
+        lines.append(
+            [
+                str(degree),
+                mover,
+                f"{wall:.2f}",
+                f"{rows / wall:,.0f}",
+                *(f"{figure:.2f}" for figure in figures),
+                *(ratios if mover == PENSTOCK else [""] * len(others)),
+            ]
+        )
+    columns = ["degree", "mover", "wall", "rows/s", "CPU mover", "CPU source", "CPU target"]
+    show_table(
+        f"{title}, {rows:,} rows: seconds, best of {turns}",
+        [*columns, *(f"wall / {other}" for other in others)],
+        lines,
+    )
+
+
+def as_json(costs: Costs) -> list[dict[str, Any]]:
+    return [
+        {"mover": mover, "degree": degree, "turns": [asdict(cost) for cost in turns]}
+        for (mover, degree), turns in costs.items()
+    ]
