@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import penstock
-from penstock.cli.main import main
 from penstock_testkit import TcpProxy
 from penstock_testkit.mysql import connect_mysql
 
@@ -25,7 +24,7 @@ TABLE = """
 # A note names its row in the bytes of a stream.
 FILLED = """
     INSERT INTO item
-    SELECT n, concat('<', lpad(n, 8, '0'), '>'), if(n % 7, n / 100, NULL), repeat(md5(n), 8)
+    SELECT n, concat('<', lpad(n, 8, '0'), '>'), if(n % 7, n / 100, NULL), repeat(sha2(n, 256), 4)
     FROM (SELECT 1 + a.d + 10 * b.d + 100 * c.d + 1000 * d.d AS n
           FROM digit AS a, digit AS b, digit AS c, digit AS d) AS numbers
 """
@@ -138,7 +137,6 @@ class Pair:
         assert status.run.status == "done"
         assert len(status.committed) == len(status.run.plan.partitions)
         self.check_once()
-        assert main(["verify", run_id, *self.ends]) == 0
         self.check_no_session()
 
     def check_no_session(self) -> None:

@@ -13,13 +13,14 @@ import pymysql
 from penstock.backends.api.records import Hold, Kind
 from penstock.backends.mysql.connection import Connection, wait_for_locks
 from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.locks import lock_name, locked, try_lock
+from penstock.backends.mysql.locks import lock_name, locked, release, try_lock
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
 
 T = TypeVar("T")
 DUPLICATE = 1062
+MAKING_SECONDS = 30
 _MISSING = {1046, 1049, 1146}
 _DENIED = {1044, 1045, 1142, 1227}
 _TABLES = ("loaded_table", "replaced_table", *(kind.value for kind in Kind))
@@ -68,6 +69,23 @@ class MySqlRecords(LoadRecords):
         return super().written(column, value)
 
     def create(self) -> None:
+        if not self._there:
+            with self._making():
+                self._create()
+
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        """The tables are made one after the other: meanwhile some are missing."""
+        name = self.lock("penstock:control")
+        with translated("target", "control tables"):
+            try_lock(self.connection, name, MAKING_SECONDS)
+        try:
+            yield
+        finally:
+            with suppress(pymysql.Error):  # of a session that has ended
+                release(self.connection, name)
+
+    def _create(self) -> None:
         if self._found():
             return
         try:
@@ -93,15 +111,10 @@ class MySqlRecords(LoadRecords):
         """
         if self._there:
             return True
-        with translated("target", "control tables"):
-            found = {
-                name
-                for (name,) in self.connection.rows(
-                    "SELECT table_name FROM information_schema.tables WHERE table_schema = %s",
-                    [self._schema],
-                )
-            }
-        missing = [name for name in _TABLES if name not in found]
+        missing = self._missing()
+        if missing and len(missing) < len(_TABLES):
+            with self._making():
+                missing = self._missing()
         if missing and len(missing) < len(_TABLES):
             raise PermanentError(
                 f"target: control schema {self._schema!r} lacks {', '.join(missing)}, without "
@@ -111,6 +124,14 @@ class MySqlRecords(LoadRecords):
             )
         self._there = not missing
         return self._there
+
+    def _missing(self) -> list[str]:
+        with translated("target", "control tables"):
+            rows = self.connection.rows(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = %s",
+                [self._schema],
+            )
+        return [name for name in _TABLES if (name,) not in rows]
 
     @contextmanager
     def reading(self) -> Iterator[bool]:
