@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pymysql
 from pymysql.constants import CLIENT
 
-from penstock.backends.mysql.errors import code_of, from_driver, translated
+from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.location import parse, tls_options
-from penstock.errors import PermanentError
+from penstock.errors import Diagnosis, PermanentError
 
 NO_SUCH_THREAD = 1094
 OLDEST = {"MySQL": (8, 0), "MariaDB": (10, 6)}
@@ -54,6 +54,14 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
         with self.cursor() as cursor:
             return int(cursor.execute(statement, tuple(values) or None))
 
+    def end_session(self, number: int, what: str = "CONNECTION") -> None:
+        """End another session, or what it runs (QUERY); one that is gone already is no error."""
+        try:
+            self.change(f"KILL {what} {number}")
+        except pymysql.Error as error:
+            if code_of(error) != NO_SUCH_THREAD:
+                raise
+
     def abandon(self) -> None:
         """Leave at once; what runs is cancelled by whoever knows the URL."""
         with contextlib.suppress(Exception):
@@ -71,7 +79,7 @@ def connect(url: str, side: str, *, loads: bool = False) -> Connection:
     """
     found = parse(url)
     flags = CLIENT.FOUND_ROWS | (CLIENT.LOCAL_FILES if loads else 0)
-    with translated(side):
+    with translated(side), _readable(side):
         connection = Connection(
             host=found.host,
             port=found.port,
@@ -88,6 +96,7 @@ def connect(url: str, side: str, *, loads: bool = False) -> Connection:
             defer_connect=True,
             **tls_options(found),
         )
+    with translated(side):
         connection.side = side
         try:
             connection.connect()
@@ -98,6 +107,18 @@ def connect(url: str, side: str, *, loads: bool = False) -> Connection:
             raise
     _check_version(connection)
     return connection
+
+
+@contextlib.contextmanager
+def _readable(side: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # TLS's own errors, too
+        raise PermanentError(
+            f"{side}: ssl_ca, ssl_cert or ssl_key cannot be read: expected files in PEM format, "
+            f"found: {error}",
+            Diagnosis(side=side),
+        ) from error
 
 
 def _keep_alive(connection: Connection) -> None:
@@ -148,9 +169,7 @@ def kill(url: str, side: str, number: int, *, query: bool = False) -> None:
     """
     looker = connect(url, side)
     try:
-        looker.change(f"KILL {'QUERY ' if query else ''}{number}")
-    except pymysql.Error as error:
-        if code_of(error) != NO_SUCH_THREAD:
-            raise from_driver(error, side) from error
+        with translated(side):
+            looker.end_session(number, "QUERY" if query else "CONNECTION")
     finally:
         looker.abandon()

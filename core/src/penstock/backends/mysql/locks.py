@@ -63,7 +63,7 @@ def locked(connection: Connection, name: str, patience: Patience, what: str) -> 
     while not try_lock(connection, name, _LOOK_SECONDS):
         number = holder(connection, name)
         if number is not None and idle_seconds(connection, number) >= patience.grace:
-            connection.change(f"KILL {number}")
+            connection.end_session(number)
         waited = time.monotonic() - begun
         if patience.stall_timeout and waited > patience.stall_timeout:
             raise StallError(

@@ -167,7 +167,7 @@ class MySqlRecords(LoadRecords):
 
     def _lock_rows(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
         whole = hold in (Hold.CHANGE, Hold.ALONE)
-        # As an attempt does it: meanwhile the run cannot be started over.
+        # As an attempt does it when it commits: meanwhile the run cannot be started over.
         mode = "FOR UPDATE" if whole else "LOCK IN SHARE MODE"
         run = f"SELECT 1 FROM {self.named('run')} WHERE run_id = %s {mode}"
         self.connection.rows(run, [run_id])
@@ -206,8 +206,7 @@ class MySqlRecords(LoadRecords):
     def _end_attempts(self, run_id: str) -> None:
         """What the run's open attempts do is void from here on."""
         for number in self.open_attempts(run_id).values():
-            with suppress(pymysql.Error):  # gone already
-                self.connection.change(f"KILL {number}")
+            self.connection.end_session(number)
 
     def open_attempts(self, run_id: str) -> dict[str, int]:
         """Partitions that are locked, and the numbers of the sessions that do."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
 from penstock.backends.mysql.dialect import replaced
-from penstock.backends.mysql.locks import holder, locked, try_lock
+from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.locks import locked, try_lock
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.load_plan import SWAP
@@ -19,6 +20,9 @@ from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
+
+# Of one run, at the same time: of more, some are not seen by other runs.
+EXECUTIONS = 8
 
 
 def made_at(records: MySqlRecords, table: TableRef) -> str | None:
@@ -65,27 +69,39 @@ class MySqlRuns(LoadedRuns):
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         records, connection = self._tables, self._tables.connection
         gate = records.lock(f"penstock:table:{table}")
-        with locked(connection, gate, self.patience, f"table {table}"):
+        with (
+            translated("target"),
+            locked(connection, gate, self.patience, f"table {table}"),
+        ):
             others = [
                 row["run_id"]
                 for row in records.read(
                     Kind.RUN, {"loads": LoadedTable(records, table).id}, ("run_id",)
                 )
-                if row["run_id"] != run_id
-                and holder(connection, self._presence(row["run_id"])) is not None
+                if row["run_id"] != run_id and self._is_executed(row["run_id"])
             ]
             if others:
                 check(others)
-            try_lock(connection, self._presence(run_id))
+            for name in self._presences(run_id):
+                if try_lock(connection, name):
+                    break
 
-    def _presence(self, run_id: str) -> str:
-        return self._tables.lock(f"penstock:run:{run_id}")
+    def _presences(self, run_id: str) -> list[str]:
+        """Locks of which each execution of a run takes one: they are not shared."""
+        return [
+            self._tables.lock(f"penstock:run:{run_id}:{number}") for number in range(EXECUTIONS)
+        ]
+
+    def _is_executed(self, run_id: str) -> bool:
+        names = self._presences(run_id)
+        asked = ", ".join(["is_used_lock(%s)"] * len(names))
+        ((number,),) = self._tables.connection.rows(f"SELECT coalesce({asked})", names)
+        return number is not None
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        return tuple(
-            RunningAttempt(partition_id, 0, "loading", "", None)
-            for partition_id in self._tables.open_attempts(run_id)
-        )
+        with translated("target", f"run {run_id}"):
+            found = self._tables.open_attempts(run_id)
+        return tuple(RunningAttempt(partition_id, 0, "loading", "", None) for partition_id in found)
 
     # Steps
 

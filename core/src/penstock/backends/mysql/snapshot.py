@@ -12,6 +12,7 @@ https://dev.mysql.com/doc/refman/8.4/en/flush.html#flush-tables-with-read-lock
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import select
@@ -36,8 +37,12 @@ from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
 
 SESSIONS = 16
-# Seconds for which others may have to wait, until the lock is there or given up.
-LOCK_SECONDS = 10
+# Seconds for which others may have to wait, until a lock is there or given up: there are two.
+LOCK_SECONDS = 5
+# Until a holder has answered, unless it was stopped.
+ANSWER_SECONDS = 10
+_ASKED = b"?"
+_PREFIX = "penstock-snapshot-"
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 # No right to lock: of all tables, of one table, of a database.
 _DENIED = {1044, 1142, 1227}
@@ -54,8 +59,9 @@ class HeldSessions:
         self._closing = threading.Lock()
         self._folder = ""
         try:
-            self._open(url)
-            self._begin(url, relations)
+            with translated("source", "snapshot"):
+                self._open(url)
+                self._begin(url, relations)
             # It keeps the tables as they are: what changes a definition waits for it.
             self._own = self._free.pop(0)
             tables = [relation for relation in relations if isinstance(relation, TableRef)]
@@ -88,23 +94,24 @@ class HeldSessions:
         try:
             locker.change(f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
             _lock(locker, relations)
-            with translated("source", "snapshot"):
-                ((now,),) = locker.rows("SELECT date_format(utc_timestamp(6), '%Y-%m-%dT%T.%f')")
-                # Asked all at once: so others wait for one round trip, not for one for each.
-                for session in self._free:
-                    session._execute_command(COMMAND.COM_QUERY, BEGIN)
-                for session in self._free:
-                    session._read_query_result()
+            ((now,),) = locker.rows("SELECT date_format(utc_timestamp(6), '%Y-%m-%dT%T.%f')")
+            # Asked all at once: so others wait for one round trip, not for one for each.
+            for session in self._free:
+                session._execute_command(COMMAND.COM_QUERY, BEGIN)
+            for session in self._free:
+                session._read_query_result()
         finally:
             locker.abandon()  # and with it, its lock
         self._taken_at = f"{now}+00:00"
 
     def _serve(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="penstock-snapshot-")
+        _sweep()
+        self._folder = tempfile.mkdtemp(prefix=_PREFIX)
         path = os.path.join(self._folder, "sessions")
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(path)
+        self._listener.bind(f"{path}.new")
         self._listener.listen(64)
+        os.rename(f"{path}.new", path)
         self.snapshot = Snapshot(path, self._taken_at)
         threading.Thread(target=self._hand_out, args=(self._listener,), daemon=True).start()
 
@@ -115,7 +122,9 @@ class HeldSessions:
             except OSError:
                 return  # closed
             with client, contextlib.suppress(OSError):
-                self._hand(client)
+                client.settimeout(ANSWER_SECONDS)
+                if client.recv(1):
+                    self._hand(client)
 
     def _hand(self, client: socket.socket) -> None:
         with self._closing:
@@ -168,15 +177,15 @@ def _lock(locker: Connection, relations: Sequence[Relation]) -> None:
             locker.change("FLUSH TABLES WITH READ LOCK")
         except pymysql.Error as error:
             tables = [MYSQL.table(r) for r in relations if isinstance(r, TableRef)]
-            if code_of(error) not in _DENIED or len(tables) < len(relations):
+            if code_of(error) not in {*_DENIED, _LATE} or len(tables) < len(relations):
                 raise
             locker.change(f"LOCK TABLES {', '.join(f'{table} READ' for table in tables)}")
     except pymysql.Error as error:
         ours = from_driver(error, "source", "snapshot")
         if code_of(error) == _LATE:
             ours.message += (
-                f"; somebody has written, or read, for more than {LOCK_SECONDS} s, and new writes "
-                "have waited behind this lock; try again later, or pass --snapshot none"
+                f"; somebody has been writing, or reading, for more than {LOCK_SECONDS} s, while "
+                "new writes waited behind this lock; try again later, or pass --snapshot none"
             )
         if code_of(error) not in _DENIED:
             raise ours from error
@@ -211,12 +220,14 @@ def take(token: str) -> Connection:
     """
     with socket.socket(socket.AF_UNIX) as holder:
         try:
+            holder.settimeout(ANSWER_SECONDS)
             holder.connect(token)
+            holder.sendall(_ASKED)
             said, descriptors, _, _ = socket.recv_fds(holder, 1 << 16, 1)
         except OSError as error:
             raise SnapshotLost(
-                "source: the snapshot's holder is gone, or on another machine, and with it the "
-                f"sessions that see what it saw ({error})",
+                "source: the snapshot's holder is gone, stopped, or on another machine, and with "
+                f"it the sessions that see what it saw ({error})",
                 Diagnosis(side="source"),
             ) from error
     facts = json.loads(said or b"{}")
@@ -237,6 +248,17 @@ def take(token: str) -> Connection:
     session._rfile = session._sock.makefile("rb")
     session._next_seq_id = 0
     return session
+
+
+def _sweep() -> None:
+    """Remove what holders have left that were killed."""
+    for path in glob.glob(os.path.join(tempfile.gettempdir(), f"{_PREFIX}*", "sessions")):
+        with socket.socket(socket.AF_UNIX) as holder, contextlib.suppress(OSError):
+            holder.settimeout(0)
+            try:
+                holder.connect(path)
+            except ConnectionRefusedError:
+                shutil.rmtree(os.path.dirname(path), ignore_errors=True)
 
 
 def check_engines(session: MySqlSession, tables: Sequence[TableRef]) -> None:

@@ -20,6 +20,7 @@ from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import check_loaded
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import Caster, schema_from_text
+from penstock.backends.shared.refusals import started_over
 from penstock.backends.shared.transactional import TransactionalWriter
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.loaded_table import LoadedTable
@@ -32,6 +33,9 @@ from penstock.backends.sql.loading import (
 )
 from penstock.errors import Diagnosis, TransientError
 from penstock.spec.worker_spec import WorkerSpec
+
+# During LOAD DATA LOCAL: MySQL, and MariaDB.
+WAITING_FOR_ROWS = ("Receiving from client", "Reading from net")
 
 
 def mysql_writer(spec: WorkerSpec) -> TransactionalWriter:
@@ -105,7 +109,7 @@ class MySqlTransaction:
 
     def _signs(self, number: int) -> object:
         """What changes while a session loads: the rows that its transaction has changed, where the
-        user may see that; else whether it is asked anything."""
+        user may see that (PROCESS); else whether it runs anything, other than waiting for rows."""
         with suppress(pymysql.Error):
             return self._open.rows(
                 "SELECT trx_rows_modified FROM information_schema.innodb_trx"
@@ -113,31 +117,33 @@ class MySqlTransaction:
                 [number],
             )
         return self._open.rows(
-            "SELECT command, state, if(command = 'Sleep', 0, time)"
+            "SELECT state, if(command = 'Sleep' OR state IN %s, 0, time)"
             " FROM information_schema.processlist WHERE id = %s",
-            [number],
+            [WAITING_FOR_ROWS, number],
         )
 
     def end_older(self, attempt: Attempt, older: int) -> None:
-        with translated("target"), suppress(pymysql.err.InternalError):  # gone already
-            self._open.change(f"KILL {older}")
+        with translated("target"):
+            self._open.end_session(older)
 
     def insert_record(self, attempt: Attempt) -> Standing | None:
-        spec = attempt.spec
-        with translated("target"):
-            # Shared: nobody starts the run over before the transaction ends.
-            found = self._open.rows(
-                f"SELECT generation FROM {self._records.named('run')} WHERE run_id = %s"
-                " LOCK IN SHARE MODE",
-                [spec.run_id],
-            )
-        current = bool(found) and found[0][0] == spec.generation
         row = {**begun_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
-        if current and self._records.add(Kind.COMMIT, [row]):
+        if self._generation(attempt) == attempt.spec.generation and self._records.add(
+            Kind.COMMIT, [row]
+        ):
             return None
         there = standing(self._records, attempt)
         self._end("ROLLBACK")
         return there
+
+    def _generation(self, attempt: Attempt, mode: str = "") -> int | None:
+        """The run's at this moment: it has another one once somebody has started it over."""
+        with translated("target"):
+            found = self._open.rows(
+                f"SELECT generation FROM {self._records.named('run')} WHERE run_id = %s {mode}",
+                [attempt.spec.run_id],
+            )
+        return int(found[0][0]) if found else None
 
     def _end(self, statement: str) -> None:
         with translated("target"):
@@ -218,6 +224,12 @@ class MySqlTransaction:
         return Staged(self._records, attempt).merge(attempt, rows)
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
+        # From here on nobody changes the run until the transaction ends. Not earlier: whoever
+        # resumes a run must not wait for an attempt that was stopped.
+        generation = self._generation(attempt, "LOCK IN SHARE MODE")
+        if generation != attempt.spec.generation:
+            raise started_over(attempt, generation)
+        self.check_target(attempt)
         mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}
         if self._records.change(Kind.COMMIT, mine, completed_record(loaded, bytes)) != 1:
             return False

@@ -16,7 +16,7 @@ from penstock.backends.mysql.load.texts import CHARSET
 from penstock.backends.mysql.load.wire import SIDE
 from penstock.model.tables import Column
 
-_SETTINGS = "SET SESSION sql_notes = 1, SESSION max_error_count = 64"
+_SETTINGS = "SET SESSION sql_notes = 1"
 
 
 def takes_files(connection: Connection) -> bool:

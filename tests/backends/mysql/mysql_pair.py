@@ -1,0 +1,152 @@
+"""Two databases of a server with a table of items, the runs between them, and what must hold."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+from urllib.parse import urlencode
+
+import penstock
+from penstock.cli.main import main
+from penstock_testkit import TcpProxy
+from penstock_testkit.mysql import connect_mysql
+
+from ...faults.cli import PATIENCE, Run, eventually
+from ...faults.gate import Gate
+
+RUN_ID = "faults"
+PARTITIONS = 4
+ROWS = 10_000
+TABLE = """
+    CREATE TABLE item (
+        id bigint PRIMARY KEY, note varchar(20) NOT NULL, amount decimal(12, 2), pad varchar(300)
+    ) ENGINE = InnoDB
+"""
+# A note names its row in the bytes of a stream.
+FILLED = """
+    INSERT INTO item
+    SELECT n, concat('<', lpad(n, 8, '0'), '>'), if(n % 7, n / 100, NULL), repeat(md5(n), 8)
+    FROM (SELECT 1 + a.d + 10 * b.d + 100 * c.d + 1000 * d.d AS n
+          FROM digit AS a, digit AS b, digit AS c, digit AS d) AS numbers
+"""
+DIGEST = "SELECT count(*), count(DISTINCT id), sum(id), sum(crc32(concat_ws('|', {}))) FROM item"
+PENSTOCKS = "SELECT id FROM information_schema.processlist WHERE db LIKE 'test%' AND id <> {}"
+
+
+def execute(url: str, *statements: str) -> None:
+    with closing(connect_mysql(url)) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    with closing(connect_mysql(url)) as connection, connection.cursor() as cursor:
+        cursor.execute(query)
+        return list(cursor.fetchall())
+
+
+def fill(url: str) -> None:
+    """Make the table of items, with all of them."""
+    digits = ", ".join(f"({digit})" for digit in range(10))
+    execute(
+        url,
+        "CREATE TABLE digit (d int)",
+        f"INSERT INTO digit VALUES {digits}",
+        TABLE,
+        FILLED,
+        "ANALYZE TABLE item",
+    )
+
+
+def middle(partition: int) -> bytes:
+    """Of a row in the middle of a partition's stream, counted from 1."""
+    each = ROWS // PARTITIONS
+    return f"<{partition * each - each // 2:08}>".encode()
+
+
+class Pair:
+    """
+    Parameters:
+        source: URL of a database with items.
+        target: of one with an empty table of them.
+    """
+
+    def __init__(self, source: str, target: str) -> None:
+        self.source, self.target = source, target
+        self.proxy: TcpProxy | None = None
+        self.options: dict[str, str] = {}
+        """Parameters of the source's URL."""
+        self._runs: list[Run] = []
+        self._gates: list[Gate] = []
+
+    def close(self) -> None:
+        for gate in self._gates:
+            gate.open()
+        for run in self._runs:
+            run.close()
+        if self.proxy is not None:
+            self.proxy.close()
+
+    def gate(self, needle: bytes) -> Gate:
+        """Hold the stream in which this leaves the source; all runs take the way that has it."""
+        if self.proxy is None:
+            self.proxy = TcpProxy.of(self.source)
+            self.proxy.__enter__()
+        made = Gate(self.proxy, needle, "to_client")
+        self._gates.append(made)
+        return made
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        source, options = self.source, self.options
+        if self.proxy is not None:  # which must see what passes
+            source = self.proxy.url(source)
+            options = {"ssl_mode": "disabled", **options}
+        source += f"?{urlencode(options)}"
+        return ("--source", source, "--target", self.target)
+
+    def start(self, *words: str) -> Run:
+        self._runs.append(Run(*words))
+        return self._runs[-1]
+
+    def copy(
+        self, *words: str, degree: int = 2, partitions: int = PARTITIONS, run_id: str = RUN_ID
+    ) -> Run:
+        database = self.source.rpartition("/")[2]
+        return self.start(
+            *("copy", *self.ends, "--table", f"{database}.item", "--run-id", run_id),
+            *("--target-table", f"{self.target.rpartition('/')[2]}.item", "--strategy", "range"),
+            *("--key", "id", "--partitions", str(partitions), "--degree", str(degree), *words),
+        )
+
+    def resume(self, *words: str, run_id: str = RUN_ID) -> Run:
+        return self.start("resume", run_id, *self.ends, *words)
+
+    # What must hold
+
+    def attempts(self, run_id: str = RUN_ID) -> dict[str, int]:
+        status = penstock.status(run_id, target=self.target)
+        return {record.partition_id: record.attempt for record in status.committed}
+
+    def check_once(self) -> None:
+        """Each row of the source is in the target once, with the same values."""
+        query = DIGEST.format("id, note, amount, pad")
+        assert rows(self.target, query) == rows(self.source, query)
+
+    def check_done(self, run_id: str = RUN_ID) -> None:
+        status = penstock.status(run_id, target=self.target)
+        assert status.run.status == "done"
+        assert len(status.committed) == len(status.run.plan.partitions)
+        self.check_once()
+        assert main(["verify", run_id, *self.ends]) == 0
+        self.check_no_session()
+
+    def check_no_session(self) -> None:
+        """None of the runs has left one."""
+        with closing(connect_mysql(self.target)) as connection, connection.cursor() as cursor:
+
+            def gone() -> bool:
+                cursor.execute(PENSTOCKS.format(connection.thread_id()))
+                return not cursor.fetchall()
+
+            eventually("no session is left", gone, PATIENCE)

@@ -1,0 +1,302 @@
+"""What cannot be copied into MySQL, or out of it: what is said, and with which exit code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+import penstock
+from penstock import CopySpec
+from penstock.errors import PenstockError
+from penstock.events import Event, Failed, Opened
+from penstock_testkit import AnyMysqlServer
+
+from .mysql_pair import execute, rows
+
+PLAIN = "CREATE TABLE t (id int PRIMARY KEY, note varchar(100), day varchar(30))"
+PASSWORD = "gehe1m-w0rt"
+
+
+@pytest.fixture(scope="module")
+def source(mysql_server: AnyMysqlServer) -> Iterator[str]:
+    with mysql_server.new_database() as url:
+        execute(
+            url,
+            PLAIN,
+            "INSERT INTO t VALUES (1, 'one', '2020-01-01'), (2, NULL, '2020-01-02'),"
+            " (3, 'three', '2020-01-03')",
+            "CREATE TABLE m (id int PRIMARY KEY, note varchar(100), day varchar(30))"
+            " ENGINE = MyISAM",
+            "INSERT INTO m SELECT * FROM t",
+            PLAIN.replace("TABLE t", "TABLE long_row").replace("varchar(100)", "longtext"),
+            "INSERT INTO long_row VALUES (1, repeat('x', 2000000), '')",
+            "SET sql_mode = ''",
+            "CREATE TABLE zero (id int PRIMARY KEY, note varchar(100), day date)",
+            "INSERT INTO zero VALUES (1, 'one', '0000-00-00')",
+        )
+        yield url
+
+
+def database(url: str) -> str:
+    return urlsplit(url).path[1:]
+
+
+class Copy:
+    """A copy of one partition, and what it has told."""
+
+    def __init__(self, source: str, target: str, table: str = "t", **options: Any) -> None:
+        self.events: list[Event] = []
+        given: dict[str, Any] = {
+            "target_table": f"{database(target)}.t", "degree": 1, "strategy": "whole",
+            "attempts": 1, **options,
+        }  # fmt: skip
+        if "query" not in options:
+            given["table"] = f"{database(source)}.{table}"
+        self.error: PenstockError | None = None
+        try:
+            for event in penstock.copy(CopySpec(source=source, target=target, **given)):
+                self.events.append(event)
+        except PenstockError as error:
+            self.error = error
+
+    @property
+    def said(self) -> str:
+        """Of the partition, where it has failed; else of the whole."""
+        for event in self.events:
+            if isinstance(event, Failed):
+                return str(event.error["message"])
+        return self.error.message if self.error else ""
+
+    @property
+    def code(self) -> int:
+        return self.error.exit_code if self.error else 0
+
+
+@contextmanager
+def user(server: AnyMysqlServer, url: str, *grants: str) -> Iterator[str]:
+    """The same database as somebody who may do little."""
+    name = "somebody"
+    execute(
+        url,
+        f"CREATE USER {name}@'%' IDENTIFIED BY '{PASSWORD}'",
+        *(f"GRANT {grant} TO {name}@'%'" for grant in grants),
+    )
+    try:
+        yield server.url_for(db=database(url), user=name, password=PASSWORD)
+    finally:
+        execute(url, f"DROP USER {name}@'%'")
+
+
+@contextmanager
+def setting(url: str, name: str, value: object) -> Iterator[None]:
+    """Of the whole server."""
+    ((before,),) = rows(url, f"SELECT @@GLOBAL.{name}")
+    execute(url, f"SET GLOBAL {name} = {value}")
+    try:
+        yield
+    finally:
+        execute(url, f"SET GLOBAL {name} = {before}")
+
+
+# Connections
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "said"),
+    [
+        (
+            (":penstock@", ":wrong@"),
+            65,
+            "Access denied for user .* check the user and the password",
+        ),
+        (("/test_", "/nope_"), 65, "target: Unknown database 'nope_"),
+        (("?", "?ssl_ca=/nope.pem&"), 65, "ssl_ca, ssl_cert or ssl_key .* No such file"),
+        (("?", "?ssl_mode=verify_identity&"), 65, "SSL is required|certificate verify failed"),
+    ],
+)
+def test_no_connection(
+    source: str, mysql_url: str, change: tuple[str, str], code: int, said: str
+) -> None:
+    target = f"{mysql_url}?connect_timeout=5".replace(*change)
+    copied = Copy(source, target)
+    assert copied.code == code
+    assert re.search(said, copied.said), copied.said
+
+
+def test_no_server(source: str) -> None:
+    copied = Copy(source, "mysql://somebody:gehe1m@127.0.0.1:1/nope")
+    assert copied.code == 75
+    assert "target: Can't connect to MySQL server on '127.0.0.1'" in copied.said
+
+
+# Requests
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"where": "id >"}, "source: --where: You have an error in your SQL syntax"),
+        ({"where": "nope = 1"}, "source: --where: Unknown column 'nope'"),
+        ({"where": "id = 1) OR (1"}, "source: --where: You have an error"),
+        ({"query": "SELECT id FRM t"}, "source: --query: You have an error"),
+        ({"query": "SELECT 1 AS id, 2 AS id"}, "source: --query: Duplicate column name 'id'"),
+        ({"table": "nope"}, "found no such table"),
+        ({"table": "m"}, "of the engine MyISAM, which has no snapshots: expected InnoDB"),
+    ],
+)
+def test_a_request_that_the_source_refuses(
+    source: str, mysql_url: str, options: dict[str, Any], said: str
+) -> None:
+    execute(mysql_url, PLAIN)
+    copied = Copy(source, mysql_url, **options)
+    assert copied.code == 65
+    assert said in copied.said
+    assert rows(mysql_url, "SELECT count(*) FROM t") == [(0,)]
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    ("definition", "said"),
+    [
+        (f"{PLAIN} ENGINE = MyISAM", "to be of the engine InnoDB, found MyISAM"),
+        ("CREATE TABLE t (id int, note varchar(100), day varchar(30), must int NOT NULL)",
+         "the source has no such column"),
+        ("CREATE TABLE t (id int, note varchar(100) NOT NULL, day varchar(30))",
+         "column 'note', row 2: expected a value, found NULL"),
+        ("CREATE TABLE t (id int, note varchar(4), day varchar(30))",
+         "Data too long for column 'note' at row 3|Data truncated for column 'note' at row 3"),
+        ("CREATE TABLE t (id int, note varchar(9), day varchar(9) AS (upper(note)) STORED)",
+         "the target computes this column"),
+        ("CREATE TABLE t (id int PRIMARY KEY, note varchar(9), day varchar(30),"
+         " CHECK (id < 3))", "(?i)constraint .* (failed|is violated)"),
+        ("CREATE TABLE t (id int, note varchar(9), day varchar(30), UNIQUE (id));"
+         "INSERT INTO t (id) VALUES (2)", "Duplicate entry '2' for key"),
+        ("CREATE TABLE t (id int, note varchar(9), day varchar(30));"
+         "CREATE TRIGGER refuse BEFORE INSERT ON t FOR EACH ROW"
+         " SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no rows here'", "`t`: no rows here"),
+        ("CREATE TABLE o (id int PRIMARY KEY);"
+         "CREATE TABLE t (id int PRIMARY KEY, note varchar(9), day varchar(30),"
+         " FOREIGN KEY (id) REFERENCES o (id))", "a foreign key constraint fails"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("local_infile", [1, 0])
+def test_a_table_that_refuses_rows(
+    source: str, mysql_url: str, definition: str, said: str, local_infile: int
+) -> None:
+    execute(mysql_url, *definition.split(";"))
+    before = rows(mysql_url, "SELECT count(*) FROM t")
+    with setting(mysql_url, "local_infile", local_infile):
+        copied = Copy(source, mysql_url)
+    assert copied.code == 65
+    assert re.search(said, copied.said), copied.said
+    assert rows(mysql_url, "SELECT count(*) FROM t") == before
+
+
+def test_an_invisible_column_is_loaded(source: str, mysql_url: str) -> None:
+    execute(mysql_url, PLAIN.replace("varchar(30)", "varchar(30) INVISIBLE"))
+    assert Copy(source, mysql_url).code == 0
+    assert rows(mysql_url, "SELECT day FROM t WHERE id = 3") == [("2020-01-03",)]
+
+
+def test_zero_dates(source: str, mysql_url: str) -> None:
+    execute(mysql_url, PLAIN.replace("varchar(30)", "date"))
+    copied = Copy(source, mysql_url, "zero")
+    assert copied.code == 65
+    assert "column 'day', row 1: expected a date" in copied.said
+    assert "zero_dates=null" in copied.said
+    execute(mysql_url, "DROP DATABASE penstock")
+    assert Copy(f"{source}?zero_dates=null", mysql_url, "zero").code == 0
+    assert rows(mysql_url, "SELECT day FROM t") == [(None,)]
+
+
+def test_a_row_that_is_larger_than_a_packet(source: str, mysql_url: str) -> None:
+    execute(mysql_url, PLAIN.replace("varchar(100)", "longtext"))
+    with setting(mysql_url, "max_allowed_packet", 1 << 20), setting(mysql_url, "local_infile", 0):
+        copied = Copy(source, mysql_url, "long_row")
+    assert copied.code == 65
+    assert (
+        "row 1: expected at most 1,048,576 bytes (max_allowed_packet), found 2,000," in copied.said
+    )
+
+
+# Users
+
+
+def test_who_may_only_read(mysql_server: AnyMysqlServer, source: str, mysql_url: str) -> None:
+    execute(mysql_url, PLAIN)
+    with user(mysql_server, source, f"SELECT ON {database(source)}.*") as url:
+        copied = Copy(url, mysql_url)
+        assert copied.code == 65
+        assert "GRANT RELOAD ON *.*" in copied.said
+        assert "--snapshot none" in copied.said
+        assert Copy(url, mysql_url, snapshot="none").code == 0
+        execute(source, f"GRANT LOCK TABLES ON {database(source)}.* TO somebody@'%'")
+        assert Copy(url, mysql_url, mode="truncate").code == 0
+
+
+def test_who_may_load_and_no_more(
+    mysql_server: AnyMysqlServer, source: str, mysql_url: str
+) -> None:
+    """The few rights that the documentation names are enough."""
+    execute(mysql_url, PLAIN)
+    few = f"SELECT, INSERT ON {database(mysql_url)}.*"
+    with user(mysql_server, mysql_url, few) as url:
+        copied = Copy(source, url)
+        assert copied.code == 65
+        assert "`penstock control-ddl --control-schema penstock`" in copied.said
+        execute(mysql_url, "GRANT ALL ON penstock.* TO somebody@'%'")
+        assert Copy(source, url).code == 0
+        execute(mysql_url, f"REVOKE INSERT ON {database(mysql_url)}.* FROM somebody@'%'")
+        copied = Copy(source, url, where="id < 0")
+        assert copied.code == 65
+        assert "INSERT command denied to user 'somebody'" in copied.said
+
+
+def test_a_server_that_is_read_only(
+    mysql_server: AnyMysqlServer, source: str, mysql_url: str
+) -> None:
+    execute(mysql_url, PLAIN)
+    grants = (f"ALL ON {database(mysql_url)}.*", "ALL ON penstock.*")
+    with user(mysql_server, mysql_url, *grants) as url, setting(mysql_url, "read_only", 1):
+        copied = Copy(source, url)
+    assert copied.code == 65
+    assert "expected a primary server that can be written to" in copied.said
+
+
+# Secrets
+
+
+def test_the_password_shows_nowhere(
+    mysql_server: AnyMysqlServer, source: str, mysql_url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    execute(mysql_url, PLAIN)
+    grants = (f"ALL ON {database(mysql_url)}.*", f"ALL ON {database(source)}.*", "RELOAD ON *.*",
+              "ALL ON penstock.*")  # fmt: skip
+    shown: list[str] = []
+    with user(mysql_server, mysql_url, *grants) as url:
+        ends: dict[str, Any] = {
+            "source": url.replace(database(mysql_url), database(source)),
+            "target": url,
+        }
+        asked = CopySpec(
+            **ends, table=f"{database(source)}.t", target_table=f"{database(mysql_url)}.t"
+        )
+        shown.append(repr(asked))
+        for event in penstock.copy(asked):
+            shown.append(repr(event) + event.to_line())
+            if isinstance(event, Opened):
+                process = psutil.Process(event.pid)
+                shown.append(repr([process.cmdline(), process.environ()]))
+        assert len(shown) > 5
+    for table in ("run", "commit_record", "step_record"):
+        shown.append(repr(rows(mysql_url, f"SELECT * FROM penstock.{table}")))
+    shown += capfd.readouterr()
+    assert not [text for text in shown if PASSWORD in text]
