@@ -1,0 +1,37 @@
+"""What is checked of a server's certificate. No connection is made."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+
+from penstock.backends.mysql.connection import Connection
+from penstock.backends.mysql.location import parse, tls_options
+
+
+@pytest.mark.parametrize(
+    ("mode", "required", "verified", "named"),
+    [
+        ("", False, False, False),
+        ("preferred", False, False, False),
+        ("required", True, False, False),
+        ("verify_ca", True, True, False),
+        # Without a CA of one's own, too: the system's are used.
+        ("verify_identity", True, True, True),
+    ],
+)
+def test_modes(mode: str, required: bool, verified: bool, named: bool) -> None:
+    query = f"?ssl_mode={mode}" if mode else ""
+    options = tls_options(parse(f"mysql://me@db/shop{query}"))
+    session = Connection(defer_connect=True, **options)
+    assert session._ssl_required is required
+    assert (session.ctx.verify_mode is ssl.CERT_REQUIRED) is verified
+    assert session.ctx.check_hostname is named
+
+
+def test_disabled() -> None:
+    session = Connection(
+        defer_connect=True, **tls_options(parse("mysql://me@db?ssl_mode=disabled"))
+    )
+    assert not session.ssl
