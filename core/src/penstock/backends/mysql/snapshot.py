@@ -42,7 +42,8 @@ from penstock.errors import (
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
 
-SESSIONS = 16
+# How many streams there will be is not known here; most runs have no more than there are CPUs.
+SESSIONS = max(16, 2 * (os.cpu_count() or 1))
 # Seconds for which others may have to wait, until a lock is there or given up: there are two.
 LOCK_SECONDS = 5
 # Until a holder has answered, unless it was stopped.
