@@ -8,7 +8,7 @@ from threading import Barrier, Thread
 import pytest
 
 from penstock import copy, create, status
-from penstock.errors import PenstockError, TargetBusy, TargetChanged
+from penstock.errors import PenstockError, PlanningError, TargetBusy, TargetChanged
 from penstock.events import Opened
 
 from .copying import ROWS, Pair, seen
@@ -45,8 +45,16 @@ def test_two_runs_that_add(pair: Pair, name: str, open_database: Callable[[str],
             break
     other = Pair(open_database(name), pair.theirs)
     other.mine.fill(ROWS)
-    assert other.copy(**CUT).status == "done"
-    assert seen(first).status == "done"
+    try:
+        assert other.copy(**CUT).status == "done"
+    except PlanningError as error:
+        # Files of a run under way, as soon as there are some, are in the way.
+        if "which is not done" not in error.message:
+            raise
+        assert seen(first).status == "done"
+        assert other.copy(**CUT).status == "done"
+    else:
+        assert seen(first).status == "done"
     pair.check(times=2)
 
 

@@ -251,7 +251,7 @@ def test_who_may_load_and_no_more(
     with user(mysql_server, mysql_url, few) as url:
         copied = Copy(source, url)
         assert copied.code == 65
-        assert "`penstock control-ddl --control-schema penstock`" in copied.said
+        assert "`penstock control-ddl --target mysql:// --control-schema penstock`" in copied.said
         execute(mysql_url, "GRANT ALL ON penstock.* TO somebody@'%'")
         assert Copy(source, url).code == 0
         execute(mysql_url, f"REVOKE INSERT ON {database(mysql_url)}.* FROM somebody@'%'")

@@ -135,7 +135,7 @@ def test_is_refused(tables: Pair, arguments: list[str], code: int, parts: list[s
         ("localhost/shop", ["--source", "expected a URL"]),
         ("", ["--source"]),
         ("env:PENSTOCK_NOT_SET", ["--source", "'PENSTOCK_NOT_SET' is not set"]),
-        ("mysql://me:secret-word@db/shop", ["--source", "postgresql", "found 'mysql'"]),
+        ("mssql://me:secret-word@db/shop", ["--source", "postgresql", "found 'mssql'"]),
         ("postgresql://me:secret-word@db:port/shop", ["--source", "malformed", "port"]),
         ("postgresql://me:secret/word@db/shop", ["--source", "malformed", "%2F"]),
         ("postgresql://me:secret@word@db/shop", ["--source", "malformed", "%40"]),

@@ -195,7 +195,7 @@ class TestPrivileges:
         assert filled.target.count() == 0
         assert not filled.has_control_schema(schema)
 
-        done = filled.cli("control-ddl", "--control-schema", schema)
+        done = filled.cli("control-ddl", "--target", "postgresql://", "--control-schema", schema)
         assert done.returncode == 0
         filled.target.run(done.stdout)
         quoted = '"' + schema.replace('"', '""') + '"'
@@ -208,13 +208,13 @@ class TestPrivileges:
         assert filled.target.count(f"{quoted}.commit_record") == 1
 
     def test_control_ddl_says_the_grants_that_a_loader_needs(self) -> None:
-        text = control_ddl()
+        text = control_ddl("postgresql://")
         assert "GRANT USAGE ON SCHEMA" in text
         assert "GRANT SELECT, INSERT, UPDATE, DELETE" in text
 
     def test_control_ddl_may_be_run_again(self, filled: Pair) -> None:
         filled.copy(run_id="r1")
-        filled.target.run(control_ddl())
+        filled.target.run(control_ddl("postgresql://"))
         assert filled.target.count("penstock.commit_record") == 1
 
     def test_another_schema_is_another_memory(self, filled: Pair) -> None:

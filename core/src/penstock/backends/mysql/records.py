@@ -98,8 +98,8 @@ class MySqlRecords(LoadRecords):
             raise PlanningError(
                 f"target: the user may not create the control tables in database "
                 f"{self._schema!r}: {error.args[1]}; expected that privilege, or tables that an "
-                "administrator created with the output of `penstock control-ddl --control-schema "
-                f"{self._schema}`, or another --control-schema",
+                "administrator created with the output of `penstock control-ddl --target mysql://"
+                f" --control-schema {self._schema}`, or another --control-schema",
                 Diagnosis(side="target", code=str(code_of(error))),
             ) from error
         self._there = True

@@ -87,8 +87,8 @@ class PostgresRecords(SqlRecords):
                 raise PlanningError(
                     f"target: user {self._connection.info.user!r} may not create the control "
                     f"tables in schema {self._name!r}; expected that privilege, or tables that an "
-                    "administrator created with the output of `penstock control-ddl"
-                    f" --control-schema {self._name}`, or another --control-schema",
+                    "administrator created with the output of `penstock control-ddl --target "
+                    f"postgresql:// --control-schema {self._name}`, or another --control-schema",
                 ) from error
 
     def _missing(self) -> list[str]:
