@@ -21,7 +21,6 @@ from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientE
 T = TypeVar("T")
 DUPLICATE = 1062
 MAKING_SECONDS = 30
-_MISSING = {1046, 1049, 1146}
 _DENIED = {1044, 1045, 1142, 1227}
 _TABLES = ("loaded_table", "replaced_table", *(kind.value for kind in Kind))
 

@@ -14,7 +14,7 @@ from penstock.backends.mysql.catalog.tables import table_columns
 from penstock.backends.mysql.connection import Connection, connect, wait_for_locks
 from penstock.backends.mysql.dialect import BY_BYTES
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.load.loading import load_stream
+from penstock.backends.mysql.load.loading import load_stream, takes_files
 from penstock.backends.mysql.locks import holder, release, try_lock
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import check_loaded
@@ -211,8 +211,7 @@ class MySqlTransaction:
                 self._open.change(f"CREATE TEMPORARY TABLE {STAGE} ENGINE = InnoDB AS {empty}")
             table = STAGE
         with translated("target"):
-            ((allowed,),) = self._open.rows("SELECT @@local_infile")
-            stream = load_stream(self._open, table, columns, bool(allowed), wait)
+            stream = load_stream(self._open, table, columns, takes_files(self._open), wait)
         caster = Caster(schema_from_text(spec.schema), f"partition {attempt.partition.id}")
         return CastStream(stream, caster)
 
