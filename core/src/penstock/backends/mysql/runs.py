@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
+from penstock.backends.mysql.catalog.tables import made_at
 from penstock.backends.mysql.dialect import replaced
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.locks import locked, try_lock
@@ -25,16 +26,6 @@ from penstock.spec.modes import MODES
 EXECUTIONS = 8
 
 
-def made_at(records: MySqlRecords, table: TableRef) -> str | None:
-    """When a table was made, or emptied by TRUNCATE; None where it is not there."""
-    found = records.session.facts(
-        "SELECT CONVERT(create_time USING utf8mb4) FROM information_schema.tables"
-        " WHERE table_catalog = %s AND table_schema = %s AND table_name = %s",
-        table,
-    )
-    return (found[0][0] or "") if found else None
-
-
 def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:
     """
     Raises:
@@ -42,7 +33,7 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
     """
     LoadedTable(records, table).check(run_id, MODES[mode])
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
-    found = made_at(records, table)
+    found = made_at(records.session, table)
     if found != row["made"]:
         was = "no table of that name" if found is None else f"one made, or emptied, at {found}"
         raise TargetChanged(
@@ -112,7 +103,7 @@ class MySqlRuns(LoadedRuns):
         table = LoadedTable(self._tables, load.table)
         if MODES[run.spec["mode"]].starts_empty:
             table.emptied(run.run_id)
-        made = made_at(self._tables, load.table)
+        made = made_at(self._tables.session, load.table)
         return {"loads": table.id, "disturbed_by": None, "made": made}
 
     def do(self, run: RunRow, step: Step) -> None:
@@ -131,7 +122,7 @@ class MySqlRuns(LoadedRuns):
                 f"database {ref.schema}",
                 [ref.schema],
             )
-        if step.id != SWAP or made_at(self._tables, run.plan.load.table) is not None:
+        if step.id != SWAP or made_at(self._tables.session, run.plan.load.table) is not None:
             return False
         # It has taken its place; whoever did that may not have come to drop the old one.
         old = self._tables.session.table(replaced(run.plan.load.table))

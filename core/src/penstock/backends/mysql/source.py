@@ -9,8 +9,10 @@ from dataclasses import replace
 from penstock.backends.api.facts import KeyStatistics, TableStatistics
 from penstock.backends.mysql.catalog import bounds
 from penstock.backends.mysql.catalog.tables import (
+    OF_TABLE,
     explained_rows,
     first_key,
+    made_at,
     read_definition,
     table_columns,
 )
@@ -110,11 +112,7 @@ class MySqlSource(SqlSource):
         server = server_of(session)
         if not isinstance(relation, TableRef):
             return SourceState(server, "", "", "")
-        ((made,),) = session.facts(
-            "SELECT CONVERT(create_time USING utf8mb4) FROM information_schema.tables"
-            " WHERE table_catalog = %s AND table_schema = %s AND table_name = %s",
-            relation,
-        )
+        made = made_at(session, relation)
         # Nothing tells for sure whether somebody has written to a table.
         return SourceState(f"{server}:{relation}", made or "", "", "")
 
@@ -147,9 +145,7 @@ class MySqlSource(SqlSource):
     def _stored(self, relation: Relation) -> tuple[int | None, int] | None:
         assert isinstance(relation, TableRef)
         for rows, size in self._session.facts(
-            "SELECT table_rows, data_length FROM information_schema.tables"
-            " WHERE table_catalog = %s AND table_schema = %s AND table_name = %s",
-            relation,
+            f"SELECT table_rows, data_length FROM information_schema.tables {OF_TABLE}", relation
         ):
             return (None if rows is None else int(rows)), int(size or 0)
         return None

@@ -10,6 +10,7 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.definition import KINDS, definition_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
+from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
 
@@ -97,6 +98,15 @@ def first_key(session: MySqlSession, table: TableRef) -> str | None:
         if not nullable.intersection(key.names):
             return key.names[0]
     return None
+
+
+def made_at(session: Session, table: TableRef) -> str | None:
+    """When a table was made, or emptied by TRUNCATE; None where it is not there."""
+    found = session.facts(
+        f"SELECT CONVERT(create_time USING utf8mb4) FROM information_schema.tables {OF_TABLE}",
+        table,
+    )
+    return (found[0][0] or "") if found else None
 
 
 def engine_of(session: MySqlSession, table: TableRef) -> str:
