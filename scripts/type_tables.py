@@ -19,6 +19,8 @@ from tests.types.reading import FOLDER, examples, lines, table
 from penstock.planning.support import listed
 
 DATABASES = {"postgresql": "PostgreSQL", "duckdb": "DuckDB", "mysql": "MySQL", "parquet": "Parquet"}
+# Without a type of their own for each kind of value.
+SOURCES = ("mssql",)
 # What stands in the other columns is a name.
 PROSE = ("kind", "stream", "because", "warning")
 CREATE_EXTENSION = "CREATE EXTENSION "
@@ -65,7 +67,7 @@ def tables() -> dict[str, str]:
     """What the page shows, by the files that it comes from."""
     own = [
         f"{database}/{path.stem}"
-        for database in DATABASES
+        for database in (*DATABASES, *SOURCES)
         for path in sorted((FOLDER / database).glob("*.txt"))
         if path.stem != "usual"
     ]

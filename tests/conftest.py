@@ -22,6 +22,7 @@ from penstock_testkit import (
     Server,
     any_mysql_server,
     mysql_missing,
+    new_mssql_database,
 )
 
 from .shared_nurseries import shared_nurseries
@@ -119,6 +120,17 @@ def mysql_server() -> Iterator[AnyMysqlServer]:
         pytest.skip(why)
     with any_mysql_server() as server:
         yield server
+
+
+@contextmanager
+def fresh_mssql() -> Iterator[str]:
+    """The same on the SQL Server that PENSTOCK_TEST_MSSQL names: none can be had without a license,
+    or a container."""
+    url = os.environ.get("PENSTOCK_TEST_MSSQL")
+    if url is None:
+        pytest.skip("no SQL Server: PENSTOCK_TEST_MSSQL names none")
+    with new_mssql_database(url) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

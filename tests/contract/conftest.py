@@ -13,7 +13,7 @@ import pytest
 
 from penstock_testkit import Server
 
-from ..conftest import fresh_database, fresh_mysql
+from ..conftest import fresh_database, fresh_mssql, fresh_mysql
 from .copying import Pair
 from .database import Database, Places
 from .databases import DATABASES, PLACES
@@ -47,6 +47,7 @@ def open_database(
                 tmp_path / uuid.uuid4().hex[:8],
                 lambda: fresh_database(source_server),
                 lambda: fresh_mysql(request.getfixturevalue("mysql_server")),
+                fresh_mssql,
                 lambda: request.getfixturevalue("s3_server"),
             )
             return stack.enter_context(PLACES[name].opened(places))

@@ -29,6 +29,8 @@ class Places:
     """The URL of a new database on the PostgreSQL server that all tests share."""
     mysql: Callable[[], AbstractContextManager[str]]
     """The same on the MySQL server."""
+    mssql: Callable[[], AbstractContextManager[str]]
+    """The same on the SQL Server that somebody names."""
     s3: Callable[[], S3Server]
     """The one that all tests share: each makes a bucket of its own."""
 
@@ -44,6 +46,11 @@ class Database(ABC):
     made_type: ClassVar[str]
     """Of a column that is made for whole numbers, another type than would be made."""
     url: str
+
+    @property
+    def hashes_texts(self) -> bool:
+        """It can compute checksums of texts."""
+        return True
 
     @classmethod
     @abstractmethod

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,8 @@ from penstock.backends.postgresql.arrow.texts import as_json, date_text, hexadec
 from penstock.backends.postgresql.arrow.writing import Encoder, binary_form
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.shared.arrow import exactly, first_failing, own
-from penstock.backends.shared.text_values import Refused, from_hex, uuids
+from penstock.backends.shared.hex_values import from_hex, uuids
+from penstock.backends.shared.text_values import Refused
 from penstock.errors import PermanentError
 from penstock.model.tables import Column
 
@@ -190,3 +192,17 @@ def test_exact_casts(array: pa.Array, type_: pa.DataType, expected: list[object]
 def test_casts_that_arrow_does_not_refuse(array: pa.Array, type_: pa.DataType) -> None:
     with pytest.raises(pa.ArrowInvalid):
         exactly(array, type_)
+
+
+@given(st.lists(st.none() | st.uuids(), max_size=5), st.integers(0, 3))
+def test_uuids_and_their_texts(values: list[UUID | None], start: int) -> None:
+    texts = pa.array([None if value is None else str(value) for value in values], pa.string())
+    found = exactly(texts[start:], pa.uuid())
+    assert found.to_pylist() == values[start:]
+    assert exactly(found, pa.string()) == texts[start:]
+
+
+@pytest.mark.parametrize("text", ["", "0" * 32, "0" * 36, "00112233-4455-6677-8899-AABBCCDDEEFG"])
+def test_a_text_that_is_no_uuid(text: str) -> None:
+    with pytest.raises(pa.ArrowInvalid, match="no UUID"):
+        exactly(pa.array([None, text]), pa.uuid())

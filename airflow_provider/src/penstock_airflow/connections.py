@@ -14,6 +14,12 @@ POSTGRESQL = ("postgres", "postgresql")
 MYSQL = ("mysql", "mariadb")
 # Extras for Airflow's own MySQL hook that mean nothing to Penstock, which sets these itself.
 _NOT_FOR_MYSQL = frozenset({"charset", "client", "cursor", "local_infile", "sqlalchemy_scheme"})
+MSSQL = "mssql"
+# Extras for Airflow's own SQL Server hook, and the library below it, that mean nothing to Penstock.
+_NOT_FOR_MSSQL = frozenset(
+    {"appname", "as_dict", "autocommit", "charset", "conn_properties", "sqlalchemy_scheme"}
+    | {"tds_version", "timeout", "use_datetime2"}
+)
 # Extras for Airflow's own PostgreSQL hook, unknown to libpq.
 NOT_FOR_LIBPQ = frozenset(
     {
@@ -60,6 +66,8 @@ def url_of(connection: Any, conn_id: str) -> str:
         return _libpq_url(connection, conn_id)
     if kind in MYSQL:
         return _mysql_url(connection, conn_id)
+    if kind == MSSQL:
+        return _mssql_url(connection, conn_id)
     if kind == "aws":
         raise UsageError(
             f"connection {conn_id!r} does not lead to a database: pass a URL such as "
@@ -144,15 +152,49 @@ def _mysql_url(connection: Any, conn_id: str) -> str:
         for name, value in extras.items()
         if name not in _NOT_FOR_MYSQL and value not in (None, "")
     }
+    host, port = connection.host or "localhost", str(connection.port or "")
+    return _server_url("mysql", connection, host, port, parameters)
+
+
+def _mssql_url(connection: Any, conn_id: str) -> str:
+    """
+    Raises:
+        UsageError: the host names an instance.
+    """
+    host, comma, port = (connection.host or "localhost").partition(",")
+    if "\\" in host:
+        raise UsageError(
+            f"connection {conn_id!r}: expected a host in its field Host, and the instance's port "
+            "in its field Port; found the name of an instance"
+        )
+    extras = dict(connection.extra_dejson)
+    # As pymssql has them, which Airflow's own hook connects with.
+    if "login_timeout" in extras:
+        extras.setdefault("connect_timeout", extras.pop("login_timeout"))
+    if "encryption" in extras:
+        extras.setdefault("encrypt", "yes" if extras.pop("encryption") == "require" else "no")
+    if _is_on(extras.pop("read_only", None)):
+        extras.setdefault("application_intent", "readonly")
+    parameters = {
+        name: ("yes" if value else "no") if isinstance(value, bool) else str(value)
+        for name, value in extras.items()
+        if name not in _NOT_FOR_MSSQL and value not in (None, "")
+    }
+    port = port.strip() if comma else str(connection.port or "")
+    return _server_url(MSSQL, connection, host, port, parameters)
+
+
+def _server_url(
+    scheme: str, connection: Any, host: str, port: str, parameters: Mapping[str, str]
+) -> str:
     user = quote(connection.login or "", safe="")
     if connection.password:
         user += f":{quote(connection.password, safe='')}"
-    host = connection.host or "localhost"
     place = f"[{host}]" if ":" in host else host
-    port = f":{connection.port}" if connection.port else ""
+    place += f":{port}" if port else ""
     database = quote(connection.schema or "", safe="")
     query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
-    return f"mysql://{user}{'@' if user else ''}{place}{port}/{database}{query}"
+    return f"{scheme}://{user}{'@' if user else ''}{place}/{database}{query}"
 
 
 def _is_on(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from penstock_testkit import tpch
 from penstock_testkit.http_faults import HttpFaults
+from penstock_testkit.mssql import connect_mssql, new_mssql_database
 from penstock_testkit.mysql import (
     AnyMysqlServer,
     ExternalMysqlServer,
@@ -36,9 +37,11 @@ __all__ = [
     "ServerError",
     "TcpProxy",
     "any_mysql_server",
+    "connect_mssql",
     "connect_mysql",
     "installed",
     "mysql_missing",
+    "new_mssql_database",
     "pgbouncer_program",
     "tpch",
 ]

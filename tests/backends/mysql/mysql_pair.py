@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import penstock
 from penstock_testkit import TcpProxy
@@ -73,6 +73,7 @@ class Pair:
     def __init__(self, source: str, target: str) -> None:
         self.source, self.target = source, target
         self.proxy: TcpProxy | None = None
+        self.target_proxy: TcpProxy | None = None
         self.options: dict[str, str] = {}
         """Parameters of the source's URL."""
         self._runs: list[Run] = []
@@ -83,8 +84,9 @@ class Pair:
             gate.open()
         for run in self._runs:
             run.close()
-        if self.proxy is not None:
-            self.proxy.close()
+        for proxy in (self.proxy, self.target_proxy):
+            if proxy is not None:
+                proxy.close()
 
     def gate(self, needle: bytes) -> Gate:
         """Hold the stream in which this leaves the source; all runs take the way that has it."""
@@ -95,14 +97,21 @@ class Pair:
         self._gates.append(made)
         return made
 
+    def before_target(self) -> TcpProxy:
+        """Which sees what all runs write."""
+        self.target_proxy = TcpProxy.of(self.target)
+        return self.target_proxy.__enter__()
+
     @property
     def ends(self) -> tuple[str, ...]:
-        source, options = self.source, self.options
+        source, target, options = self.source, self.target, self.options
         if self.proxy is not None:  # which must see what passes
             source = self.proxy.url(source)
             options = {"ssl_mode": "disabled", **options}
+        if self.target_proxy is not None:
+            target = f"{self.target_proxy.url(target)}?ssl_mode=disabled"
         source += f"?{urlencode(options)}"
-        return ("--source", source, "--target", self.target)
+        return ("--source", source, "--target", target)
 
     def start(self, *words: str) -> Run:
         self._runs.append(Run(*words))
@@ -114,7 +123,7 @@ class Pair:
         database = self.source.rpartition("/")[2]
         return self.start(
             *("copy", *self.ends, "--table", f"{database}.item", "--run-id", run_id),
-            *("--target-table", f"{self.target.rpartition('/')[2]}.item", "--strategy", "range"),
+            *("--target-table", f"{urlsplit(self.target).path[1:]}.item", "--strategy", "range"),
             *("--key", "id", "--partitions", str(partitions), "--degree", str(degree), *words),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import select
 import ssl
 import struct
@@ -410,7 +411,8 @@ def test_many_warnings_are_told_in_a_few_words(table: Table) -> None:
     assert "'x' at row 1" in error
     assert len(error) < 300
     if table.infile:
-        assert "; and 61 more" in error
+        # max_error_count is 64 in MariaDB, 1,024 in MySQL.
+        assert re.search(r"; and (61|997) more", error)
 
 
 def test_zero_in_an_automatic_column(table: Table) -> None:

@@ -115,9 +115,13 @@ def setting(url: str, name: str, value: object) -> Iterator[None]:
             65,
             "Access denied for user .* check the user and the password",
         ),
-        (("/test_", "/nope_"), 65, "target: Unknown database 'nope_"),
+        (("/test_", "/nope_"), 65, r":\d+: Unknown database 'nope_.*; create it, or name another"),
         (("?", "?ssl_ca=/nope.pem&"), 65, "ssl_ca, ssl_cert or ssl_key .* No such file"),
-        (("?", "?ssl_mode=verify_identity&"), 65, "SSL is required|certificate verify failed"),
+        (
+            ("?", "?ssl_mode=verify_identity&"),
+            65,
+            "SSL is required|certificate verify failed.*; pass .ssl_ca=FILE",
+        ),
     ],
 )
 def test_no_connection(
@@ -132,7 +136,7 @@ def test_no_connection(
 def test_no_server(source: str) -> None:
     copied = Copy(source, "mysql://somebody:gehe1m@127.0.0.1:1/nope")
     assert copied.code == 75
-    assert "target: Can't connect to MySQL server on '127.0.0.1'" in copied.said
+    assert "target: 127.0.0.1:1: Can't connect to MySQL server" in copied.said
 
 
 # Requests
@@ -176,15 +180,21 @@ def test_a_request_that_the_source_refuses(
         ("CREATE TABLE t (id int, note varchar(9), day varchar(9) AS (upper(note)) STORED)",
          "the target computes this column"),
         ("CREATE TABLE t (id int PRIMARY KEY, note varchar(9), day varchar(30),"
-         " CHECK (id < 3))", "(?i)constraint .* (failed|is violated)"),
+         " CHECK (id < 3))",
+         "(?i)expected rows that meet the table's check constraints, found: .*constraint"),
         ("CREATE TABLE t (id int, note varchar(9), day varchar(30), UNIQUE (id));"
-         "INSERT INTO t (id) VALUES (2)", "Duplicate entry '2' for key"),
+         "INSERT INTO t (id) VALUES (2)",
+         "expected each key once in the table and the source, found: Duplicate entry '2' for"),
         ("CREATE TABLE t (id int, note varchar(9), day varchar(30));"
          "CREATE TRIGGER refuse BEFORE INSERT ON t FOR EACH ROW"
          " SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no rows here'", "`t`: no rows here"),
         ("CREATE TABLE o (id int PRIMARY KEY);"
          "CREATE TABLE t (id int PRIMARY KEY, note varchar(9), day varchar(30),"
-         " FOREIGN KEY (id) REFERENCES o (id))", "a foreign key constraint fails"),
+         " FOREIGN KEY (id) REFERENCES o (id))",
+         "expected a parent in the referenced table for each row, found: .*CONSTRAINT"),
+        ("CREATE TABLE t (id int, note varchar(9), day varchar(30))"
+         " PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (3))",
+         "expected a partition of the table for each row, found: Table has no partition"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("local_infile", [1, 0])

@@ -28,21 +28,6 @@ from ...faults.cli import PATIENCE, Run, eventually
 from .mysql_pair import TABLE, Pair, execute, fill, middle, rows
 
 
-@pytest.fixture(scope="module")
-def items(mysql_server: AnyMysqlServer) -> Iterator[str]:
-    """A database with items, which nobody writes to."""
-    with mysql_server.new_database() as url:
-        fill(url)
-        yield url
-
-
-@pytest.fixture
-def pair(items: str, mysql_url: str) -> Iterator[Pair]:
-    execute(mysql_url, TABLE)
-    with closing(Pair(items, mysql_url)) as made:
-        yield made
-
-
 @pytest.fixture
 def changing(mysql_server: AnyMysqlServer, mysql_url: str) -> Iterator[Pair]:
     """A source of the test's own."""

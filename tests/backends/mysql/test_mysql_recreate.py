@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import closing
+from signal import SIGKILL
+from typing import Any
 
 import pymysql
 import pytest
 
-from penstock import CopySpec, copy
-from penstock.events import Planned
-from penstock_testkit import connect_mysql
+from penstock import BatchSpec, CopySpec, copy, copy_all
+from penstock.backends.mysql.catalog.written import WrittenTable, parse
+from penstock.errors import RunFailed
+from penstock.events import Event, Finished, Planned
+from penstock_testkit import AnyMysqlServer, TcpProxy, connect_mysql
+
+from ...faults.gate import Gate
+from .mysql_pair import Pair, execute, rows
 
 TABLE = """
     CREATE TABLE t (
@@ -38,6 +47,16 @@ def columns_of(connection: pymysql.Connection, table: str) -> list[tuple[str, ..
         return [(*row[:4], *row[5:7], row[8]) for row in cursor.fetchall()]
 
 
+def written_keys(connection: pymysql.Connection, table: str) -> dict[str, str]:
+    return {key.name: key.text for key in written(connection, table).keys}
+
+
+def written(connection: pymysql.Connection, table: str) -> WrittenTable:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW CREATE TABLE {table}")
+        return parse(cursor.fetchone()[1])
+
+
 def test_into_another_table_of_the_same_database(
     mysql_url: str, connection: pymysql.Connection
 ) -> None:
@@ -55,4 +74,225 @@ def test_into_another_table_of_the_same_database(
         cursor.execute("SELECT id, state, note FROM u ORDER BY id")
         assert cursor.fetchall() == ((1, "paid", "x"), (2, "new", None))
     (planned,) = (event for event in events if isinstance(event, Planned))
-    assert [(found.kind, found.name) for found in planned.not_copied] == [("indexes", "state")]
+    assert planned.not_copied == ()
+    assert written_keys(connection, "u") == written_keys(connection, "t")
+
+
+DRESSED = """
+    CREATE TABLE dressed (
+        id bigint AUTO_INCREMENT, code varchar(20) CHARACTER SET latin1 NOT NULL, amount int,
+        note text, place point NOT NULL, parent bigint,
+        PRIMARY KEY (id), UNIQUE KEY once (code, amount), UNIQUE KEY begins (note(20), id),
+        KEY by_amount (amount DESC, code) COMMENT 'it''s; `all`', KEY by_note (note(7)),
+        FULLTEXT KEY words (note), FULLTEXT KEY others (code), SPATIAL KEY places (place),
+        CONSTRAINT positive CHECK (amount > 0 AND code <> ';'),
+        CONSTRAINT above FOREIGN KEY (parent) REFERENCES dressed (id) ON DELETE SET NULL
+    ) ENGINE = InnoDB DEFAULT CHARSET latin1 COLLATE latin1_bin COMMENT 'a = ''b'';'
+    ROW_FORMAT = DYNAMIC
+"""
+FILLED = """
+    INSERT INTO dressed (code, amount, note, place, parent)
+    VALUES ('a', 1, 'one', point(0, 0), NULL), ('A', 2, 'two', point(0, 1), 1)
+"""
+
+
+def within(url: str) -> str:
+    return f"{url.rpartition('/')[2]}.dressed"
+
+
+def recreated(**options: Any) -> list[Event]:
+    return list(copy(CopySpec(mode="recreate", **options)))
+
+
+def checks(table: WrittenTable) -> dict[str, str]:
+    """MySQL writes a text in the character set of what it is compared with, the second time."""
+    return {
+        each.name: re.sub(r"\b_(latin1|utf8mb4)(?=')", "", each.text)
+        for each in table.constraints
+        if each.kind == "CHECK"
+    }
+
+
+def test_everything_of_a_table(
+    mysql_server: AnyMysqlServer, mysql_url: str, connection: pymysql.Connection
+) -> None:
+    """Twice: the second time it is dropped with all of that."""
+    execute(mysql_url, DRESSED, FILLED)
+    with mysql_server.new_database() as target:
+        for _ in range(2):
+            events = recreated(
+                source=mysql_url, target=target, table="dressed", target_table=within(target)
+            )
+        with connect_mysql(target) as other:
+            mine, theirs = written(connection, "dressed"), written(other, "dressed")
+        assert rows(target, "SELECT code, parent FROM dressed ORDER BY id") == [
+            ("a", None), ("A", 1)
+        ]  # fmt: skip
+    assert {key.name: key.text for key in theirs.keys} == {key.name: key.text for key in mine.keys}
+    assert checks(theirs) == checks(mine)
+    (above,) = (each for each in theirs.constraints if each.kind == "FOREIGN KEY")
+    assert above.text == (
+        "CONSTRAINT `above` FOREIGN KEY (`parent`) REFERENCES `dressed` (`id`) ON DELETE SET NULL"
+    )
+    assert "DEFAULT CHARSET=latin1 COLLATE=latin1_bin COMMENT='a = ''b'';'" in theirs.options
+    (planned,) = (event for event in events if isinstance(event, Planned))
+    assert [(left.kind, left.name) for left in planned.not_copied] == [
+        ("table options", "ROW_FORMAT=DYNAMIC")
+    ]
+
+
+def test_some_columns(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    """What speaks of others is left out, and named."""
+    execute(mysql_url, DRESSED, FILLED)
+    with mysql_server.new_database() as target:
+        events = recreated(
+            source=mysql_url,
+            target=target,
+            table="dressed",
+            target_table=within(target),
+            columns=("id", "amount", "note"),
+            types=("note=varchar(5000)",),
+        )
+        with connect_mysql(target) as other:
+            assert set(written_keys(other, "dressed")) == {"PRIMARY", "begins", "by_note", "words"}
+    (planned,) = (event for event in events if isinstance(event, Planned))
+    assert [(left.kind, left.name) for left in planned.not_copied] == [
+        ("table options", "ROW_FORMAT=DYNAMIC"),
+        ("unique constraints", "once"),
+        ("indexes", "by_amount"),
+        ("indexes", "places"),
+        ("indexes", "above"),
+        ("indexes", "others"),
+        ("foreign keys", "above"),
+        ("check constraints", "positive"),
+    ]
+
+
+def test_a_key_that_the_new_types_do_not_have(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    execute(mysql_url, DRESSED, FILLED)
+    with mysql_server.new_database() as target:
+        events = recreated(
+            source=mysql_url,
+            target=target,
+            table="dressed",
+            target_table=within(target),
+            types=("code=longtext",),
+        )
+        with connect_mysql(target) as other:
+            assert "by_amount" not in written_keys(other, "dressed")
+    (planned,) = (event for event in events if isinstance(event, Planned))
+    (left,) = (left for left in planned.not_copied if left.name == "by_amount")
+    assert left.remedy.startswith(
+        f"ALTER TABLE `{left.table.replace('.', '`.`')}` ADD KEY `by_amou"
+    )
+    (warning,) = (warning for warning in planned.warnings if "`by_amount`" in warning)
+    assert "is not made: " in warning
+    assert "key length" in warning
+
+
+@pytest.mark.parametrize(
+    "needle", [b"ADD KEY `by_amount`", b"ADD CONSTRAINT `above`", b"DROP TABLE IF EXISTS `"]
+)
+def test_a_kill_at_each_step(mysql_server: AnyMysqlServer, mysql_url: str, needle: bytes) -> None:
+    execute(mysql_url, DRESSED, FILLED)
+    with (
+        mysql_server.new_database() as target,
+        TcpProxy.of(target) as proxy,
+        closing(Pair(mysql_url, f"{proxy.url(target)}?ssl_mode=disabled")) as pair,
+    ):
+        # The first one is in the plan, as it is stored.
+        gate = Gate(proxy, needle, "to_server", skip=1)
+        words = ("--mode", "recreate", "--run-id", "faults")
+        tables = ("--table", "dressed", "--target-table", within(target))
+        run = pair.start("copy", *pair.ends, *tables, *words)
+        gate.reached()
+        run.signal_all(SIGKILL)
+        run.ended(-SIGKILL)
+        gate.open()
+        pair.resume().ended(0)
+        with connect_mysql(mysql_url) as one, connect_mysql(target) as other:
+            mine, theirs = written(one, "dressed"), written(other, "dressed")
+        assert sorted(map(str, theirs.keys)) == sorted(map(str, mine.keys))
+        assert [each.name for each in theirs.constraints] == ["above", "positive"]
+        assert rows(target, "SELECT count(*) FROM dressed") == [(2,)]
+
+
+LINKED = (
+    "CREATE TABLE outside (n int PRIMARY KEY) ENGINE = InnoDB",
+    "CREATE TABLE parent (id int PRIMARY KEY, n int, FOREIGN KEY (n) REFERENCES outside (n))",
+    "CREATE TABLE child (id int PRIMARY KEY, p int, CONSTRAINT fk FOREIGN KEY (p)"
+    " REFERENCES parent (id) ON UPDATE CASCADE)",
+    "INSERT INTO outside VALUES (7)",
+    "INSERT INTO parent VALUES (1, 7), (2, NULL)",
+    "INSERT INTO child VALUES (1, 1), (2, 2), (3, NULL)",
+)
+FOREIGN = (
+    "SELECT constraint_name FROM information_schema.table_constraints"
+    " WHERE table_schema = database() AND constraint_type = 'FOREIGN KEY'"
+)
+
+
+def test_a_batch(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    """Foreign keys between its tables are made when all are loaded, and again the next time."""
+    execute(mysql_url, *LINKED)
+    database = mysql_url.rpartition("/")[2]
+    with mysql_server.new_database() as target:
+        into = target.rpartition("/")[2]
+        spec = BatchSpec(
+            source=mysql_url,
+            target=target,
+            tables=(f"{database}.parent", f"{database}.child"),
+            target_schema=into,
+            defaults={"mode": "recreate"},
+        )
+        for _ in range(2):
+            events = list(copy_all(spec))
+            assert rows(target, FOREIGN) == [("fk",)]
+            assert rows(target, "SELECT count(p), count(*) FROM child") == [(2, 3)]
+        left = {each.name for event in events if isinstance(event, Planned)
+                for each in event.not_copied}  # fmt: skip
+        assert left == {"parent_ibfk_1"}
+
+
+def test_rows_that_refer_to_nothing(mysql_server: AnyMysqlServer, mysql_url: str) -> None:
+    """The runs are done without the foreign key, and the report has its statement."""
+    execute(mysql_url, *LINKED, "SET foreign_key_checks = 0", "DELETE FROM parent WHERE id = 2")
+    database = mysql_url.rpartition("/")[2]
+    with mysql_server.new_database() as target:
+        spec = BatchSpec(
+            source=mysql_url,
+            target=target,
+            tables=(f"{database}.parent", f"{database}.child"),
+            target_schema=target.rpartition("/")[2],
+            defaults={"mode": "recreate"},
+        )
+        events = list(copy_all(spec))
+        assert rows(target, FOREIGN) == []
+        assert rows(target, "SELECT count(*) FROM child") == [(3,)]
+        finished = [event for event in events if isinstance(event, Finished)]
+        assert {event.status for event in finished} == {"done"}
+        (left,) = (item for event in finished for item in event.not_copied if item.name == "fk")
+        execute(target, "DELETE FROM child WHERE p = 2", left.remedy)
+        assert rows(target, FOREIGN) == [("fk",)]
+
+
+def test_a_foreign_key_whose_table_is_not_made_again(
+    mysql_server: AnyMysqlServer, mysql_url: str
+) -> None:
+    """It was dropped, so that the table it points to could be made again, and comes back."""
+    execute(mysql_url, *LINKED)
+    database = mysql_url.rpartition("/")[2]
+    with mysql_server.new_database() as target:
+        spec = BatchSpec(
+            source=mysql_url,
+            target=target,
+            tables=(f"{database}.parent", f"{database}.child"),
+            target_schema=target.rpartition("/")[2],
+            defaults={"mode": "recreate"},
+        )
+        list(copy_all(spec))
+        execute(target, "CREATE TRIGGER kept BEFORE INSERT ON child FOR EACH ROW SET @a = 1")
+        with pytest.raises(RunFailed, match="1 of 2 tables are not done"):
+            list(copy_all(spec))
+        assert rows(target, FOREIGN) == [("fk",)]
+        assert rows(target, "SELECT count(*) FROM parent") == [(2,)]

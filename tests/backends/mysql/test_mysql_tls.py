@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from penstock.backends.mysql.connection import Connection
-from penstock.backends.mysql.location import parse, tls_options
+from penstock.backends.mysql.location import URLS, tls_options
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from penstock.backends.mysql.location import parse, tls_options
 )
 def test_modes(mode: str, required: bool, verified: bool, named: bool) -> None:
     query = f"?ssl_mode={mode}" if mode else ""
-    options = tls_options(parse(f"mysql://me@db/shop{query}"))
+    options = tls_options(URLS.parse(f"mysql://me@db/shop{query}"))
     session = Connection(defer_connect=True, **options)
     assert session._ssl_required is required
     assert (session.ctx.verify_mode is ssl.CERT_REQUIRED) is verified
@@ -32,6 +32,6 @@ def test_modes(mode: str, required: bool, verified: bool, named: bool) -> None:
 
 def test_disabled() -> None:
     session = Connection(
-        defer_connect=True, **tls_options(parse("mysql://me@db?ssl_mode=disabled"))
+        defer_connect=True, **tls_options(URLS.parse("mysql://me@db?ssl_mode=disabled"))
     )
     assert not session.ssl

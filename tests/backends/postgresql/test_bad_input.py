@@ -135,7 +135,7 @@ def test_is_refused(tables: Pair, arguments: list[str], code: int, parts: list[s
         ("localhost/shop", ["--source", "expected a URL"]),
         ("", ["--source"]),
         ("env:PENSTOCK_NOT_SET", ["--source", "'PENSTOCK_NOT_SET' is not set"]),
-        ("mssql://me:secret-word@db/shop", ["--source", "postgresql", "found 'mssql'"]),
+        ("oracle://me:secret-word@db/shop", ["--source", "postgresql", "found 'oracle'"]),
         ("postgresql://me:secret-word@db:port/shop", ["--source", "malformed", "port"]),
         ("postgresql://me:secret/word@db/shop", ["--source", "malformed", "%2F"]),
         ("postgresql://me:secret@word@db/shop", ["--source", "malformed", "%40"]),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..database import Database
 from .duckdb import DuckDB
+from .mssql import MSSQL
 from .mysql import MySQL
 from .parquet import Parquet
 from .postgresql import PostgreSQL
@@ -13,7 +14,7 @@ from .s3 import S3
 from .sqlite import SQLite
 
 DATABASES: Mapping[str, type[Database]] = {
-    page.name: page for page in (PostgreSQL, DuckDB, MySQL, Parquet, SQLite)
+    page.name: page for page in (PostgreSQL, DuckDB, MSSQL, MySQL, Parquet, SQLite)
 }
 
 PLACES: Mapping[str, type[Database]] = {**DATABASES, "s3": S3}

@@ -150,6 +150,6 @@ class WatchedBackend:
         return WatchedWriter(self._inner.writer(spec), spec)
 
 
-postgresql, duckdb, file, mysql, sqlite = map(
-    WatchedBackend, ("postgresql", "duckdb", "file", "mysql", "sqlite")
+postgresql, duckdb, file, mssql, mysql, sqlite = map(
+    WatchedBackend, ("postgresql", "duckdb", "file", "mssql", "mysql", "sqlite")
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from psycopg import conninfo
 
 from penstock import CopySpec, UsageError, place_of
+from penstock.run.connections import resolve
 from penstock.spec.references import redact
 
 SECRET = "pa55:w@rd/?#%&="
@@ -149,15 +150,15 @@ def test_both_names_of_the_type_will_do(kind: str) -> None:
     assert url_of(conn_type=kind, host="h") == "postgresql://h/"
 
 
-@pytest.mark.parametrize("kind", ["mssql", "http", "generic", ""])
+@pytest.mark.parametrize("kind", ["oracle", "http", "generic", ""])
 def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
-        "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, mariadb, mysql, "
-        f"postgres, postgresql, s3; found {kind or 'none'!r}; if it leads to PostgreSQL, set its "
-        "field Connection Type to postgres, and Host, Port, Login, Password and Schema (the "
-        "database's name) as for psql"
+        "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, mariadb, mssql, "
+        f"mysql, postgres, postgresql, s3; found {kind or 'none'!r}; if it leads to "
+        "PostgreSQL, set its field Connection Type to postgres, and Host, Port, Login, Password "
+        "and Schema (the database's name) as for psql"
     )
     assert "pa55" not in repr(raised.value)
 
@@ -281,3 +282,50 @@ def test_mysql_with_the_extras_of_its_hook() -> None:
 def test_mysql_with_a_token() -> None:
     with pytest.raises(UsageError, match="a token, which Penstock cannot fetch"):
         url_of(conn_type="mysql", host="db", login="me", schema="shop", extra={"iam": True})
+
+
+def mssql_url(**fields: Any) -> str:
+    url = url_of(conn_type="mssql", **{"host": "db", "login": "me", "password": "p/w", **fields})
+    return resolve(url, "--source")[0]
+
+
+def test_mssql() -> None:
+    assert mssql_url(port=14330, schema="my shop") == "mssql://me:p%2Fw@db:14330/my%20shop"
+    assert mssql_url(host="db.example,1434") == "mssql://me:p%2Fw@db.example:1434/"
+    assert mssql_url(host="::1") == "mssql://me:p%2Fw@[::1]:1433/"
+    url = mssql_url(login="dömain\\me", password=SECRET)
+    assert "d%C3%B6main%5Cme" in url
+    assert SECRET not in url
+    assert SECRET not in repr(place_of(url))
+
+
+def test_mssql_with_the_extras_of_a_url() -> None:
+    extra = {"encrypt": "strict", "trust_server_certificate": True, "connect_timeout": 5}
+    assert mssql_url(extra=extra) == (
+        "mssql://me:p%2Fw@db:1433/?encrypt=strict&trust_server_certificate=yes&connect_timeout=5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra", "parameters"),
+    [
+        ({"encryption": "require"}, "encrypt=yes"),
+        ({"encryption": "off"}, "encrypt=no"),
+        ({"login_timeout": 7}, "connect_timeout=7"),
+        ({"read_only": True}, "application_intent=readonly"),
+        ({"sqlalchemy_scheme": "mssql+pymssql", "charset": "UTF-8", "tds_version": "7.3"}, ""),
+    ],
+)
+def test_mssql_with_the_extras_of_its_hook(extra: dict[str, Any], parameters: str) -> None:
+    assert mssql_url(extra=extra).partition("/?")[2] == parameters
+
+
+def test_mssql_with_an_instance() -> None:
+    with pytest.raises(UsageError, match="the instance's port in its field Port"):
+        mssql_url(host="db\\SQLEXPRESS")
+
+
+def test_mssql_with_another_extra_is_refused_without_showing_it() -> None:
+    with pytest.raises(UsageError, match="found another one") as raised:
+        mssql_url(extra={"wharehouse": SECRET})
+    assert "pa55" not in repr(raised.value)

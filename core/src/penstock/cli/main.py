@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from penstock.cli.copy_commands import add_copy, add_copy_all, add_create, add_plan
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
@@ -81,5 +82,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         flush_output()
 
 
+def run() -> NoReturn:
+    """The program: run a command, and end the process with its exit code."""
+    code = main()
+    # Skips the clean-up of C libraries: a thread that still waits for a server could crash in it.
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

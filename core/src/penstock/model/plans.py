@@ -21,6 +21,11 @@ MOST_NAMED = 5
 """Partitions that a message lists."""
 
 
+OF_STOPPED = " of run "
+"""In the id of a step that a stopped run has left undone, in another one's plan: its own id is
+before it, the stopped run's after it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """Something done to the target once per run: before the first partition or after the last."""

@@ -147,6 +147,16 @@ class NotCopied:
 
 
 @dataclass(frozen=True, slots=True)
+class TableKey:
+    """A primary or unique key over whole columns, in which NULLs are told apart."""
+
+    names: tuple[str, ...]
+    primary: bool
+    left: NotCopied
+    """What of a definition's `besides` stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableDefinition:
     """How to create a table, in the terms of its own database."""
 
@@ -154,7 +164,12 @@ class TableDefinition:
     content: Mapping[str, Any]
     """JSON, for backends that know the dialect."""
     besides: tuple[NotCopied, ...] = ()
-    """What the table has besides columns; a target of another dialect leaves it out."""
+    """What the table has besides columns; a target of another dialect leaves it out, but for keys
+    that it makes."""
+    keys: tuple[TableKey, ...] = ()
+    """Those that any system can make."""
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """How many characters the texts of a column have at most, where that is limited."""
 
 
 @dataclass(frozen=True, slots=True)

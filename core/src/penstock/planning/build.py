@@ -9,7 +9,7 @@ from penstock.backends.api.capabilities import Capabilities, TargetCapabilities
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.backends.api.worker import ARROW
+from penstock.backends.api.worker import are_shared, compared_pairs
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, Whole
 from penstock.model.plans import Partition, PartitionPlan
@@ -19,6 +19,7 @@ from penstock.planning.choice import Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
+from penstock.planning.steps_left import with_steps_left
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.strategies import NAMED, NTILE, TIME, VALUES
@@ -52,7 +53,7 @@ def build_plan(
     formats = capabilities.formats
     relation = spec.relation
     columns = source.columns(relation)
-    if tuple(formats) == (ARROW,):
+    if are_shared(formats):
         columns = source.in_arrow(relation, columns)
     table = _target_table(spec, columns, source, target)
     mapping = match_columns(spec, columns, table.columns, source, target, formats)
@@ -79,6 +80,7 @@ def build_plan(
             counted=frozenset(source.positions(relation)) if spec.sequences == "set" else None,
         )
     )
+    load, left = with_steps_left(spec, load, target, capabilities.target)
     statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
     choice, cut, partitions = _partitions(
@@ -93,6 +95,7 @@ def build_plan(
             *cut.reasons,
             *mapping.reasons,
             *_made_columns(table.made, formats),
+            *left,
         ),
         warnings=(
             *cut.warnings,
@@ -162,9 +165,10 @@ def _check_both_sides(
     _check_apart(spec, source, target)
     if spec.verify == "checksums":
         # Over no rows: checksums that cannot be computed are found before anything is copied.
-        source.checksum(spec.relation, "false", Whole(), mapping.pairs)
+        pairs = compared_pairs(mapping.pairs, mapping.format)
+        source.checksum(spec.relation, "1 = 0", Whole(), pairs)
         if is_there:
-            target.checksum(spec.target_ref, "false", Whole(), mapping.pairs)
+            target.checksum(spec.target_ref, "1 = 0", Whole(), pairs)
 
 
 def _partitions(
@@ -215,7 +219,7 @@ def _check_conditions(
 
 def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:
     """What columns a table gets; between like systems those that the source has."""
-    if not made or tuple(formats) != (ARROW,):
+    if not made or not are_shared(formats):
         return ()
     return (f"columns that are made: {', '.join(f'{item.name} {item.type}' for item in made)}",)
 
@@ -250,7 +254,7 @@ def match_columns(
     Raises:
         PlanningError: see `map_columns`.
     """
-    if tuple(formats) == (ARROW,):
+    if are_shared(formats):
         mine = source.in_arrow(spec.relation, mine)
     return map_columns(
         spec,

@@ -121,11 +121,12 @@ def _choose_automatically(
     moving = spec.snapshot == "none" and not spec.accept_moving_rows
     if table.blocks is not None and not moving:
         return _choose_blocks(spec, table, degree, blocks, "")
-    if table.children and not moving:
+    cut = any(child.blocks is not None for child in table.children)
+    if table.children and not moving and (cut or table.default_key is None):
         return _choose_children(spec, table, degree, "")
     obstacle = (
         f"{blocks} needs a shared snapshot, since updated rows move"
-        if table.blocks is not None or table.children
+        if moving and (table.blocks is not None or table.children)
         else f"{blocks} cannot be used: {table.storage}"
     )
     if table.default_key is not None:

@@ -191,7 +191,8 @@ def _form(pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]) -> tuple[st
     reasons = []
     if carried[0] != formats[0]:
         slow = [name for name, found in found_for if formats[0] not in found.formats]
-        reasons.append(f"{carried[0]} streams, because of {_listed(slow)}")
+        if len(slow) < len(pairs):
+            reasons.append(f"{carried[0]} streams, because of {_listed(slow)}")
     casts = [f"{name}::{found.cast}" for name, found in found_for if found.cast]
     if casts:
         reasons.append(f"cast by the source: {_listed(casts)}")

@@ -10,7 +10,7 @@ from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Checksum
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.backends.api.worker import ARROW
+from penstock.backends.api.worker import SHARED_FORMATS, compared_pairs
 from penstock.errors import PlanningError
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files, Whole
 from penstock.model.records import CommitRecord
@@ -73,7 +73,7 @@ class Comparison:
         self.notes: list[str] = []
         self.pairs = run.plan.pairs
         self.compared: Sequence[ColumnPair] = ()
-        if checksums and run.plan.format == ARROW:
+        if checksums and run.plan.format in SHARED_FORMATS:
             self.pairs = self.compared = self._canonical()
         elif checksums:
             self.pairs = self.compared = self._as_target_has_them()
@@ -93,7 +93,7 @@ class Comparison:
                 f"values of {', '.join(left)} are not compared, since the two systems write them "
                 "differently"
             )
-        return tuple(pair for pair in pairs if pair.canonical)
+        return compared_pairs(pairs, self.run.plan.format)
 
     def _as_target_has_them(self) -> tuple[ColumnPair, ...]:
         """The pairs, with a cast if the target's type differs only in length or precision."""

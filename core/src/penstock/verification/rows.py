@@ -148,11 +148,13 @@ class RowSearch:
                 here = [left.pop(key) for key in keys if key in left]
             whole = check.partition_id is None and bool(rows)
             if here or whole:
+                count = len(rows if whole else here)
+                differ = "1 row differs" if count == 1 else f"{count:,} rows differ"
                 located.append(
                     replace(
                         check,
                         ok=False,
-                        note=check.note or f"{len(rows if whole else here):,} rows differ",
+                        note=check.note or differ,
                         rows=(*check.rows, *here)[:MOST_ROWS],
                     )
                 )

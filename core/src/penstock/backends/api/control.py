@@ -151,6 +151,12 @@ class ControlStore(Protocol):
         """Those, and the ones that somebody has done and has not come to record."""
         ...
 
+    def steps_left(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
+        """Steps after the load that runs have left undone on a table which they load in place, each
+        with its run's id: of runs that have not ended well and are not executed, unless another one
+        has done those steps since."""
+        ...
+
     def intact(self, run_id: str) -> bool:
         """False where a crash of the target has emptied the table of a volatile load."""
         ...

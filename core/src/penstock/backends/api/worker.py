@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from penstock.model.plans import Partition
+    from penstock.model.tables import ColumnPair
     from penstock.spec.worker_spec import WorkerSpec
 
 ARROW = "arrow"
 """The stream format that unlike systems share: blocks are `pyarrow.RecordBatch`. Their columns are
 those of the run's pairs, in their order, by the target's names; the first batch of a stream is
 there even if it has no rows."""
+LINES = "lines"
+r"""The other one, where it carries every column: blocks are lines of UTF-8, one for each row, with
+tabs between the values and `\N` for NULL; in texts `\t`, `\n`, `\r`, `\b` and `\\` stand for those
+characters. By their types in Arrow, numbers are written in digits, truth values as 1 and 0, days
+and moments in ISO form, in UTC and without a zone, bytes in hexadecimal digits, UUIDs with dashes,
+what else there is as it is shown."""
+SHARED_FORMATS = (LINES, ARROW)
+"""What unlike systems have in common; others are one system's own."""
+
+
+def are_shared(formats: Sequence[str]) -> bool:
+    """Whether these, which two systems have in common, are those of unlike ones."""
+    return bool(formats) and set(formats) <= set(SHARED_FORMATS)
+
+
+def compared_pairs(pairs: Sequence[ColumnPair], format_: str) -> tuple[ColumnPair, ...]:
+    """The pairs whose values both systems can write in one form, to be compared by checksums.
+
+    Parameters:
+        format_: of the streams. In a system's own, all of them.
+    """
+    return tuple(pair for pair in pairs if pair.canonical or format_ not in SHARED_FORMATS)
 
 
 Block = Any

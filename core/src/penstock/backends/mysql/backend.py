@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.backends.mysql import location
 from penstock.backends.mysql.capabilities import SOURCE, TARGET
+from penstock.backends.mysql.location import URLS
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
@@ -25,13 +25,13 @@ class MySqlBackend:
     environment: tuple[str, ...] = ()
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
-        return location.resolve(url, environ, flag)
+        return URLS.resolve(url, environ, flag)
 
     def secrets(self, url: str) -> tuple[str, ...]:
-        return location.secrets(url)
+        return URLS.secrets(url)
 
     def place(self, url: str) -> Place:
-        return location.place_of(url)
+        return URLS.place(url)
 
     # The modules are imported where they are used: a worker needs neither catalog.
 

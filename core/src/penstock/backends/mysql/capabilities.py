@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from penstock.backends.api.capabilities import TRANSACTIONAL, SourceCapabilities, TargetCapabilities
-from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import MODES, RECREATE, UPSERT
-from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
+from penstock.backends.api.worker import ARROW, LINES
+from penstock.spec.modes import APPEND, MODES, RECREATE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+    strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
 )
 
 TARGET = TargetCapabilities(
     system=SYSTEM,
-    formats=(ARROW,),
+    formats=(LINES, ARROW),
     modes=tuple(MODES.values()),
     makes_missing=(RECREATE,),
-    options={"conflict_columns": (UPSERT,), "types": (RECREATE,)},
+    options={
+        "conflict_columns": (UPSERT,),
+        # Replace finds the rows that it deletes by an index.
+        "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
+        "types": (RECREATE,),
+    },
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     # DDL commits by itself.

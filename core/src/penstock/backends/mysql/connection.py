@@ -13,7 +13,7 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.location import parse, tls_options
+from penstock.backends.mysql.location import URLS, tls_options
 from penstock.errors import Diagnosis, PermanentError
 
 NO_SUCH_THREAD = 1094
@@ -97,7 +97,7 @@ def connect(url: str, side: str, *, loads: bool = False) -> Connection:
     Raises:
         TransientError, PermanentError: no connection.
     """
-    found = parse(url)
+    found = URLS.parse(url)
     flags = CLIENT.FOUND_ROWS | (CLIENT.LOCAL_FILES if loads else 0)
     with translated(side), _readable(side):
         connection = Connection(
@@ -116,7 +116,8 @@ def connect(url: str, side: str, *, loads: bool = False) -> Connection:
             defer_connect=True,
             **tls_options(found),
         )
-    with translated(side):
+    where = found.options.get("unix_socket", f"{found.host}:{found.port}")
+    with translated(side, where), _installed(side, where):
         connection.side = side
         try:
             connection.connect()
@@ -137,6 +138,17 @@ def _readable(side: str) -> Iterator[None]:
         raise PermanentError(
             f"{side}: ssl_ca, ssl_cert or ssl_key cannot be read: expected files in PEM format, "
             f"found: {error}",
+            Diagnosis(side=side),
+        ) from error
+
+
+@contextlib.contextmanager
+def _installed(side: str, where: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # as PyMySQL says that a package is missing
+        raise PermanentError(
+            f"{side}: {where}: {error}; to log in as this user, install it",
             Diagnosis(side=side),
         ) from error
 

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from penstock.backends.mysql.rows import Rows
 from penstock.backends.mysql.types import MyType, arrow_type
-from penstock.backends.shared.text_values import Refused, checked, uuids
+from penstock.backends.shared.hex_values import uuids
+from penstock.backends.shared.text_values import Refused, checked
 from penstock.model.tables import Column
 
 _SRID_BYTES = 4
@@ -30,8 +31,9 @@ _NULL = 251
 _LONGER = {252: 2, 253: 3, 254: 8}
 _SHORT = pa.array([n if n < _NULL else 0 for n in range(256)], pa.int64())
 _BEFORE = pa.array([1 + _LONGER.get(n, 0) for n in range(256)], pa.int64())
-# The upper four bytes of eight are zeros.
-_MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), 4)) - 1 for n in range(256)], pa.int64())
+# Bytes of a length that is looked at: the upper four of eight are zeros.
+_MOST = 4
+_MASK = pa.array([(1 << 8 * min(_LONGER.get(n, 0), _MOST)) - 1 for n in range(256)], pa.int64())
 
 
 class Decoder:
@@ -57,6 +59,7 @@ class Decoder:
         self._zero_dates_null = options.get("zero_dates") == "null"
         bools = options.get("tinyint1") == "bool"
         self._arrow = [arrow_type(type_, bools) for _, type_ in columns]
+        self._even = pa.array([], pa.int32())
         self._passed = 0
 
     def decode(self, rows: Rows) -> pa.RecordBatch:
@@ -68,8 +71,11 @@ class Decoder:
         count = len(rows.starts)
         data = pa.py_buffer(rows.data)
         octets = pa.Array.from_buffers(pa.uint8(), data.size, [None, data])
-        even = pa.array(range(0, 2 * count, 2), pa.int32())
-        positions = pa.array(rows.starts, pa.int64())
+        starts = pa.py_buffer(rows.starts)
+        positions = pa.Array.from_buffers(pa.int64(), count, [None, starts])
+        if count > len(self._even):
+            self._even = pa.array(range(0, 2 * count, 2), pa.int32())
+        even = self._even.slice(0, count)
         arrays = []
         for place, wanted in enumerate(self._arrow):
             if count:
@@ -103,27 +109,32 @@ def _values(octets: pa.Array, positions: pa.Array, even: pa.Array) -> tuple[pa.A
     Parameters:
         even: 0, 2, 4 and so on, one for each position.
     """
-    first = octets.take(positions)
-    if pc.max(first).as_py() < _NULL:
+    first = pc.take(octets, positions, boundscheck=False)
+    longest = pc.max(first).as_py()
+    if longest < _NULL:
         starts = pc.add(positions, pa.scalar(1, pa.int64()))
         ends = pc.add(starts, first.cast(pa.int64()))
     else:
         even = pc.if_else(pc.equal(first, pa.scalar(_NULL, pa.uint8())), None, even)
         starts = pc.add(positions, _BEFORE.take(first))
-        lengths = pc.bit_wise_and(_number(octets, positions), _MASK.take(first))
-        ends = pc.add(starts, pc.add(_SHORT.take(first), lengths))
+        ends = pc.add(starts, _SHORT.take(first))
+        if longest > _NULL:
+            lengths = _number(octets, positions, min(_LONGER[longest], _MOST))
+            ends = pc.add(ends, pc.bit_wise_and(lengths, _MASK.take(first)))
     # As the offsets of an array: start and end of each value by turns, two of 32 bits in each 64.
     # Every other element of it is a value; those in between are all that is not of this column.
     offsets = pc.bit_wise_or(starts, pc.shift_left(ends, pa.scalar(32, pa.int64())))
     buffers = [None, offsets.buffers()[1], octets.buffers()[1]]
-    return pa.Array.from_buffers(pa.binary(), 2 * len(first) - 1, buffers).take(even), ends
+    values = pa.Array.from_buffers(pa.binary(), 2 * len(first) - 1, buffers)
+    return pc.take(values, even, boundscheck=False), ends
 
 
-def _number(octets: pa.Array, positions: pa.Array) -> pa.Array:
-    """What is in the four bytes after each position, least significant first."""
+def _number(octets: pa.Array, positions: pa.Array, count: int) -> pa.Array:
+    """What is in so many bytes after each position, least significant first."""
     found = pa.repeat(pa.scalar(0, pa.int64()), len(positions))
-    for place in range(4):
-        octet = octets.take(pc.add(positions, pa.scalar(place + 1, pa.int64())))
+    for place in range(count):
+        after = pc.add(positions, pa.scalar(place + 1, pa.int64()))
+        octet = pc.take(octets, after, boundscheck=False)
         moved = pc.shift_left(octet.cast(pa.int64()), pa.scalar(8 * place, pa.int64()))
         found = pc.bit_wise_or(found, moved)
     return found
@@ -139,7 +150,12 @@ def _parsed(texts: pa.Array, type_: MyType, wanted: pa.DataType) -> pa.Array:
         return pc.binary_slice(texts, _SRID_BYTES, _LONGEST)
     if pa.types.is_binary(wanted):
         return texts
-    found = texts.cast(pa.string())
+    if pa.types.is_string(wanted):
+        return texts.cast(wanted)
+    # Nothing but a text would have to be checked for being UTF-8.
+    found = pa.Array.from_buffers(
+        pa.string(), len(texts), texts.buffers(), texts.null_count, texts.offset
+    )
     if wanted == pa.uuid():
         return uuids(pc.replace_substring(found, "-", ""))
     if pa.types.is_time(wanted):

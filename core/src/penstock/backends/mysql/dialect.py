@@ -125,6 +125,23 @@ class MySqlDialect(CatalogDialect):
             f"DROP TABLE {old}",
         )
 
+    def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
+        dropped = ", ".join(f"DROP INDEX {self.ident(name)}" for name in names)
+        return f"ALTER TABLE {self.table(table)} {dropped}"
+
+    def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
+        # All of them in one reading of the table; but MySQL makes one FULLTEXT index at a time.
+        words = [each for each in definitions if each.startswith("FULLTEXT")]
+        together = [each for each in definitions if each not in words[1:]]
+        groups = [
+            ", ".join(f"ADD {each}" for each in group)
+            for group in (together, *([w] for w in words[1:]))
+        ]
+        return ";\n".join(f"ALTER TABLE {self.table(table)} {group}" for group in groups)
+
+    def foreign_key_dropped(self, table: TableRef, name: str) -> str:
+        return f"ALTER TABLE {self.table(table)} DROP FOREIGN KEY {self.ident(name)}"
+
     def differ(self, names: Sequence[str]) -> str:
         # By bytes: a text in another case is another text, whatever the collation says.
         tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))

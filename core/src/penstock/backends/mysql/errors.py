@@ -6,6 +6,7 @@ https://mariadb.com/kb/en/mariadb-error-code-reference/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -38,24 +39,57 @@ TRANSIENT = {
 # PyMySQL wraps what the network says and what cannot be helped in the same codes.
 _NEVER = ("certificate", "unknown ca", "wrong version number", "ssl is required")
 NO_FUNCTION = 1305
+CANNOT_CONNECT = 2003
+# As PyMySQL writes a plugin's name: 'b'parsec''.
+_PLUGIN = re.compile(r"'b'(\w+)''")
 # MySQL 9.6 and later. https://dev.mysql.com/doc/refman/9.6/en/encryption-functions.html
 _MD5 = (
     "checksums need MD5: INSTALL COMPONENT 'file://component_classic_hashing' on the server, or "
     "pass --verify counts"
 )
+_LOGIN = (
+    "check the user and the password, from which hosts the user may connect, and whether the user "
+    "has to use TLS"
+)
+_PLUGINS = (
+    "expected a user who logs in by mysql_native_password, caching_sha2_password, sha256_password "
+    "or ed25519"
+)
+_PRIMARY = "expected a primary server that can be written to"
+_INFILE = "set local_infile = ON on the server"
+_RIGHTS = (
+    "the user needs the right CREATE to make tables there, and for the modes recreate and upsert "
+    "CREATE TEMPORARY TABLES"
+)
 _ADVICE = {
-    1045: "check the user and the password, and from which hosts the user may connect",
-    1148: "set local_infile = ON on the server, or give the user the right to change it",
+    1044: _RIGHTS,
+    1045: _LOGIN,
+    1049: "create it, or name another one in the URL",
+    1148: f"{_INFILE}, or give the user the right to change it",
     1153: "raise max_allowed_packet on the server",
-    1251: "expected mysql_native_password, caching_sha2_password or sha256_password",
-    1290: "expected a primary server that can be written to",
-    1836: "expected a primary server that can be written to",
-    1792: "expected a primary server that can be written to",
-    2059: "expected mysql_native_password, caching_sha2_password or sha256_password",
+    1251: _PLUGINS,
+    1290: _PRIMARY,
+    1698: _LOGIN,
+    1792: _PRIMARY,
+    1836: _PRIMARY,
+    2059: _PLUGINS,
     3159: "add ?ssl_mode=required to the URL",
-    3948: "set local_infile = ON on the server",
-    4166: "set local_infile = ON on the server",
+    3948: _INFILE,
+    4166: _INFILE,
 }
+# What a constraint asks of rows, by the error that tells of one that breaks it.
+CONSTRAINTS = {
+    1062: "each key once in the table and the source",
+    1216: "a parent in the referenced table for each row",
+    1452: "a parent in the referenced table for each row",
+    1526: "a partition of the table for each row",
+    3819: "rows that meet the table's check constraints",
+    4025: "rows that meet the table's check constraints",
+}
+_CA = (
+    "pass ?ssl_ca=FILE with the certificate of the authority that has signed the server's, or "
+    "?ssl_mode=required to verify nothing"
+)
 
 
 def code_of(error: pymysql.Error) -> int:
@@ -70,15 +104,20 @@ def from_driver(error: pymysql.Error, side: str, subject: str = "") -> PenstockE
         subject: what was looked at, where the server's words do not say.
     """
     code = code_of(error)
-    words = str(error.args[1]) if len(error.args) > 1 else str(error)
+    words = _PLUGIN.sub("'\\1'", str(error.args[1]) if len(error.args) > 1 else str(error))
+    words = words.rstrip(".")
+    if code in CONSTRAINTS:
+        words = f"expected {CONSTRAINTS[code]}, found: {words}"
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
     if code == NO_FUNCTION and "md5" in words.lower():
         advice = f"; {_MD5}"
+    elif code == CANNOT_CONNECT and "certificate verify failed" in words:
+        advice = f"; {_CA}"
     message = f"{side}: {subject}: {words}{advice}" if subject else f"{side}: {words}{advice}"
     diagnosis = Diagnosis(side=side, code=str(code or ""))
     if code in TOO_MANY:
         return TooManyConnections(message, diagnosis)
-    never = code in (2003, 2013) and any(word in words.lower() for word in _NEVER)
+    never = code in (CANNOT_CONNECT, 2013) and any(word in words.lower() for word in _NEVER)
     # Without a code it is the driver's own: of a connection that is closed.
     closed = not code and isinstance(error, pymysql.err.InterfaceError | pymysql.OperationalError)
     if (code in TRANSIENT and not never) or closed:

@@ -7,12 +7,13 @@ import threading
 from collections.abc import Iterator
 
 from penstock.backends.api.worker import Block, Wait
+from penstock.backends.mysql.catalog.partitions import within
 from penstock.backends.mysql.connection import connect, kill
 from penstock.backends.mysql.decoding import Decoder, expression
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.location import parse
-from penstock.backends.mysql.rows import Rows, read_rows
+from penstock.backends.mysql.location import URLS
+from penstock.backends.mysql.rows import NO_ROWS, read_rows
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.snapshot import take
 from penstock.backends.mysql.types import MyType
@@ -48,7 +49,7 @@ class MySqlReader:
         spec, subject = self._spec, f"partition {partition.id}"
         with wait.answering("source"), translated("source"):
             session = self._connected()
-            table = session.rows_of(spec.relation)
+            table = within(session.rows_of(spec.relation), partition.extent)
             names = [MYSQL.ident(pair.source) for pair in spec.pairs]
             if not self._columns:
                 query = f"SELECT {', '.join(names)} FROM {table}"
@@ -57,7 +58,7 @@ class MySqlReader:
             self._columns,
             [pair.target for pair in spec.pairs],
             f"source: {spec.relation}, {subject}",
-            parse(spec.source).options,
+            URLS.parse(spec.source).options,
         )
         types = [type_ for _, type_ in self._columns]
         query = (
@@ -74,7 +75,7 @@ class MySqlReader:
                 del batch
         self._busy = False
         if not self.rows:
-            yield decoder.decode(Rows(memoryview(b""), [])), 0, 0
+            yield decoder.decode(NO_ROWS), 0, 0
 
     def _connected(self) -> MySqlSession:
         """One that sees the run's snapshot stays open for the worker's life: they are few."""

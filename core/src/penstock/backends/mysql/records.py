@@ -237,11 +237,12 @@ class MySqlRecords(LoadRecords):
             some = ids[start : start + 200]
             names = [self.lock(f"penstock:{run_id}:{name}") for name in some]
             asked = ", ".join(["is_used_lock(%s)"] * len(names))
-            (numbers,) = self.connection.rows(f"SELECT {asked}", names)
+            # A proxy may have greeted us with a number of its own, or with none.
+            ((own, *numbers),) = self.connection.rows(f"SELECT connection_id(), {asked}", names)
             found |= {
                 name: int(number)
                 for name, number in zip(some, numbers, strict=True)
-                if number is not None and int(number) != self.connection.number
+                if number is not None and number != own
             }
         return found
 

@@ -6,6 +6,7 @@ PyMySQL makes a tuple of each row, which costs ten times as much as all that is 
 from __future__ import annotations
 
 import ssl
+from array import array
 from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
@@ -39,8 +40,12 @@ MOST_BYTES = (1 << 31) - 1 - _SLACK
 class Rows(NamedTuple):
     data: memoryview
     """Holds until the next rows are asked for."""
-    starts: list[int]
-    """Where each row begins. It consists of values, each after its length, see `decoding`."""
+    starts: array[int]
+    """Where each row begins, in 64 bits. It consists of values, each after its length, see
+    `decoding`."""
+
+
+NO_ROWS = Rows(memoryview(b""), array("q"))
 
 
 def read_rows(connection: Any, query: str, wait: Wait) -> Iterator[Rows]:
@@ -81,13 +86,13 @@ class _Stream:
             raise pymysql.InternalError(CR.CR_MALFORMED_PACKET, "expected rows, found none")
         for _ in range(count + 1):
             self._packet()
-        starts: list[int] = []
+        starts = array("q")
         while True:
             ended = self._find(starts)
             full = self._end == BLOCK
             if starts and (ended or full or len(starts) >= MOST_ROWS):
                 yield Rows(self._view, starts)
-                starts = []
+                starts = array("q")
             if ended:
                 return
             if full and not starts:
@@ -97,7 +102,7 @@ class _Stream:
                 self._to_front()
             self._receive_more()
 
-    def _find(self, starts: list[int]) -> bool:
+    def _find(self, starts: array[int]) -> bool:
         """Note where the rows begin that are wholly there. Returns: whether they have ended."""
         buffer, begin, end = self._buffer, self._begin, self._end
         position = last = begin
@@ -142,7 +147,7 @@ class _Stream:
                 while here < length:
                     here += self._receive(view[start + here :])
         row.extend(bytes(_SLACK))
-        return Rows(memoryview(row), [0])
+        return Rows(memoryview(row), array("q", [0]))
 
     def _packet(self) -> MysqlPacket:
         length = self._length()

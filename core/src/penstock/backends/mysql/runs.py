@@ -6,17 +6,21 @@ from collections.abc import Callable, Sequence
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
+from penstock.backends.mysql.catalog.indexes import read_indexes
 from penstock.backends.mysql.catalog.tables import made_at
 from penstock.backends.mysql.dialect import replaced
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.locks import locked, try_lock
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.definition import SCHEMA
+from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
+from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_runs import LoadedRuns
 from penstock.backends.sql.loaded_table import LoadedTable
-from penstock.errors import Diagnosis, TargetChanged
-from penstock.model.plans import LoadPlan, Step
+from penstock.errors import Diagnosis, PermanentError, TargetChanged
+from penstock.model.codec import from_json
+from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
@@ -26,6 +30,11 @@ from penstock.spec.modes import MODES
 EXECUTIONS = 8
 
 
+# After the time at which a table was made, in the records of the runs that load it: one of them is
+# altering it right now, which may change that time.
+ALTERING = ", altering"
+
+
 def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:
     """
     Raises:
@@ -33,14 +42,34 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
     """
     LoadedTable(records, table).check(run_id, MODES[mode])
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
-    found = made_at(records.session, table)
-    if found != row["made"]:
-        was = "no table of that name" if found is None else f"one made, or emptied, at {found}"
-        raise TargetChanged(
-            f"target: {table} was changed by somebody else since run {run_id} began to load it: "
-            f"expected the table made at {row['made']}, found {was}; start a new run",
-            Diagnosis(side="target"),
+    found, made = made_at(records.session, table), row["made"]
+    if found is not None and made and made in (found, found + ALTERING):
+        return
+    if found is not None and made and made.endswith(ALTERING):
+        ((rows,),) = records.session.fetch(
+            f"SELECT EXISTS (SELECT 1 FROM {records.session.table(table)})", f"table {table}"
         )
+        loaded = records.read(Kind.COMMIT, {"run_id": run_id}, ("rows",))
+        if rows or not any(commit["rows"] for commit in loaded):
+            return
+    was = "no table of that name" if found is None else f"one made, or emptied, at {found}"
+    raise TargetChanged(
+        f"target: {table} was changed by somebody else since run {run_id} began to load it: "
+        f"expected the table made at {(made or '').removesuffix(ALTERING)}, found {was}; start a "
+        f"new run{_indexes_to_make(records, run_id, mode)}",
+        Diagnosis(side="target"),
+    )
+
+
+def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
+    """What a run that cannot go on would leave undone, for people."""
+    if MODES[mode].loads_new_table:
+        return ""
+    (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("plan",))
+    load = from_json(PartitionPlan, row["plan"]).load
+    changes = ((step, IndexChange.of(step, load.table)) for step in load.after)
+    due = [step.statement for step, change in changes if change is not None]
+    return f", and make the indexes that this one has dropped: {due[0]}" if due else ""
 
 
 class MySqlRuns(LoadedRuns):
@@ -69,7 +98,7 @@ class MySqlRuns(LoadedRuns):
                 for row in records.read(
                     Kind.RUN, {"loads": LoadedTable(records, table).id}, ("run_id",)
                 )
-                if row["run_id"] != run_id and self._is_executed(row["run_id"])
+                if row["run_id"] != run_id and self.is_executed(row["run_id"], table)
             ]
             if others:
                 check(others)
@@ -83,7 +112,7 @@ class MySqlRuns(LoadedRuns):
             self._tables.lock(f"penstock:run:{run_id}:{number}") for number in range(EXECUTIONS)
         ]
 
-    def _is_executed(self, run_id: str) -> bool:
+    def is_executed(self, run_id: str, table: TableRef) -> bool:
         names = self._presences(run_id)
         asked = ", ".join(["is_used_lock(%s)"] * len(names))
         ((number,),) = self._tables.connection.rows(f"SELECT coalesce({asked})", names)
@@ -103,6 +132,7 @@ class MySqlRuns(LoadedRuns):
         table = LoadedTable(self._tables, load.table)
         if MODES[run.spec["mode"]].starts_empty:
             table.emptied(run.run_id)
+        self._note_altered(load.table)
         made = made_at(self._tables.session, load.table)
         return {"loads": table.id, "disturbed_by": None, "made": made}
 
@@ -110,8 +140,42 @@ class MySqlRuns(LoadedRuns):
         if step.after:
             spec = CopySpec.from_stored(run.spec, "", "")
             check_loaded(self._tables, run.run_id, run.plan.load.table, spec.mode)
-            LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
-        self._tables.session.run(step.statement)
+            if step.id == SWAP:
+                LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
+        session, table = self._tables.session, run.plan.load.table
+        if (indexes := IndexChange.of(step, table)) is not None:
+            left = indexes.left(read_indexes(session, table))
+            self._alter(table, left.statement(session.dialect))
+        elif (link := ForeignKeyChange.of(step)) is not None:
+            self._alter(link.table, step.statement)
+        else:
+            session.run(step.statement)
+
+    def _alter(self, table: TableRef, statement: str) -> None:
+        self._note_altering(table)
+        # It ends the transaction: what was noted stays, also where it fails.
+        try:
+            self._tables.session.run(statement)
+        except PermanentError:
+            self._note_altered(table)
+            raise
+        self._note_altered(table)
+
+    def _note_altering(self, table: TableRef) -> None:
+        made, loads = made_at(self._tables.session, table), LoadedTable(self._tables, table).id
+        known = {"loads": loads, "made": made}
+        self._tables.change(Kind.RUN, known, {"made": f"{made}{ALTERING}"})
+
+    def _note_altered(self, table: TableRef) -> None:
+        """The table is the one that runs were loading, though it says that it was made later."""
+        made, loads = made_at(self._tables.session, table), LoadedTable(self._tables, table).id
+        for row in self._tables.read(Kind.RUN, {"loads": loads}, ("run_id", "made")):
+            if row["made"] and row["made"].endswith(ALTERING):
+                self._tables.change(Kind.RUN, {"run_id": row["run_id"]}, {"made": made})
+
+    def after_step(self, run: RunRow, step: Step) -> None:
+        # Whoever has altered the table may not have come to note it.
+        self._note_altered(run.plan.load.table)
 
     def is_done(self, run: RunRow, step: Step) -> bool:
         if step.id == SCHEMA:
@@ -122,12 +186,30 @@ class MySqlRuns(LoadedRuns):
                 f"database {ref.schema}",
                 [ref.schema],
             )
+        if (indexes := IndexChange.of(step, run.plan.load.table)) is not None:
+            return indexes.is_done(read_indexes(self._tables.session, run.plan.load.table))
+        if (link := ForeignKeyChange.of(step)) is not None:
+            there = link.is_there(self._tables.session)
+            if link.kind == RELINK:
+                return there or self._is_made_again(run, link.table)
+            return there != (link.kind == UNLINK)
         if step.id != SWAP or made_at(self._tables.session, run.plan.load.table) is not None:
             return False
         # It has taken its place; whoever did that may not have come to drop the old one.
         old = self._tables.session.table(replaced(run.plan.load.table))
         self._tables.session.run(f"DROP TABLE IF EXISTS {old}")
         return True
+
+    def _is_made_again(self, run: RunRow, table: TableRef) -> bool:
+        """Whether a run has made another table since this run was planned."""
+        (mine,) = self._tables.read(Kind.RUN, {"run_id": run.run_id}, ("created_at",))
+        return made_at(self._tables.session, table) is None or any(
+            MODES[other["spec"]["mode"]].recreates
+            and (other["prepared_at"] or "") > mine["created_at"]
+            for other in self._tables.read(
+                Kind.RUN, {"loads": LoadedTable(self._tables, table).id}, ("spec", "prepared_at")
+            )
+        )
 
     # Partitions that are copied again
 

@@ -30,7 +30,7 @@ from penstock.backends.mysql.catalog.tables import TRANSACTIONAL, engine_of
 from penstock.backends.mysql.connection import Connection, connect
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, from_driver, planning, translated
-from penstock.backends.mysql.location import parse
+from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
 from penstock.errors import (
     Diagnosis,
@@ -84,7 +84,7 @@ class HeldSessions:
             raise
 
     def _open(self, url: str) -> None:
-        wanted = int(parse(url).options.get("snapshot_sessions", SESSIONS)) + 1
+        wanted = int(URLS.parse(url).options.get("snapshot_sessions", SESSIONS)) + 1
         for count in range(wanted):
             try:
                 session = connect(url, "source")
@@ -241,7 +241,8 @@ def take(token: str) -> Connection:
         except OSError as error:
             raise SnapshotLost(
                 "source: the snapshot's holder is gone, stopped, or on another machine, and with "
-                f"it the sessions that see what it saw ({error})",
+                f"it the sessions that see what it saw ({error}); tasks on several machines cannot "
+                "share a snapshot of this system: pass --snapshot none",
                 Diagnosis(side="source"),
             ) from error
     facts = json.loads(said or b"{}")

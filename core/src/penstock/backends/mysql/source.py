@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.backends.api.facts import KeyStatistics, TableStatistics
+from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
 from penstock.backends.mysql.catalog import bounds
+from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
 from penstock.backends.mysql.catalog.tables import (
     OF_TABLE,
     explained_rows,
@@ -18,7 +19,7 @@ from penstock.backends.mysql.catalog.tables import (
 )
 from penstock.backends.mysql.connection import connect, kill
 from penstock.backends.mysql.dialect import MYSQL
-from penstock.backends.mysql.location import parse
+from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.snapshot import take
 from penstock.backends.mysql.types import arrow_type
@@ -28,7 +29,7 @@ from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE, matching, read_relations
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PenstockError
-from penstock.model.extents import Key
+from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
     Column,
@@ -54,7 +55,7 @@ class MySqlSource(SqlSource):
     def __init__(self, url: str) -> None:
         self._url = url
         self._adopted = ""
-        self._tinyint1_bool = parse(url).options.get("tinyint1") == "bool"
+        self._tinyint1_bool = URLS.parse(url).options.get("tinyint1") == "bool"
         session = MySqlSession(connect(url, "source"), MYSQL)
         session.connection.change("SET SESSION TRANSACTION READ ONLY")
         super().__init__(session, session.rows_of)
@@ -113,8 +114,9 @@ class MySqlSource(SqlSource):
         if not isinstance(relation, TableRef):
             return SourceState(server, "", "", "")
         made = made_at(session, relation)
+        parts = partitioning(session, relation)
         # Nothing tells for sure whether somebody has written to a table.
-        return SourceState(f"{server}:{relation}", made or "", "", "")
+        return SourceState(f"{server}:{relation}", made or "", "", "", parts)
 
     # Sizes
 
@@ -129,8 +131,11 @@ class MySqlSource(SqlSource):
         if where is not None and rows:
             found = explained_rows(self._session, self._rows(relation), f"(\n{where}\n)")
             selected = min(1.0, found / rows) if found is not None else 1.0
+        children = self._partitions(relation)
         about = f"of about {rows:,} rows" if rows is not None else "of unknown size"
         what = "a table" if known else "a query or a view"
+        if children:
+            what = f"a table in {len(children)} partition{'s' * (len(children) > 1)}"
         return TableStatistics(
             rows=rows,
             bytes=size,
@@ -138,9 +143,19 @@ class MySqlSource(SqlSource):
             blocks=None,
             storage=f"{what} {about}, {size / 1e6:,.1f} MB" if known else f"{what} {about}",
             default_key=self._default_key(relation),
+            children=children,
             sampled=self.is_table(relation),
             rows_hint=f"ANALYZE TABLE {self._rows(relation)}" if known else "",
         )
+
+    def _partitions(self, relation: Relation) -> tuple[ChildTable, ...]:
+        if not self.is_table(relation):
+            return ()
+        assert isinstance(relation, TableRef)
+        return partitions_of(self._session, relation)
+
+    def rows_of(self, relation: Relation, extent: Extent) -> str:
+        return within(self._rows(relation), extent)
 
     def _stored(self, relation: Relation) -> tuple[int | None, int] | None:
         assert isinstance(relation, TableRef)

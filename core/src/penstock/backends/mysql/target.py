@@ -19,8 +19,10 @@ from penstock.backends.mysql.catalog.tables import (
 from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES
 from penstock.backends.mysql.errors import planning
-from penstock.backends.mysql.load.made import MySqlTables, column_type, written_type
-from penstock.backends.mysql.location import parse
+from penstock.backends.mysql.load.lines import carried
+from penstock.backends.mysql.load.loading import takes_files
+from penstock.backends.mysql.load.made import MySqlTables, column_type, key_type, written_type
+from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
@@ -44,7 +46,7 @@ class MySqlTarget(SqlTarget):
 
     def __init__(self, url: str, control_schema: str) -> None:
         self._session = MySqlSession(connect(url, "target"), BY_BYTES)
-        self._tinyint1_bool = parse(url).options.get("tinyint1") == "bool"
+        self._tinyint1_bool = URLS.parse(url).options.get("tinyint1") == "bool"
         self._defined: tuple[Column, ...] = ()
         self.control = MySqlRuns(MySqlRecords(self._session, control_schema))
 
@@ -81,7 +83,10 @@ class MySqlTarget(SqlTarget):
             plain = replace(column, generated=False, traits={})
             if not asked and column.name in written:
                 return replace(plain, type=written[column.name], nullable=True)
-            type_ = column.type if alike else column_type(arrow_type_of(column), column.name)
+            type_ = column.type
+            if not alike:
+                type_ = column_type(arrow_type_of(column), column.name)
+                type_ = key_type(self._session, column, definition) or type_
             plain = replace(plain, type=type_)
             return replace(plain, type=written_type(plain, asked))
 
@@ -117,7 +122,10 @@ class MySqlTarget(SqlTarget):
         return f"{server_of(self._session)}:{table}"
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
-        return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+        fits = [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+        if not takes_files(self._session.connection):
+            return fits
+        return [carried(*each) for each in zip(fits, source, target, strict=True)]
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         super().check_writable(table, mode, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 
@@ -9,11 +10,12 @@ import pymysql
 
 from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.records import NOW, Kind
-from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.api.worker import LINES, Block, Loaded, Wait
 from penstock.backends.mysql.catalog.tables import table_columns
 from penstock.backends.mysql.connection import Connection, connect, wait_for_locks
 from penstock.backends.mysql.dialect import BY_BYTES
 from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.load.lines import check_carried
 from penstock.backends.mysql.load.loading import load_stream, takes_files
 from penstock.backends.mysql.locks import holder, release, try_lock
 from penstock.backends.mysql.records import MySqlRecords
@@ -36,6 +38,12 @@ from penstock.spec.worker_spec import WorkerSpec
 
 # During LOAD DATA LOCAL: MySQL, and MariaDB.
 WAITING_FOR_ROWS = ("Receiving from client", "Reading from net")
+
+
+# How often within the grace time an older attempt is looked at. Many that ask ten times a second
+# would all be told what the first one was told: InnoDB looks again once nobody has asked for 0.1 s.
+# https://dev.mysql.com/doc/refman/8.4/en/innodb-information-schema-internal-data.html
+LOOKS = 5
 
 
 def mysql_writer(spec: WorkerSpec) -> TransactionalWriter:
@@ -72,6 +80,7 @@ class MySqlTransaction:
         self._spec = spec
         self._connection: Connection | None = None
         self._held = ""
+        self._seen: tuple[int, float, object] | None = None
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
@@ -105,11 +114,18 @@ class MySqlTransaction:
                 connection.change("START TRANSACTION")
                 return None
             number = holder(connection, name)
-            return {} if number is None else {number: self._signs(number)}
+            return {} if number is None else {number: self._signs(attempt, number)}
 
-    def _signs(self, number: int) -> object:
-        """What changes while a session loads: the rows that its transaction has changed, where the
-        user may see that (PROCESS); else whether it runs anything, other than waiting for rows."""
+    def _signs(self, attempt: Attempt, number: int) -> object:
+        """What changes while a session loads; what was seen a moment ago, where that was asked."""
+        now = time.monotonic()
+        if self._seen is None or self._seen[0] != number or now >= self._seen[1]:
+            self._seen = number, now + attempt.spec.grace / LOOKS, self._looked_at(number)
+        return self._seen[2]
+
+    def _looked_at(self, number: int) -> object:
+        """The rows that a session's transaction has changed, where the user may see that (PROCESS);
+        else whether it runs anything, other than waiting for rows."""
         with suppress(pymysql.Error):
             return self._open.rows(
                 "SELECT trx_rows_modified FROM information_schema.innodb_trx"
@@ -210,10 +226,17 @@ class MySqlTransaction:
                 self._open.change(f"DROP TEMPORARY TABLE IF EXISTS {STAGE}")
                 self._open.change(f"CREATE TEMPORARY TABLE {STAGE} ENGINE = InnoDB AS {empty}")
             table = STAGE
+        lines, schema = spec.format == LINES, schema_from_text(spec.schema)
+        if lines:
+            check_carried(columns, schema, table)
         with translated("target"):
-            stream = load_stream(self._open, table, columns, takes_files(self._open), wait)
-        caster = Caster(schema_from_text(spec.schema), f"partition {attempt.partition.id}")
-        return CastStream(stream, caster)
+            infile = takes_files(self._open)
+            stream = load_stream(self._open, table, columns, infile, wait, lines=lines)
+        return (
+            stream
+            if lines
+            else CastStream(stream, Caster(schema, f"partition {attempt.partition.id}"))
+        )
 
     def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
         table = LoadedTable(self._records, attempt.spec.target_table)

@@ -8,7 +8,7 @@ from penstock.backends.api.capabilities import (
     SourceCapabilities,
     TargetCapabilities,
 )
-from penstock.backends.api.worker import ARROW
+from penstock.backends.api.worker import ARROW, LINES
 from penstock.backends.postgresql.statements import FORMATS
 from penstock.spec.modes import APPEND, MODES, RECREATE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import (
@@ -24,11 +24,10 @@ from penstock.spec.strategies import (
 )
 
 SYSTEM = "PostgreSQL"
-SPOKEN = (*FORMATS, ARROW)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
-    formats=SPOKEN,
+    formats=(*FORMATS, LINES, ARROW),
     strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
     block_strategy="ctid",
     options=frozenset(SOURCE_OPTIONS),
@@ -36,7 +35,7 @@ SOURCE = SourceCapabilities(
 
 TARGET = TargetCapabilities(
     system=SYSTEM,
-    formats=SPOKEN,
+    formats=(*FORMATS, ARROW),
     modes=tuple(MODES.values()),
     makes_missing=(RECREATE,),
     options={

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
-from penstock.backends.postgresql.attempt.presence import enter
+from penstock.backends.postgresql.attempt.presence import enter, executed
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
@@ -22,7 +22,7 @@ from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.errors import PlanningError
-from penstock.model.plans import LoadPlan, Step
+from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
@@ -136,7 +136,13 @@ class ControlTables(RecordedRuns):
             self._loaded(run.run_id).check()
             if step.id == SWAP:
                 self._loaded(run.run_id).check_loaded_since()
+            elif self.is_done(run, step) and (OF_STOPPED in step.id or self.left_to_another(run)):
+                return
         self._connection.execute(step.statement.encode(), _parameters(step))
+
+    def is_executed(self, run_id: str, table: TableRef) -> bool:
+        with translated("target"):
+            return run_id in executed(self._connection, self._schema, table)
 
     def is_done(self, run: RunRow, step: Step) -> bool:
         with translated("target"):

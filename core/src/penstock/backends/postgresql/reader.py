@@ -1,6 +1,7 @@
 """COPY TO STDOUT: rows leave the source in the server's own binary form, undecoded.
 
-For an unlike target they leave as CSV, of which record batches are made.
+For an unlike target they leave as lines of text that it takes as they are, or as CSV, of which
+record batches are made.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.api.worker import ARROW, Block, Wait
+from penstock.backends.api.worker import LINES, SHARED_FORMATS, Block, Wait
 from penstock.backends.postgresql.cancellable import end_copy, start_copy
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.catalog.queries import described_query
@@ -19,18 +20,18 @@ from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
-from penstock.backends.postgresql.statements import CSV, copy_format, selected, statement
+from penstock.backends.postgresql.statements import copy_format, selected, statement
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
+    from penstock.backends.postgresql.arrow.lines import Lines
     from penstock.backends.postgresql.arrow.reading import Decoder
 
 # One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
 GATHER = 128 * 1024
-# Bytes of CSV in a record batch, and its rows at most.
-GATHER_CSV = 1024 * 1024
+# Of a block, at most.
 MOST_ROWS = 1 << 16
 
 
@@ -55,32 +56,32 @@ class PostgresReader:
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         with wait.answering("source"):
             connection = self._ready(partition)
-            decoder = self._decoder(connection, partition)
+            form = self._form(connection, partition)
         query = statement("copy_out").format(
             rows=select(
                 self._spec.relation,
                 partition.extent,
                 self._spec.where,
-                decoder.selected if decoder else selected(self._spec.pairs),
+                form.selected if form else selected(self._spec.pairs),
             ),
-            format=copy_format(CSV if decoder else self._spec.format),
+            format=copy_format(form.copied_as if form else self._spec.format),
         )
         empty = True
         for block, count in self._blocks(
-            connection, query, wait, GATHER_CSV if decoder else GATHER
+            connection, query, wait, form.gathered if form else GATHER
         ):
             # Nothing of a large row is kept here while the target takes it.
-            if decoder:
-                batch = decoder.decode(block)
+            if form:
+                made = form.decode(block)
                 del block
-                yield batch, count, batch.nbytes
-                del batch
+                yield made, count, made.nbytes
+                del made
             else:
                 yield block, count, len(block)
                 del block
             empty = False
-        if decoder and empty:
-            yield decoder.decode(b""), 0, 0
+        if form and empty:
+            yield form.decode(b""), 0, 0
 
     def _blocks(
         self, connection: Connection, query: sql.Composed, wait: Wait, least: int
@@ -125,13 +126,21 @@ class PostgresReader:
                 with wait.answering("source"):
                     connection.execute("COMMIT")
 
-    def _decoder(self, connection: Connection, partition: Partition) -> Decoder | None:
-        """What makes record batches of the stream; None where the rows leave as they are."""
-        if self._spec.format != ARROW:
+    def _form(self, connection: Connection, partition: Partition) -> Decoder | Lines | None:
+        """What another system is sent of the stream; None where the rows leave as they are."""
+        if self._spec.format not in SHARED_FORMATS:
             return None
         # Imported here: between two servers nothing needs Arrow, and it may not be installed.
+        from penstock.backends.postgresql.arrow.lines import Lines  # noqa: PLC0415
         from penstock.backends.postgresql.arrow.reading import Decoder  # noqa: PLC0415
 
+        columns = self._known_columns(connection)
+        if self._spec.format == LINES:
+            return Lines(columns)
+        subject = f"source: {self._spec.relation}, partition {partition.id}"
+        return Decoder(columns, self._spec.pairs, subject)
+
+    def _known_columns(self, connection: Connection) -> list[Column]:
         relation, pairs = self._spec.relation, self._spec.pairs
         if not self._columns:
             with translated("source"):
@@ -142,7 +151,7 @@ class PostgresReader:
                     found = read_columns(connection, relation, "source")
             names = [pair.source for pair in pairs]
             self._columns = planned_columns(found, names, "source", relation)
-        return Decoder(self._columns, pairs, f"source: {relation}, partition {partition.id}")
+        return self._columns
 
     def _ready(self, partition: Partition) -> Connection:
         """Connected, in a transaction, and labelled in it.

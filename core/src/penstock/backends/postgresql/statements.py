@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from penstock.backends.api.worker import LINES
 from penstock.backends.postgresql.query_text import without_end
 from penstock.model.tables import ColumnPair, Located, Query, Relation, TableRef
 
@@ -23,7 +24,7 @@ FORMATS = (BINARY, TEXT)
 """Between servers."""
 CSV = "csv"
 """What record batches are read from."""
-_COPY_FORMATS = {BINARY: "binary", TEXT: "text", CSV: "csv"}
+_COPY_FORMATS = {BINARY: "binary", TEXT: "text", LINES: "text", CSV: "csv"}
 
 OWN_XMIN = sql.SQL("(pg_catalog.txid_current() % 4294967296)::text::xid")
 """What the rows have that this transaction has written. Within an expression of SQL: a query that

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from penstock.backends.shared.hex_values import uuid_texts, uuids_of
 from penstock.errors import PermanentError, PlanningError
 from penstock.model.tables import Column
 
@@ -178,6 +179,10 @@ def exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         ]
         missing = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=missing)
+    if mine == pa.uuid() and pt.is_string(wanted):
+        return uuid_texts(array).cast(wanted)
+    if wanted == pa.uuid() and is_text(mine):
+        return uuids_of(array)
     if pt.is_decimal(mine) and pt.is_floating(wanted):
         # Arrow multiplies, and so makes 99.99 to 99.99000000000001, and NaN of 76 digits.
         return exactly(array.cast(pa.string()).cast(pa.float64()), wanted)

@@ -121,7 +121,7 @@ def _fit_nested(mine: pa.DataType, theirs: pa.DataType) -> Fit:
         return _together([fit_types(*part) for part in parts])
     if pt.is_null(mine):
         return Fit()
-    return Fit(reason=f"{mine} does not go into {theirs}")
+    return Fit(reason=losses.NO_FIT)
 
 
 def _together(parts: Sequence[Fit]) -> Fit:

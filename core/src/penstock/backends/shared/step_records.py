@@ -7,13 +7,18 @@ again. Where a database undoes a step together with its record, both are one tra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import NOW, Hold, Kind, Row
 from penstock.backends.shared.refusals import load_lost, not_committed
 from penstock.backends.shared.run_records import RunRecords, view_columns
-from penstock.model.plans import LoadPlan, Step
+from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import MODES
 
 
 class StepRecords(RunRecords, ABC):
@@ -55,13 +60,51 @@ class StepRecords(RunRecords, ABC):
             TargetChanged: it is not.
         """
 
+    def is_executed(self, run_id: str, table: TableRef) -> bool:
+        """Whether a run is executed on a table at this moment, as far as is known."""
+        return False
+
     def is_done(self, run: RunRow, step: Step) -> bool:
-        """Whether the table is as a step leaves it. Asked where steps and records are apart."""
+        """Whether the table is as a step leaves it. Asked where steps and records are apart, and of
+        what a stopped run has left undone."""
         return False
 
     def after_step(self, run: RunRow, step: Step) -> None:
         """In the transaction that records a step after the last partition."""
         return
+
+    def steps_left(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
+        left: list[tuple[str, Step]] = []
+        stopped = ["running", "failed", "interrupted", "partial"]
+        if not self._records.steps_with_records:
+            # Its first steps may be done, and it has not come to record that it is prepared.
+            stopped.append("created")
+        for row in self._runs_in_place(table, *stopped):
+            run, done = self.load_run(row["run_id"]), self.steps_done(row["run_id"])
+            begun = row["prepared_at"] is not None or not self._records.steps_with_records
+            if run is None or run.plan.load.table != table or not begun:
+                continue
+            after = [s for s in run.plan.load.after if s.id not in done and not s.sequence_of]
+            undone = [step for step in after if not self.is_done(run, step)]
+            if undone and not self.is_executed(run.run_id, table) and not self.left_to_another(run):
+                left += [(run.run_id, step) for step in undone]
+        return tuple(left)
+
+    def left_to_another(self, run: RunRow) -> bool:
+        """Whether another run has done the steps that a stopped one had left undone."""
+        for row in self._runs_in_place(run.plan.load.table, "done"):
+            if row["created_at"] > run.created_at and row["spec"]["allow_ddl"]:
+                other = self.load_run(row["run_id"])
+                steps = other.plan.load.after if other else ()
+                if any(step.id.endswith(f"{OF_STOPPED}{run.run_id}") for step in steps):
+                    return True
+        return False
+
+    def _runs_in_place(self, table: TableRef, *status: str) -> list[Row]:
+        """The runs of some status that load the very table that is their target."""
+        asked = ("run_id", "spec", "created_at", "prepared_at")
+        found = self._records.read(Kind.RUN, {"status": status}, asked)
+        return [row for row in found if _loads_in_place(row["spec"], table)]
 
     # Before the first partition
 
@@ -207,3 +250,9 @@ class StepRecords(RunRecords, ABC):
         left = [s for s in run.plan.load.after if s.id not in done and self.is_done(run, s)]
         # Before that, what a step would make may be there, and is to go first.
         return left if left and self._all_committed(run) else []
+
+
+def _loads_in_place(spec: Mapping[str, Any], table: TableRef) -> bool:
+    if MODES[spec["mode"]].loads_new_table:
+        return False
+    return CopySpec.from_stored(spec, "", "").target_ref == table

@@ -1,18 +1,15 @@
-"""Values that a server writes as texts, from and to Arrow; the message where one does not fit."""
+"""Values that a server writes as texts, in Arrow; the message where one does not fit."""
 
 from __future__ import annotations
 
-from binascii import unhexlify
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.backends.shared.arrow import first_failing, own
+from penstock.backends.shared.arrow import first_failing
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
-UUID_BYTES = 16
 _ADVICE = "leave such rows out with --where, or cast the column to text in a --query, or in a view"
 
 
@@ -60,38 +57,3 @@ def checked(texts: pa.Array, read: Callable[[pa.Array], pa.Array]) -> pa.Array:
     except (ValueError, pa.ArrowException):
         index = first_failing(texts, read)
         raise Refused(index, texts[index].as_py().decode(errors="backslashreplace")) from None
-
-
-def from_hex(texts: pa.Array) -> pa.Array:
-    """Bytes from hexadecimal digits: one conversion for all of them."""
-    texts = own(texts)
-    validity, offsets, digits = texts.buffers()
-    ends = pa.Array.from_buffers(pa.int32(), len(texts) + 1, [None, offsets])
-    halves = pc.shift_right(ends, pa.scalar(1, pa.int32()))
-    content = unhexlify(memoryview(digits)[: ends[-1].as_py()]) if digits else b""
-    return pa.Array.from_buffers(
-        pa.binary(), len(texts), [validity, halves.buffers()[1], pa.py_buffer(content)]
-    )
-
-
-def to_hex(array: pa.Array) -> pa.Array:
-    """Bytes as hexadecimal digits: one conversion for all of them."""
-    if not len(array):
-        return pa.array([], pa.large_string())
-    validity, offsets, content = own(array.cast(pa.large_binary())).buffers()
-    ends = pa.Array.from_buffers(pa.int64(), len(array) + 1, [None, offsets])
-    digits = memoryview(content)[: ends[-1].as_py()].hex().encode() if content else b""
-    doubled = pc.shift_left(ends, pa.scalar(1, pa.int64()))
-    return pa.Array.from_buffers(
-        pa.large_string(), len(array), [validity, doubled.buffers()[1], pa.py_buffer(digits)]
-    )
-
-
-def uuids(texts: pa.Array) -> pa.Array:
-    """From 32 hexadecimal digits each."""
-    filled = from_hex(pc.fill_null(texts, "0" * 2 * UUID_BYTES))
-    validity = own(texts).buffers()[0]
-    storage = pa.Array.from_buffers(
-        pa.binary(UUID_BYTES), len(texts), [validity, filled.buffers()[2]]
-    )
-    return pa.ExtensionArray.from_storage(pa.uuid(), storage)

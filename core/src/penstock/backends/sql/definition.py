@@ -5,14 +5,14 @@ The definition of a table in another table's place is plain data, stored with th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
-from penstock.model.tables import Column, NotCopied, Relation, TableDefinition, TableRef
+from penstock.model.tables import Column, NotCopied, Relation, TableDefinition, TableKey, TableRef
 
 SCHEMA = "schema"
 """The id of the step that creates a schema."""
@@ -24,6 +24,21 @@ KINDS = {
     "CHECK": "check constraints",
 }
 """What constraints are called, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Besides:
+    """What a table gets besides its columns, where it is made like a source's."""
+
+    constraints: tuple[str, ...] = ()
+    """Those that it is made with."""
+    options: str = ""
+    """What follows its columns and constraints in the statement that makes it."""
+    after: tuple[Step, ...] = ()
+    links: tuple[Step, ...] = ()
+    """See `LoadPlan`."""
+    left: tuple[NotCopied, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def definition_of(
@@ -40,37 +55,43 @@ def definition_of(
     """
     content: dict[str, Any] = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
-        "keys": [[kind, list(names)] for kind, names in keys],
         "left": to_json(left),
     }
+    known = tuple(
+        TableKey(tuple(names), kind == KEYS[0], NotCopied(KINDS[kind], f"({', '.join(names)})"))
+        for kind, names in keys
+    )
     besides = [
-        *(NotCopied(KINDS[kind], f"({', '.join(names)})") for kind, names in keys),
+        *(key.left for key in known),
         # Statements that make them are of this dialect.
         *(replace(item, remedy="") for item in left),
     ]
-    return TableDefinition(dialect, content, tuple(besides))
+    return TableDefinition(dialect, content, tuple(besides), known)
 
 
-def keys_of(dialect: Dialect, definition: TableDefinition, columns: Sequence[str]) -> list[str]:
-    """The constraints of a table that has some of the columns."""
-    return [
-        f"{kind} ({', '.join(map(dialect.ident, names))})"
-        for kind, names in definition.content["keys"]
-        if set(names) <= set(columns)
-    ]
+def key_clause(dialect: Dialect, key: TableKey) -> str:
+    return f"{KEYS[not key.primary]} ({', '.join(map(dialect.ident, key.names))})"
 
 
 def left_out(
-    definition: TableDefinition, source: Relation, target: TableRef, *, alike: bool
+    definition: TableDefinition,
+    source: Relation,
+    target: TableRef,
+    made: Collection[TableKey] = (),
+    *,
+    alike: bool,
 ) -> tuple[NotCopied, ...]:
     """What of the source's table is not made.
 
     Parameters:
+        made: keys that are.
         alike: source and target are of one system.
     """
     left = definition.besides
     if alike:
-        left = from_json(tuple[NotCopied, ...], definition.content["left"])
+        own = from_json(tuple[NotCopied, ...], definition.content["left"])
+        left = (*(key.left for key in definition.keys), *own)
+    left = tuple(item for item in left if item not in {key.left for key in made})
     # A statement is for a table of the source's name.
     return tuple(
         replace(item, table=str(target), remedy=item.remedy if source == target else "")
@@ -78,26 +99,30 @@ def left_out(
     )
 
 
+def listed_columns(dialect: Dialect, columns: Sequence[Column]) -> list[str]:
+    return [
+        f"{dialect.ident(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}"
+        for column in columns
+    ]
+
+
 def create_steps(
     dialect: CatalogDialect,
     table: TableRef,
     columns: Sequence[Column],
     keys: Sequence[str],
+    options: str = "",
     *,
     fresh: bool,
 ) -> list[Step]:
     """
     Parameters:
-        keys: constraints, as `keys_of` has them.
+        keys, options: see `Besides`.
         fresh: a table of that name is dropped first; else it is kept.
     """
     name = dialect.table(table)
-    listed = [
-        f"{dialect.ident(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}"
-        for column in columns
-    ]
-    body = ", ".join([*listed, *keys])
-    create = f"CREATE TABLE {'' if fresh else 'IF NOT EXISTS '}{name} ({body})"
+    body = ", ".join([*listed_columns(dialect, columns), *keys])
+    create = f"CREATE TABLE {'' if fresh else 'IF NOT EXISTS '}{name} ({body}) {options}".rstrip()
     drop = f"DROP TABLE IF EXISTS {name};\n" if fresh else ""
     return [
         *(

@@ -80,6 +80,8 @@ class CatalogDialect(Dialect):
     ranged: tuple[str, ...]
     """Tags of the types whose text is exact and whose order is total."""
     now = "now()"
+    counted = "count(*)"
+    """How many rows, as a number that can be multiplied."""
     computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
     """Of a row of the information schema's columns: 1 for one that the table computes."""
 
@@ -144,6 +146,21 @@ class CatalogDialect(Dialect):
     def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
         """The statements that put a table in another one's place, which goes."""
         return (f"DROP TABLE {self.table(table)}", self.renamed(new, table.name))
+
+    def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
+        """One statement, for databases whose `TargetTables.deferrable` names some."""
+        raise NotImplementedError
+
+    def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
+        """As few statements as can be.
+
+        Parameters:
+            definitions: as the database's catalog writes them.
+        """
+        raise NotImplementedError
+
+    def foreign_key_dropped(self, table: TableRef, name: str) -> str:
+        return f"ALTER TABLE {self.table(table)} DROP CONSTRAINT {self.ident(name)}"
 
     def differ(self, names: Sequence[str]) -> str:
         """Whether the rows `t` and `s` differ in one of these columns."""

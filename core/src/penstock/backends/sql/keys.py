@@ -31,7 +31,7 @@ def tiles(
     found = session.fetch(
         f"""
         WITH counted AS (
-            SELECT value, count(*) AS n FROM (
+            SELECT value, {dialect.counted} AS n FROM (
                 SELECT {dialect.compared(key, tag)} AS value FROM {rows}
                 WHERE {condition(dialect, where, Whole())}
             ) AS listed GROUP BY value
@@ -43,7 +43,7 @@ def tiles(
         ), bounds AS (
             SELECT value, place, known, tile, lag(tile) OVER (ORDER BY value) AS previous FROM tiled
         )
-        SELECT {dialect.bound_text(tag, "value")}, place, known,
+        SELECT {dialect.bound_text(tag, "value")} AS bound, place, known,
             (SELECT coalesce(sum(n), 0) FROM counted WHERE value IS NULL)
         FROM bounds WHERE previous IS NULL OR tile > previous ORDER BY value""",
         f"--key {key.text}",
@@ -81,7 +81,7 @@ def windows(
     low, high = (dialect.bound(Bound(tag, text)) for text in (first, last))
     starts = dialect.window_starts(width, tag, low, high, limit + 1)
     texts = session.fetch(
-        f"SELECT {dialect.bound_text(tag, 'start')} FROM ({starts}) AS s ORDER BY start",
+        f"SELECT {dialect.bound_text(tag, 'start')} AS bound FROM ({starts}) AS s ORDER BY start",
         f"--interval {interval!r}",
     )
     check_windows(interval, len(texts), limit, first, last)
@@ -135,7 +135,7 @@ def distinct(
     )
     values = session.fetch(
         f"WITH penstock_listed (value) AS ({listed}) "
-        f"SELECT {dialect.bound_text(tag, 'value')} FROM ({chosen}) AS d ORDER BY value",
+        f"SELECT {dialect.bound_text(tag, 'value')} AS bound FROM ({chosen}) AS d ORDER BY value",
         subject,
     )
     check_distinct(subject, len(values), limit)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.sql.definition import create_steps, keys_of, left_out
-from penstock.backends.sql.relations import read_relations
+from penstock.backends.sql.definition import Besides, create_steps, key_clause, left_out
+from penstock.backends.sql.index_changes import IndexChange
+from penstock.backends.sql.relations import check_is_table, read_relations
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import UniqueKey, choose_key
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.tables import Column, NotCopied, TableRef
+from penstock.model.tables import Column, TableKey, TableRef
 
 SWAP = "swap"
 """The id of the step that puts a table in another one's place."""
+
+
+UnLinks = tuple[Sequence[Step], Sequence[Step]]
 
 
 class TargetTables:
@@ -32,9 +37,64 @@ class TargetTables:
         """The primary key first."""
         return ()
 
-    def check_replaceable(self, session: Session, table: TableRef, needs: str) -> None:
-        """Raises `PlanningError` where no other table can take its place, as an option needs it."""
+    def check_replaceable(
+        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+    ) -> None:
+        """Raises `PlanningError` where no other table can take its place, as an option needs it.
+
+        Parameters:
+            remade: tables whose links to it are undone.
+        """
         return
+
+    def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
+        """What the table gets besides its columns.
+
+        Parameters:
+            request: with a definition.
+            columns: those that it is made with.
+        """
+        assert request.definition is not None
+        alike = request.definition.dialect == self.definitions
+        names = {column.name for column in columns}
+        keys: dict[str, TableKey] = {}
+        if alike or request.mode.recreates:
+            keys = {
+                key_clause(session.dialect, key): key
+                for key in request.definition.keys
+                if names.issuperset(key.names)
+            }
+        refused = self.refused(session, columns, list(keys), alike=alike)
+        made = {clause: key for clause, key in keys.items() if clause not in refused}
+        return Besides(
+            tuple(made),
+            left=left_out(
+                request.definition, request.source, request.target, made.values(), alike=alike
+            ),
+            warnings=tuple(f"{clause} is not made: {why}" for clause, why in refused.items()),
+        )
+
+    def refused(
+        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    ) -> Mapping[str, str]:
+        """Which of some keys a table of such columns cannot have, and why.
+
+        Parameters:
+            alike: the source is of the same system, whose texts it compares alike.
+        """
+        return {}
+
+    def unlinked(self, session: Session, table: TableRef, remade: Collection[TableRef]) -> UnLinks:
+        """The steps that drop foreign keys of other tables which are made again, too, and those
+        that restore what is not."""
+        return (), ()
+
+    def deferrable(
+        self, session: Session, table: TableRef
+    ) -> tuple[Mapping[str, str], Sequence[str]]:
+        """The indexes that a table can do without while it is loaded, by name, as the catalog
+        writes them; and for people those that stay, with what needs them."""
+        return {}, ()
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
         """The statement that makes an empty table like another one; and those that make, when it
@@ -59,23 +119,32 @@ def plan_load(
     """
     dialect = session.dialect
     there = request.target in read_relations(session)
-    left: tuple[NotCopied, ...] = ()
+    besides = Besides()
+    warnings: list[str] = []
+    links: Sequence[Step] = ()
     steps: list[Step] = []
     table = request.target
     if request.mode.builds_beside:
         table = _beside(request.run_id, request.target)
     if request.definition is not None:
-        alike = request.definition.dialect == tables.definitions
-        keys = (
-            keys_of(dialect, request.definition, [column.name for column in columns])
-            if alike
-            else []
-        )
-        left = left_out(request.definition, request.source, request.target, alike=alike)
-        fresh = request.mode.loads_new_table
-        steps += create_steps(dialect, table, columns, keys, fresh=fresh)
+        remade = request.siblings.remade
         if request.mode.recreates and there:
-            tables.check_replaceable(session, request.target, "--mode recreate")
+            tables.check_replaceable(session, request.target, "--mode recreate", remade)
+        besides = tables.besides(session, request, columns)
+        warnings += besides.warnings
+        unlinked, links = tables.unlinked(session, request.target, remade)
+        steps += unlinked
+        steps += create_steps(
+            dialect,
+            table,
+            columns,
+            besides.constraints,
+            besides.options,
+            fresh=request.mode.loads_new_table,
+        )
+        steps += besides.after
+    if request.indexes == "defer" and not request.mode.loads_new_table:
+        steps += _defer(session, tables, table, warnings)
     if request.mode.truncates:
         steps.append(Step("truncate", f"truncate {table}", dialect.emptied(table)))
     if request.mode.builds_beside:
@@ -88,9 +157,24 @@ def plan_load(
         table,
         tuple(steps),
         conflict_columns=key,
-        not_copied=left,
+        warnings=tuple(warnings),
+        not_copied=besides.left,
+        links=(*besides.links, *links),
         schema=schema,
     )
+
+
+def _defer(
+    session: Session, tables: TargetTables, table: TableRef, warnings: list[str]
+) -> list[Step]:
+    check_is_table(session, table, "--indexes defer")
+    deferred, kept = tables.deferrable(session, table)
+    if kept:
+        warnings.append(f"indexes that are needed are kept: {'; '.join(kept)}")
+    if not deferred:
+        return []
+    changes = (IndexChange(table, deferred, makes) for makes in (False, True))
+    return [change.step(session.dialect) for change in changes]
 
 
 def _beside(run_id: str, table: TableRef) -> TableRef:
@@ -108,7 +192,13 @@ def _swap(
         tables.check_replaceable(session, ref, "--mode swap")
         create, after = tables.like(session, ref, new)
         create = f"DROP TABLE IF EXISTS {dialect.table(new)};\n{create}"
+        deferred, _ = tables.deferrable(session, ref)
+        made = IndexChange(new, deferred, makes=True)
+        if deferred:
+            create += f";\n{replace(made, makes=False).statement(dialect)}"
         steps.append(Step("create", f"create {new} beside {ref}", create))
+        if deferred:
+            steps.append(made.step(dialect))
         statements = [*dialect.exchanged(ref, new), *after]
     exchange = ";\n".join(statements)
     steps.append(Step(SWAP, f"swap {new} for {ref}", exchange, after=True, rank=1, urgent=True))

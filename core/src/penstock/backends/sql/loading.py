@@ -147,8 +147,12 @@ class SqlLoading(ABC, Generic[S_contra]):
         for *found, times in self._session.fetch(self._dialect.limited(twice, 1), "--mode upsert"):
             raise key_twice(key, f"({', '.join(map(str, found))}) {times:,} times")
 
-    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+    def end_changes(self) -> None:
+        """After the last change of the table: note what is there, for other runs that load it."""
         self._loaded.end()
+
+    def insert_record(self, attempt: Attempt, loaded: Loaded, bytes: int) -> None:
+        self.end_changes()
         row = {**begun_record(attempt), **completed_record(loaded, bytes)}
         if not self._records.add(Kind.COMMIT, [row]):
             raise committed_meanwhile(attempt)

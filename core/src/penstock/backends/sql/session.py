@@ -71,9 +71,13 @@ class Session(Protocol):
         ...
 
 
-def closed(text: str, rows: str) -> str:
+def closed(text: str, rows: str, *, tests: bool = False) -> str:
     """A query in which the database refuses SQL that closes a bracket which it did not open.
 
     It would be an expression of its own within ours, where it is put in parentheses.
+
+    Parameters:
+        tests: the text is a condition, which not every database takes for a value.
     """
-    return f"SELECT CASE WHEN 1 = 1 THEN\n{text}\nEND FROM {rows}"
+    case = f"CASE WHEN\n{text}\nTHEN 1 END" if tests else f"CASE WHEN 1 = 1 THEN\n{text}\nEND"
+    return f"SELECT {case} FROM {rows}"

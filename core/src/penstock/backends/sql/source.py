@@ -114,7 +114,7 @@ class SqlSource:
         """
         if where is not None:
             rows = self._rows(relation)
-            self._session.check(closed(where, rows), "--where")
+            self._session.check(closed(where, rows, tests=True), "--where")
             tested = condition(self._session.dialect, where, Whole())
             self._session.check(f"SELECT 1 FROM {rows} WHERE {tested}", "--where")
 

@@ -90,6 +90,7 @@ class AwaitHolder:
     ) -> Iterator[Event]:
         begun = time.monotonic()
         announced = False
+        lost = ""
         while True:
             run = control.load_run(view.run_id)
             if run is None:
@@ -101,16 +102,16 @@ class AwaitHolder:
             if view.snapshot is not None:
                 try:
                     source.adopt(view.snapshot)
-                except SnapshotLost:
-                    pass
+                except SnapshotLost as error:
+                    lost = error.message
                 else:
                     yield view.event("adopted", "the run's holder holds it")
                     return
             if time.monotonic() - begun >= self._seconds:
                 raise NoHolder(
                     f"nobody holds the snapshot of run {view.run_id}: waited {self._seconds:g} s "
-                    f"and found {'one that is gone' if view.snapshot else 'none'}; start a holder "
-                    f"with `penstock hold {view.run_id}`"
+                    f"and found {f'one that is gone ({lost})' if view.snapshot else 'none'}; start "
+                    f"a holder with `penstock hold {view.run_id}`"
                 )
             if not announced:
                 announced = True

@@ -119,7 +119,7 @@ def _fit_written(mine: pa.DataType, theirs: pa.DataType) -> Fit:
         return Fit(warning=losses.NO_VALUE)
     if pt.is_duration(mine) or pt.is_interval(mine) or pt.is_null(mine):
         return Fit()
-    return Fit(reason=f"{mine} does not go into {theirs}")
+    return Fit(reason=losses.NO_FIT)
 
 
 def staged_type(mine: pa.DataType, theirs: pa.DataType) -> pa.DataType:

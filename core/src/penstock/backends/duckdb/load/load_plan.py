@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
+
+import duckdb
 
 from penstock.backends.duckdb.catalog.tables import (
     constraints,
@@ -10,12 +13,15 @@ from penstock.backends.duckdb.catalog.tables import (
     index_definitions,
     unique_keys,
 )
+from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.dialect import DUCKDB
+from penstock.backends.duckdb.errors import first_lines
+from penstock.backends.sql.definition import listed_columns
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.tables import TableRef
+from penstock.model.tables import Column, TableRef
 
 # What DuckDB writes before the columns of a table.
 _HEAD = re.compile(r'CREATE TABLE (?:(?:"(?:[^"]|"")*"|[^\s."(]+)\.?)+\s*\(')
@@ -29,7 +35,24 @@ class DuckTables(TargetTables):
         indexes = [sql.rstrip().rstrip(";") for _, sql in index_definitions(session, table) if sql]
         return f"CREATE TABLE {DUCKDB.table(beside)} ({body}", indexes
 
-    def check_replaceable(self, session: Session, table: TableRef, needs: str) -> None:
+    def refused(
+        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    ) -> Mapping[str, str]:
+        if alike:
+            return {}
+        listed = ", ".join(listed_columns(DUCKDB, columns))
+        found = {}
+        with instance() as scratch:
+            for clause in clauses:
+                try:
+                    scratch.execute(f"CREATE OR REPLACE TEMP TABLE made ({listed}, {clause})")
+                except duckdb.Error as error:
+                    found[clause] = first_lines(str(error))
+        return found
+
+    def check_replaceable(
+        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+    ) -> None:
         """
         Raises:
             PlanningError: it is a view, or foreign keys point to it or from it.

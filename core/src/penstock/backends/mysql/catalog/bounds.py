@@ -7,21 +7,20 @@ where it ends (https://dev.mysql.com/doc/refman/8.4/en/range-optimization.html: 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import takewhile
 
 from penstock.backends.api.facts import WeightedBound
-from penstock.backends.mysql.catalog.tables import OF_TABLE, explained_rows
+from penstock.backends.mysql.catalog.tables import OF_TABLE, rows_of_each
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import Relation, TableRef
 
 ORIGIN = "the server's estimates, by dives into the key's index"
-# Ranges that are weighed: each costs about three questions of a millisecond.
+# Ranges that are weighed.
 MOST = 256
 _PREFIX = 8
 _DIGITS = " 0123456789abcdefghijklmnopqrstuvwxyz"
@@ -54,68 +53,107 @@ def dive(
     session: MySqlSession, rows: str, key: Key, tag: str, *, nullable: bool
 ) -> tuple[tuple[WeightedBound, ...], float]:
     """Bounds with their weights, and the share of rows whose key is NULL."""
-    column, subject = MYSQL.key(key), f"--key {key.text}"
-
-    def estimate(tested: str) -> int:
-        return explained_rows(session, rows, tested) or 0
-
-    def weigh(first: str, last: str | None) -> int:
-        ends = [f"{column} >= {MYSQL.bound(Bound(tag, first))}"]
-        if last is not None:
-            ends.append(f"{column} < {MYSQL.bound(Bound(tag, last))}")
-        return max(1, estimate(" AND ".join(ends)))
-
-    def nearest(text: str) -> str | None:
-        """The first key that there is from there on."""
-        tested = f"{column} >= {MYSQL.bound(Bound(tag, text))}"
-        ((found,),) = session.fetch(
-            f"SELECT {MYSQL.bound_text(tag, f'min({column})')} FROM {rows} WHERE {tested}", subject
-        )
-        return None if found is None else str(found)
-
-    ((low, high),) = session.fetch(
-        f"SELECT {MYSQL.bound_text(tag, f'min({column})')},"
-        f" {MYSQL.bound_text(tag, f'max({column})')} FROM {rows}",
-        subject,
-    )
-    nulls = estimate(f"{column} IS NULL") if nullable else 0
-    if low is None:
-        return (), 0.0
-    ranges = [_Range(str(low), None, weigh(str(low), None))]
-    while len(ranges) < MOST:
-        place = max(range(len(ranges)), key=lambda i: ranges[i].weight * ranges[i].halves)
-        found = ranges[place]
-        if not found.halves or found.weight <= 1:
-            break
-        at = _divide(tag, found, str(high), nearest)
-        if at is None:
-            found.halves = False
-            continue
-        ranges[place : place + 1] = [
-            _Range(found.first, at, weigh(found.first, at)),
-            _Range(at, found.last, weigh(at, found.last)),
-        ]
+    found = _Dive(session, rows, key, tag)
+    nulls = found.estimates([f"{found.column} IS NULL"])[0] if nullable else 0
+    ranges = found.ranges()
     total = sum(each.weight for each in ranges)
     bounds = tuple(WeightedBound(Bound(tag, r.first), r.weight / total) for r in ranges)
-    return bounds, nulls / (total + nulls)
+    return bounds, nulls / (total + nulls) if ranges else 0.0
 
 
-def _divide(
-    tag: str, found: _Range, greatest: str, nearest: Callable[[str], str | None]
-) -> str | None:
-    """A key within a range, about in its middle; None where none is found."""
-    end = last = found.last or greatest
-    for _ in range(TRIES):
-        middle = _middle(tag, found.first, end)
-        if middle is None or middle == end:
-            return None
-        at = nearest(middle)
-        if at == found.first:
-            return None
-        if at is not None and at != last:
-            return at
-        end = middle  # nothing is between it and the end
-    return None
+class _Dive:
+    """Each question is asked of all ranges at once: for themselves they take longer than the
+    answers."""
+
+    def __init__(self, session: MySqlSession, rows: str, key: Key, tag: str) -> None:
+        self._session = session
+        self._rows = rows
+        self._tag = tag
+        self._subject = f"--key {key.text}"
+        self.column = MYSQL.key(key)
+
+    def ranges(self) -> list[_Range]:
+        low, high = self._fetch([f"min({self.column})", f"max({self.column})"], [""] * 2)
+        if low is None or high is None:
+            return []
+        ranges = [_Range(low, None, 0)]
+        self._weigh(ranges)
+        while wide := self._wide(ranges):
+            divided = self._divide(wide, high)
+            halves = {}
+            for each, at in zip(wide, divided, strict=True):
+                each.halves = at is not None
+                if at is not None:
+                    halves[each.first] = [_Range(each.first, at, 0), _Range(at, each.last, 0)]
+            self._weigh([half for both in halves.values() for half in both])
+            ranges = [half for each in ranges for half in halves.get(each.first, [each])]
+        return ranges
+
+    @staticmethod
+    def _wide(ranges: list[_Range]) -> list[_Range]:
+        """Those to divide next, heaviest first."""
+        least = sum(each.weight for each in ranges) / MOST
+        wide = [each for each in ranges if each.halves and each.weight > max(1, least)]
+        wide.sort(key=lambda each: each.weight, reverse=True)
+        return wide[: MOST - len(ranges)]
+
+    def _weigh(self, ranges: list[_Range]) -> None:
+        tests = []
+        for each in ranges:
+            ends = [self._from(each.first)]
+            if each.last is not None:
+                ends.append(f"{self.column} < {self._literal(each.last)}")
+            tests.append(" AND ".join(ends))
+        for each, weight in zip(ranges, self.estimates(tests), strict=True):
+            each.weight = max(1, weight)
+
+    def _divide(self, ranges: list[_Range], greatest: str) -> list[str | None]:
+        """Of each range a key within it, about in its middle; None where none is found."""
+        found: list[str | None] = [None] * len(ranges)
+        lasts = [each.last or greatest for each in ranges]
+        ends = list(lasts)
+        open_ = set(range(len(ranges)))
+        for _ in range(TRIES):
+            middles: dict[int, str] = {}
+            for place in sorted(open_):
+                middle = _middle(self._tag, ranges[place].first, ends[place])
+                if middle is not None and middle != ends[place]:
+                    middles[place] = middle
+            if not middles:
+                break
+            open_ = set()
+            for place, at in zip(middles, self._nearest([*middles.values()]), strict=True):
+                if at is None or at == lasts[place]:
+                    ends[place] = middles[place]  # nothing is between it and the end
+                    open_.add(place)
+                elif at != ranges[place].first:
+                    found[place] = at
+        return found
+
+    def _nearest(self, texts: list[str]) -> list[str | None]:
+        """The first key that there is from each of them on."""
+        return self._fetch(
+            [f"min({self.column})"] * len(texts), [f" WHERE {self._from(text)}" for text in texts]
+        )
+
+    def estimates(self, tests: list[str]) -> list[int]:
+        if not tests:
+            return []
+        return [found or 0 for found in rows_of_each(self._session, self._rows, tests)]
+
+    def _fetch(self, values: list[str], conditions: list[str]) -> list[str | None]:
+        asked = [
+            f"(SELECT {MYSQL.bound_text(self._tag, value)} FROM {self._rows}{condition})"
+            for value, condition in zip(values, conditions, strict=True)
+        ]
+        (found,) = self._session.fetch(f"SELECT {', '.join(asked)}", self._subject)
+        return [None if text is None else str(text) for text in found]
+
+    def _from(self, text: str) -> str:
+        return f"{self.column} >= {self._literal(text)}"
+
+    def _literal(self, text: str) -> str:
+        return MYSQL.bound(Bound(self._tag, text))
 
 
 def _middle(tag: str, low: str, high: str) -> str | None:

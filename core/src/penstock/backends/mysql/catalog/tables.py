@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from penstock.backends.mysql.catalog.written import parse, read_statement
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.definition import KINDS, definition_of
@@ -19,8 +20,10 @@ DIALECT = "mysql"
 TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
 # MariaDB writes how wide numbers are shown; tinyint(1) says that they are truth values.
 _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
-_COLUMN = re.compile(r"  `((?:[^`]|``)+)` (.+?),?")
-FLAVOUR = "flavour"
+FLAVOUR, WRITTEN = "flavour", "written"
+"""What a definition's content has besides."""
+CHARSET = "character set"
+"""The trait of a column whose values are texts."""
 OF_TABLE = "WHERE table_catalog = %s AND table_schema = %s AND table_name = %s"
 """For `Session.facts`."""
 
@@ -49,7 +52,8 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
     """
     rows = session.facts(
         "SELECT column_name, column_type, is_nullable, column_default, extra,"
-        f" {MYSQL.computed} FROM information_schema.columns {OF_TABLE} ORDER BY ordinal_position",
+        f" {MYSQL.computed}, character_set_name"
+        f" FROM information_schema.columns {OF_TABLE} ORDER BY ordinal_position",
         table,
     )
     if not rows:
@@ -64,9 +68,9 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
             nullable=nullable == "YES",
             generated=computed == 1,
             has_default=default is not None or "auto_increment" in extra,
-            traits={TYPE: type_},
+            traits={TYPE: type_, CHARSET: charset or ""},
         )
-        for (name, written, nullable, default, extra, computed), type_ in zip(
+        for (name, written, nullable, default, extra, computed, charset), type_ in zip(
             rows, types, strict=True
         )
     )
@@ -122,45 +126,30 @@ def read_definition(
         ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
         for key in unique_keys(session, table)
     ]
+    statement = read_statement(session, table)
+    written = parse(statement)
+    whole = {key.name for key in unique_keys(session, table)}
     left = [
-        NotCopied("indexes", name)
-        for (name,) in session.facts(
-            f"SELECT DISTINCT index_name FROM information_schema.statistics {OF_TABLE}"
-            " AND non_unique = 1 ORDER BY index_name",
-            table,
-        )
+        NotCopied(KINDS.get(key.kind, "indexes"), key.name)
+        for key in written.keys
+        if key.name not in whole
     ]
-    left += [
-        NotCopied(KINDS[kind], name)
-        for name, kind in session.facts(
-            "SELECT constraint_name, constraint_type FROM information_schema.table_constraints"
-            " AS c WHERE constraint_catalog = %s AND c.table_schema = %s AND c.table_name = %s"
-            " AND constraint_type IN ('FOREIGN KEY', 'CHECK') ORDER BY constraint_name",
-            table,
-        )
-    ]
-    written = _written_columns(session, table)
+    left += [NotCopied(KINDS[each.kind], each.name) for each in written.constraints]
+    texts = {
+        name: text for name, text in written.columns.items() if " GENERATED ALWAYS AS " not in text
+    }
     defined = [
-        replace(column, type=written.get(column.name, column.type), nullable=True)
+        replace(column, type=texts.get(column.name, column.type), nullable=True)
         for column in columns
     ]
     definition = definition_of(DIALECT, defined, keys, left)
-    return replace(definition, content={**definition.content, FLAVOUR: flavour_of(session)})
+    own = {FLAVOUR: flavour_of(session), WRITTEN: statement}
+    return replace(definition, content={**definition.content, **own})
 
 
 def flavour_of(session: MySqlSession) -> str:
     """Whose types, collations and functions a column's definition is written with."""
     return "MariaDB" if session.connection.is_mariadb else "MySQL"
-
-
-def _written_columns(session: MySqlSession, table: TableRef) -> dict[str, str]:
-    """All that the server writes of its columns: NOT NULL, defaults, comments, collations."""
-    ((_, statement, *_),) = session.fetch(f"SHOW CREATE TABLE {session.table(table)}", str(table))
-    return {
-        found[1].replace("``", "`"): found[2]
-        for line in statement.splitlines()
-        if (found := _COLUMN.fullmatch(line)) and " GENERATED ALWAYS AS " not in found[2]
-    }
 
 
 def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
@@ -169,9 +158,18 @@ def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
     Parameters:
         rows: an item of FROM.
     """
+    return rows_of_each(session, rows, [tested])[0]
+
+
+def rows_of_each(session: MySqlSession, rows: str, tests: Sequence[str]) -> list[int | None]:
+    """The same for many conditions at once."""
+    queries = [f"SELECT 1 FROM {rows} WHERE {tested}" for tested in tests]
     try:
-        plan = session.explain(f"SELECT 1 FROM {rows} WHERE {tested}")
+        plan = session.explain(" UNION ALL ".join(queries))
     except PlanningError:
-        return None
-    known = [int(row["rows"]) for row in plan if row["rows"] is not None]
-    return known[0] if known else None
+        return [None] * len(tests)
+    known: dict[int, int] = {}
+    for step in plan:
+        if step["id"] is not None and step["rows"] is not None:
+            known.setdefault(step["id"], int(step["rows"]))
+    return [known.get(place) for place in range(1, len(tests) + 1)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pymysql
 from pymysql.constants import CR
 
-from penstock.backends.api.worker import Wait
+from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.encoding import INFILE, kind
@@ -46,7 +46,9 @@ class InfileStream(TableStream):
         )
 
     def _send(self, rows: pa.Array, before: int, wait: Wait) -> None:
-        text = memoryview(rows.buffers()[2])
+        self._put(memoryview(rows.buffers()[2]), wait)
+
+    def _put(self, text: memoryview, wait: Wait) -> None:
         piece = min(_PIECE, self._most // 2)
         for start in range(0, len(text), piece):
             self._wire.send(text[start : start + piece], wait)
@@ -54,3 +56,11 @@ class InfileStream(TableStream):
     def _finish(self, wait: Wait) -> None:
         self._wire.send(memoryview(b""), wait)
         self._take(self._wire.answer(wait), 0, wait)
+
+
+class LineStream(InfileStream):
+    """Of lines that the source has written."""
+
+    def write(self, block: Block, wait: Wait) -> None:
+        with translated(SIDE, self._table):
+            self._put(memoryview(block), wait)

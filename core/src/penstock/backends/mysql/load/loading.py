@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from penstock.backends.api.attempt import LoadStream
 from penstock.backends.api.worker import Wait
 from penstock.backends.mysql.connection import Connection
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.encoding import refusal
-from penstock.backends.mysql.load.infile import InfileStream
+from penstock.backends.mysql.load.infile import InfileStream, LineStream
 from penstock.backends.mysql.load.inserts import InsertStream
-from penstock.backends.mysql.load.texts import CHARSET
 from penstock.backends.mysql.load.wire import SIDE
 from penstock.model.tables import Column
 
@@ -36,6 +34,8 @@ def load_stream(
     columns: Sequence[Column],
     local_infile: bool,
     wait: Wait,
+    *,
+    lines: bool = False,
 ) -> LoadStream:
     """Begin to load into a table, within the transaction that is open.
 
@@ -43,15 +43,15 @@ def load_stream(
         table: quoted.
         columns: those of the batches, in their order, as `catalog.tables.table_columns` has them.
         local_infile: see `takes_files`.
+        lines: blocks are lines, see `lines.carried`.
 
     Raises:
-        PermanentError: a column would not keep values as they are.
+        PermanentError: a column would not keep values as they are, or the server takes no lines.
     """
     with translated(SIDE, table), wait.answering(SIDE):
         connection.change(_SETTINGS)
         ((most,),) = connection.rows("SELECT @@max_allowed_packet")
         found = connection.rows(f"SHOW FULL COLUMNS FROM {table}")
-    charsets = {name: (collation or "").partition("_")[0] for name, _, collation, *_ in found}
     loaded = {column.name for column in columns}
     for name, type_, _, nullable, _, default, extra, *_ in found:
         if name not in loaded and _is_lacking(nullable, default, extra):
@@ -64,11 +64,10 @@ def load_stream(
             raise refusal(table, "one that is not computed", column.type, place)
         if column.type.startswith(("float(", "double(")) and "," in column.type:
             raise refusal(table, "one that is not rounded", column.type, place)
-    known = [
-        replace(column, traits={**column.traits, CHARSET: charsets[column.name]})
-        for column in columns
-    ]
-    stream = (InfileStream if local_infile else InsertStream)(connection, table, known, most)
+    if lines and not local_infile:
+        raise refusal(table, "local_infile = ON, as when the run was planned", "OFF")
+    kind = LineStream if lines else InfileStream if local_infile else InsertStream
+    stream = kind(connection, table, columns, most)
     stream.start(wait)
     return stream
 

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from penstock.backends.mysql.catalog.tables import OF_TABLE, unique_keys
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.mysql.catalog.indexes import deferrable, referring
+from penstock.backends.mysql.catalog.tables import (
+    FLAVOUR,
+    OF_TABLE,
+    WRITTEN,
+    flavour_of,
+    unique_keys,
+)
+from penstock.backends.mysql.catalog.written import parse, read_written
+from penstock.backends.mysql.load.alike import made_alike
+from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
+from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.shared.arrow import is_bytes, is_text
-from penstock.backends.sql.load_plan import TargetTables
+from penstock.backends.sql.definition import Besides
+from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
+from penstock.backends.sql.load_plan import TargetTables, UnLinks
 from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import Column, TableDefinition, TableRef
 
 # https://dev.mysql.com/doc/refman/8.4/en/fixed-point-types.html
 MOST_DIGITS, MOST_DECIMALS = 65, 30
@@ -79,29 +95,96 @@ def written_type(column: Column, asked: str) -> str:
     return (asked or column.type) + null
 
 
+MOST_KEPT = 768
+"""Characters of a text that a key can hold: 3,072 bytes."""
+
+
+def by_bytes(session: MySqlSession) -> str:
+    """The collation that tells all texts apart."""
+    return "utf8mb4_nopad_bin" if session.connection.is_mariadb else "utf8mb4_0900_bin"
+
+
+def key_type(session: MySqlSession, column: Column, definition: TableDefinition) -> str:
+    """The type of a column of texts that is in a key; empty where it is none, or too long."""
+    length = definition.lengths.get(column.name, MOST_KEPT + 1)
+    if length > MOST_KEPT or not any(column.name in key.names for key in definition.keys):
+        return ""
+    return f"varchar({length}) COLLATE {by_bytes(session)}"
+
+
+def _is_compared(column: Column) -> bool:
+    """By a collation. A UUID's digits are always written alike."""
+    return (
+        bool(re.match(r"(var)?char|(tiny|medium|long)?text|enum|set", column.type, re.IGNORECASE))
+        and column.type != "char(36)"
+        and not re.search(r"_bin\b", column.type)
+    )
+
+
 class MySqlTables(TargetTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
+    deferrable = staticmethod(deferrable)  # type: ignore[assignment]
+
+    def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
+        assert isinstance(session, MySqlSession)
+        assert request.definition is not None
+        content = request.definition.content
+        if content.get(FLAVOUR) != flavour_of(session):
+            found = super().besides(session, request, columns)
+        else:
+            found = made_alike(session, request, parse(content[WRITTEN]), columns)
+        check_makes(session, request.target, columns, found)
+        return found
+
+    def refused(
+        self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
+    ) -> Mapping[str, str]:
+        assert isinstance(session, MySqlSession)
+        found = dict(refused_clauses(session, columns, clauses))
+        # Two texts of the source may be one to the database's collation: the load would fail.
+        texts = [] if alike else [each for each in columns if _is_compared(each)]
+        for clause in clauses:
+            for column in texts:
+                if session.dialect.ident(column.name) in clause:
+                    wanted = f"--types '{column.name}=varchar(100) COLLATE {by_bytes(session)}'"
+                    # Whatever the server says: this is what can be done about it.
+                    found[clause] = (
+                        f"{column.type} does not tell all texts apart, as {wanted} would"
+                    )
+        return found
+
+    def unlinked(self, session: Session, table: TableRef, remade: Collection[TableRef]) -> UnLinks:
+        assert isinstance(session, MySqlSession)
+        drops, restores = [], []
+        for of, name in referring(session, table):
+            if of == table or of not in remade:
+                continue
+            (found,) = (each for each in read_written(session, of).constraints if each.name == name)
+            change = ForeignKeyChange(of, name, found.alone, target=table)
+            drops.append(replace(change, kind=UNLINK).step(session.dialect))
+            restores.append(replace(change, kind=RELINK).step(session.dialect))
+        return drops, restores
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
         dialect = session.dialect
         return f"CREATE TABLE {dialect.table(beside)} LIKE {dialect.table(table)}", []
 
-    def check_replaceable(self, session: Session, table: TableRef, needs: str) -> None:
+    def check_replaceable(
+        self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
+    ) -> None:
         """
         Raises:
             PlanningError: it is a view, or something would be lost with it.
         """
         check_is_table(session, table, needs)
-        others = session.facts(
-            "SELECT DISTINCT concat(table_schema, '.', table_name)"
-            " FROM information_schema.key_column_usage WHERE constraint_catalog = %s"
-            " AND referenced_table_schema = %s AND referenced_table_name = %s ORDER BY 1",
-            table,
-        )
+        assert isinstance(session, MySqlSession)
+        others = {
+            str(of) for of, _ in referring(session, table) if of != table and of not in remade
+        }
         if others:
             raise PlanningError(
                 f"{needs}: foreign keys of other tables point to {table}: "
-                f"{', '.join(name for (name,) in others)}; drop them first, or use --mode replace"
+                f"{', '.join(sorted(others))}; drop them first, or use --mode replace"
             )
         lost = session.facts(
             "SELECT concat('trigger ', trigger_name) FROM information_schema.triggers"

@@ -11,12 +11,14 @@ from pymysql.protocol import MysqlPacket, OKPacketWrapper
 
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mysql.connection import Connection
-from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.load.encoding import Encoder, Syntax, refusal
+from penstock.backends.mysql.errors import CONSTRAINTS, translated
+from penstock.backends.mysql.load.encoding import Encoder, Syntax
 from penstock.backends.mysql.load.wire import SIDE, Wire
+from penstock.errors import Diagnosis, PermanentError
 from penstock.model.tables import Column
 
 _ROW = re.compile(r"(?<= at row )\d+$")
+_PLACE = re.compile(r" for column (?:(?:`[^`]+`\.)*`(.+?)`|'(.+?)') at row ([\d,]+)$")
 _MOST_SHOWN = 3
 
 
@@ -80,8 +82,19 @@ class TableStream:
                 warnings = self._connection.show_warnings()
             said = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
             more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
-            found = "; ".join(said[:_MOST_SHOWN]) + more
-            raise refusal(self._table, "every value to be taken as it is", found)
+            code = warnings[0][1] if warnings else 0  # as max_error_count = 0 has it
+            expected = CONSTRAINTS.get(code, "each value to fit into its column")
+            raise PermanentError(
+                f"{SIDE}: {self._table}: {_place(said)}expected {expected}, found: "
+                f"{'; '.join(said[:_MOST_SHOWN])}{more}",
+                Diagnosis(side=SIDE),
+            )
+
+
+def _place(said: Sequence[str]) -> str:
+    """The first that is said, as it is named where we find it ourselves."""
+    found = next(filter(None, map(_PLACE.search, said)), None)
+    return f"column {(found[1] or found[2])!r}, row {found[3]}: " if found else ""
 
 
 def in_stream(text: Any, before: int) -> str:

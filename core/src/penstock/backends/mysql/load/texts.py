@@ -13,25 +13,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from penstock.backends.mysql.catalog.tables import CHARSET
 from penstock.backends.mysql.types import MyType, arrow_type
 from penstock.backends.shared.arrow import exactly, is_bytes, is_text
-from penstock.backends.shared.text_values import to_hex
+from penstock.backends.shared.hex_values import to_hex, uuid_texts
 from penstock.backends.sql.relations import TYPE
 from penstock.model.tables import Column
-
-CHARSET = "character set"
-"""The trait of a column whose values are texts."""
 
 _UNITS = ("s", "ms", "ms", "ms", "us", "us", "us")
 """The unit in which times of so many digits of a second are written."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
-_UUID = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
 _MEMBER = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.S)
 _ESCAPED = re.compile(r"''|\\(.)", re.S)
 _MEANING = {None: "'", "0": "\0", "n": "\n", "r": "\r"}
 # Of these the server makes others, in MySQL 9.7 and MariaDB 10.11 alike.
-_CONFUSED = {"tis620": r"[\x{10000}-\x{10FFFF}]", "cp932": r"\x{6661}"}
+CONFUSED = {"tis620": r"[\x{10000}-\x{10FFFF}]", "cp932": r"\x{6661}"}
 
 
 def texts(array: pa.Array, column: Column) -> pa.Array:
@@ -139,16 +136,14 @@ def _stored(array: pa.Array) -> pa.Array:
 def _texts(array: pa.Array, column: Column) -> pa.Array:
     name = column.traits[TYPE].name
     if isinstance(array.type, pa.UuidType) or (name == "uuid" and is_bytes(array.type)):
-        digits = to_hex(_stored(array))
-        parts = (pc.utf8_slice_codeunits(digits, *part) for part in _UUID)
-        return pc.binary_join_element_wise(*parts, pa.scalar("-", pa.large_string()))
+        return uuid_texts(array)
     plain = pt.is_string(array.type) or pt.is_large_string(array.type)
     found = array if plain else exactly(array, pa.large_string())
     if is_text(array.type):
         found.validate(full=True)  # nothing may have checked so far that it is UTF-8
     if name in ("enum", "set"):
         _check_members(found, column)
-    elif confused := _CONFUSED.get(column.traits.get(CHARSET, "")):
+    elif confused := CONFUSED.get(column.traits.get(CHARSET, "")):
         _check(pc.invert(pc.match_substring_regex(found, confused)))
     return found
 

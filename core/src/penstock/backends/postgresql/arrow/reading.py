@@ -14,7 +14,9 @@ from psycopg import sql
 
 from penstock.backends.postgresql.arrow import parsing as arrow_parsing
 from penstock.backends.postgresql.arrow.types import travels_as
-from penstock.backends.shared.text_values import Refused, from_hex, uuids
+from penstock.backends.postgresql.statements import CSV
+from penstock.backends.shared.hex_values import from_hex, uuids
+from penstock.backends.shared.text_values import Refused
 from penstock.model.tables import Column, ColumnPair
 
 _PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
@@ -28,6 +30,10 @@ class Decoder:
         pairs: of each, where it goes.
         subject: what is read, for errors.
     """
+
+    copied_as = CSV
+    gathered = 1 << 20
+    """Bytes of it in a record batch."""
 
     def __init__(
         self, columns: Sequence[Column], pairs: Sequence[ColumnPair], subject: str

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.backends.postgresql.arrow.families import family, family_of, plain
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.shared.arrow import is_list, own
-from penstock.backends.shared.text_values import to_hex
+from penstock.backends.shared.hex_values import to_hex, uuid_texts
 
 _DAY = 86_400_000_000
 # Of these Arrow writes years as the server reads them: 0001-01-01 to 9999-12-31.
@@ -65,7 +64,7 @@ def texts(array: pa.Array, target: DataType) -> pa.Array:
             return pa.array(_composites(array, target.bare.below), pa.string())
         return _each(array, as_json)
     if mine == "uuid" or (mine == "bytes" and theirs == "uuid"):
-        return _each(array, lambda value: str(UUID(bytes=value)))
+        return uuid_texts(array)
     if mine == "bytes" and theirs == "bytes":
         return hexadecimal(array)
     if mine == "decimal":

@@ -25,6 +25,9 @@ QUIET = 3.0
 # How long an attempt that is about to commit is waited for when its run starts over.
 QUIET_TO_SHUT_OUT = 1.0
 LOOK_EVERY = 0.5
+# How long whoever has looked may take to leave. Still connecting when the process ends, it could
+# crash in a library that is being cleaned up.
+LEAVE_SECONDS = 2.0
 
 _log = logging.getLogger("penstock")
 
@@ -99,6 +102,7 @@ class Guard:
             raise watch.error from None
         finally:
             watch.over.set()
+            watch.join(LEAVE_SECONDS)
 
 
 class _Watch(threading.Thread):

@@ -37,6 +37,13 @@ def enter(
             connection.execute(statement("enter"), key)
 
 
+def executed(connection: Connection, schema: str, table: TableRef) -> list[str]:
+    """The runs that sessions say they execute on a table."""
+    key = {"table": f"penstock:table:{table}", "run_id": ""}
+    others = connection.execute(statement("other_runs"), key).fetchall()
+    return _names(connection, schema, dict(others)) if others else []
+
+
 def _names(connection: Connection, schema: str, pids: dict[int, int]) -> list[str]:
     """
     Parameters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -15,11 +16,12 @@ from penstock.backends.postgresql.catalog.sequences import read_position
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.attached import left_out
 from penstock.backends.postgresql.ddl.needs import read_needs
+from penstock.backends.postgresql.ddl.text import shortened
 from penstock.backends.postgresql.ddl.types import types_of
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import DIALECT, for_server
+from penstock.backends.postgresql.statements import DIALECT, for_server, ident
 from penstock.errors import PlanningError
-from penstock.model.tables import NotCopied, Query, Relation, TableDefinition, TableRef
+from penstock.model.tables import NotCopied, Query, Relation, TableDefinition, TableKey, TableRef
 
 # They have no input: COPY could not load them.
 UNREADABLE = frozenset(
@@ -85,11 +87,15 @@ def read_definition(
             table["needs"] = read_needs(connection, table, types) if whole else []
         warnings = _make_readable(root)
     found = {"tables": tables, "types": types, "warnings": warnings}
-    return TableDefinition(DIALECT, found, _besides(root))
+    return TableDefinition(DIALECT, found, _besides(root), _keys(root), _lengths(root))
 
 
-def plain_table(name: str, columns: Iterable[tuple[str, str, int | None, bool]]) -> Json:
-    """A table that is nothing but columns.
+def plain_table(
+    name: str,
+    columns: Iterable[tuple[str, str, int | None, bool]],
+    keys: Iterable[TableKey] = (),
+) -> Json:
+    """A table that is nothing but columns and keys.
 
     Parameters:
         columns: of each its name, its type, the type's object id where the type may have to be
@@ -107,17 +113,58 @@ def plain_table(name: str, columns: Iterable[tuple[str, str, int | None, bool]])
             }
             for column, type_, oid, nullable in columns
         ],
+        "indexes": [_key_index(name, number, key) for number, key in enumerate(keys)],
         "attached": _NOTHING_ATTACHED,
     }  # fmt: skip
 
 
+def _key_index(table: str, number: int, key: TableKey) -> Json:
+    """The index of a key, as if it had been read."""
+    listed = ", ".join(map(ident, key.names))
+    called = "_pkey" if key.primary else f"_{'_'.join(key.names)}"[:20] + "_key"
+    return {
+        "oid": number, "name": shortened(table, called), "parent": None, "unique": True,
+        "valid": True, "clustered": False, "replica_identity": False, "tablespace": None,
+        "tail": f"USING btree ({listed})", "comment": None, "statistics": [], "needed_by": [],
+        "constraint": {
+            "kind": "p" if key.primary else "u", "columns": list(key.names), "deferrable": False,
+            "definition": f"{'PRIMARY KEY' if key.primary else 'UNIQUE'} ({listed})",
+            "deferred": False, "by_index": True, "comment": None,
+        },
+    }  # fmt: skip
+
+
+_KEYS = {"p": "primary keys", "u": "unique constraints", "x": "exclusion constraints"}
+_LENGTH = re.compile(r"(?:character varying|character)\((\d+)\)")
+
+
+def _keys(table: Json) -> tuple[TableKey, ...]:
+    """Those that other systems have, too; the primary key first."""
+    found = [
+        TableKey(tuple(made["columns"]), made["kind"] == "p", _index_left(index))
+        for index in table["indexes"]
+        if (made := index["constraint"]) is not None
+        and index["valid"]
+        and not made["deferrable"]
+        and made["definition"].startswith(("PRIMARY KEY (", "UNIQUE ("))
+        and " WITHOUT OVERLAPS" not in made["definition"]
+    ]
+    return tuple(sorted(found, key=lambda key: not key.primary))
+
+
+def _lengths(table: Json) -> dict[str, int]:
+    found = ((column["name"], _LENGTH.fullmatch(column["type"])) for column in table["columns"])
+    return {name: int(length[1]) for name, length in found if length}
+
+
+def _index_left(index: Json) -> NotCopied:
+    made = index["constraint"]
+    return NotCopied(_KEYS[made["kind"]] if made else "indexes", index["name"])
+
+
 def _besides(table: Json) -> tuple[NotCopied, ...]:
     """What the table has besides columns; without statements, which another system cannot read."""
-    keys = {"p": "primary keys", "u": "unique constraints", "x": "exclusion constraints"}
-    found = [
-        NotCopied(keys[i["constraint"]["kind"]] if i["constraint"] else "indexes", i["name"])
-        for i in table["indexes"]
-    ]
+    found = [_index_left(index) for index in table["indexes"]]
     found += [
         NotCopied("check constraints", constraint["name"])
         for constraint in table["constraints"]

@@ -32,8 +32,13 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
             return plan_recreate(connection, request, request.definition.content)
         from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
 
-        besides = [replace(b, table=str(request.target)) for b in request.definition.besides]
-        content = plain_content(request.target, request.made)
+        definition = request.definition
+        content, keys = plain_content(connection, request.target, request.made, definition.keys)
+        besides = [
+            replace(left, table=str(request.target))
+            for left in definition.besides
+            if left not in keys
+        ]
         return plan_recreate(connection, request, content, besides)
     if request.mode.builds_beside:
         from penstock.backends.postgresql.load.swap import plan_swap  # noqa: PLC0415 - as above

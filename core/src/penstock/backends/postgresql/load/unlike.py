@@ -1,4 +1,4 @@
-"""Mode recreate from an unlike source: only the columns are recreated."""
+"""Mode recreate from an unlike source: the columns are recreated, and the keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.backends.postgresql.load.rehearsal import NEEDS, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.shared.arrow import arrow_type
 from penstock.errors import PlanningError
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import Column, NotCopied, TableKey, TableRef
 
 
 def made_columns(
@@ -54,14 +54,43 @@ def _check_type(connection: Connection, column: str, wanted: str) -> None:
         raise PlanningError(f"--types {column}={wanted}: expected a type that the target knows")
 
 
-def plain_content(ref: TableRef, columns: Sequence[Column]) -> Mapping[str, Any]:
-    """The content of a definition.
+def plain_content(
+    connection: Connection, ref: TableRef, columns: Sequence[Column], keys: Sequence[TableKey]
+) -> tuple[Mapping[str, Any], list[NotCopied]]:
+    """The content of a definition, and what of the keys stands for those that it has.
 
     Parameters:
         columns: as `made_columns` has found them.
+        keys: the source's.
     """
     written = [(c.name, _written(c), None, c.nullable) for c in columns]
-    return {"tables": [plain_table(ref.name, written)], "types": [], "warnings": []}
+    names = {column.name for column in columns}
+    made, warnings = [], []
+    for key in keys:
+        if not names.issuperset(key.names):
+            continue
+        why = _obstacle(connection, written, key)
+        if why:
+            warnings.append(f"key ({', '.join(key.names)}) of the source is not made: {why}")
+        else:
+            made.append(key)
+    table = plain_table(ref.name, written, made)
+    content = {"tables": [table], "types": [], "warnings": warnings}
+    return content, [key.left for key in made]
+
+
+def _obstacle(
+    connection: Connection, columns: Sequence[tuple[str, str, int | None, bool]], key: TableKey
+) -> str:
+    """Why the server does not make a key; empty where it does."""
+    listed = ", ".join(f"{ident(name)} {type_}" for name, type_, *_ in columns)
+    unique = f"UNIQUE ({', '.join(map(ident, key.names))})"
+    try:
+        with planning("target", f"{NEEDS}"), connection.transaction(force_rollback=True):
+            connection.execute(f"CREATE TEMPORARY TABLE penstock_rehearsed ({listed}, {unique})")
+    except PlanningError as error:
+        return error.message
+    return ""
 
 
 def _written(column: Column) -> str:

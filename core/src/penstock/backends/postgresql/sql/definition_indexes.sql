@@ -28,6 +28,12 @@ SELECT coalesce(json_agg(json_build_object(
         SELECT json_build_object(
             'kind', k.contype::text,
             'definition', pg_catalog.pg_get_constraintdef(k.oid),
+            'columns', (
+                SELECT json_agg(a.attname ORDER BY u.place)
+                FROM unnest(k.conkey) WITH ORDINALITY AS u (number, place)
+                JOIN pg_catalog.pg_attribute AS a
+                    ON a.attrelid = k.conrelid AND a.attnum = u.number
+            ),
             'deferrable', k.condeferrable,
             'deferred', k.condeferred,
             'by_index', k.contype <> 'x' AND NOT x.indisexclusion,

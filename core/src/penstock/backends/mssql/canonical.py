@@ -1,0 +1,62 @@
+"""Canonical texts of values: those of the types page, the same in every system."""
+
+from __future__ import annotations
+
+from penstock.backends.sql.dialect import Type
+
+TEXT = "nvarchar(max)"
+# Of the bytes that a text has in other systems. From SQL Server 2019 on.
+UTF8 = "Latin1_General_100_BIN2_UTF8"
+_DIGITS = "0123456789ABCDEF"
+
+
+def canonical(value: str, type_: Type, kind: str) -> str:
+    """See `Dialect.canonical`."""
+    text = f"CAST({value} AS {TEXT})"
+    match kind:
+        case "decimal":
+            plain = f"CAST({value} AS varchar(60))"
+            if type_.name in ("money", "smallmoney"):
+                plain = f"CONVERT(varchar(60), {value}, 2)"
+            # There is no function that takes zeros off before SQL Server 2022.
+            trimmed = f"REPLACE(RTRIM(REPLACE({plain}, '0', ' ')), ' ', '0')"
+            whole = f"REPLACE({trimmed}, '.', '')"
+            return (
+                f"CASE WHEN CHARINDEX('.', {plain}) = 0 THEN {plain}"
+                f" WHEN RIGHT({trimmed}, 1) = '.' THEN {whole} ELSE {trimmed} END"
+            )
+        case "boolean":
+            return f"CASE {value} WHEN 0 THEN 'false' WHEN 1 THEN 'true' END"
+        case "bytes":
+            if type_.name in ("geometry", "geography"):
+                value = f"{value}.STAsBinary()"
+            wide = f"CAST({value} AS varbinary(max))"
+            return f"LOWER(CONVERT(varchar(max), {wide}, 2))"
+        case "date":
+            return f"CAST(DATEDIFF(day, '1970-01-01', {value}) AS varchar(20))"
+        case "time":
+            return f"CAST(DATEDIFF_BIG(microsecond, '00:00', {value}) AS varchar(20))"
+        case "timestamp":
+            # A datetime has thirds of a hundredth, which the driver rounds as this does.
+            since = f"CAST({value} AS datetime2({3 if type_.name == 'datetime' else 7}))"
+            if type_.name == "datetimeoffset":
+                since = f"CAST(SWITCHOFFSET({value}, '+00:00') AS datetime2(7))"
+            return f"CAST(DATEDIFF_BIG(microsecond, '1970-01-01', {since}) AS varchar(20))"
+        case "uuid":
+            return f"LOWER(CAST({value} AS varchar(36)))"
+        case "float":
+            return _bits(value)
+        case _:
+            if type_.name == "hierarchyid":
+                return f"{value}.ToString()"
+            return f"CAST({value} AS nvarchar(4000))" if type_.name == "sql_variant" else text
+
+
+def _bits(value: str) -> str:
+    """The 64 bits of a number as IEEE 754 has them."""
+    hexadecimal = f"CONVERT(varchar(64), CAST(CAST({value} AS float) AS varbinary(8)), 2)"
+    # First those digits that the others are written with.
+    found = f"REPLACE(REPLACE({hexadecimal}, '0', 'g'), '1', 'h')"
+    for number, digit in enumerate(_DIGITS[2:], 2):
+        found = f"REPLACE({found}, '{digit}', '{number:04b}')"
+    return f"REPLACE(REPLACE({found}, 'g', '0000'), 'h', '0001')"

@@ -1,0 +1,30 @@
+"""What SQL Server can do."""
+
+from __future__ import annotations
+
+from penstock.backends.api.capabilities import STAGED, SourceCapabilities, TargetCapabilities
+from penstock.backends.api.worker import ARROW
+from penstock.spec.modes import APPEND, RECREATE, REPLACE, TRUNCATE, UPSERT
+from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
+
+SYSTEM = "SQL Server"
+
+SOURCE = SourceCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+    shared_snapshots=False,
+)
+
+TARGET = TargetCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    modes=(APPEND, TRUNCATE, REPLACE, UPSERT, RECREATE),
+    makes_missing=(RECREATE,),
+    options={"conflict_columns": (UPSERT,), "types": (RECREATE,)},
+    replaces_by_condition=True,
+    commits=STAGED,
+    steps_with_records=True,
+    control_ddl=True,
+    tells_rows_apart=False,
+)

@@ -1,0 +1,137 @@
+"""What the catalog of a server knows of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.types import type_of
+from penstock.backends.sql.relations import TYPE, no_such, read_relations
+from penstock.errors import PlanningError
+from penstock.model.tables import Column, TableRef
+
+DIALECT = "mssql"
+COLLATION = "collation"
+"""The trait of a column whose values are texts."""
+OF_TABLE = (
+    "FROM sys.objects AS o JOIN sys.schemas AS s ON s.schema_id = o.schema_id {more}"
+    " WHERE DB_NAME() = ? AND s.name = ? AND o.name = ?"
+)
+"""For `Session.facts`."""
+PAGE = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """A primary key, unique constraint or unique index of columns. Its text is for people."""
+
+    names: tuple[str, ...]
+    primary: bool
+    obstacle: str = ""
+
+    def __str__(self) -> str:
+        return f"{'primary key' if self.primary else 'unique key'} ({', '.join(self.names)})"
+
+
+def of_table(more: str = "") -> str:
+    return OF_TABLE.format(more=more)
+
+
+def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
+    """All columns, those too that `SELECT *` does not show.
+
+    Raises:
+        PlanningError: no such table or view.
+    """
+    more = (
+        "JOIN sys.columns AS c ON c.object_id = o.object_id JOIN sys.types AS t ON t.user_type_id ="
+        " CASE WHEN c.system_type_id IN (SELECT system_type_id FROM sys.types"
+        " WHERE user_type_id = system_type_id) THEN c.system_type_id ELSE c.user_type_id END"
+    )
+    rows = session.facts(
+        "SELECT c.name, t.name, c.max_length, c.precision, c.scale, c.is_nullable, c.is_computed,"
+        " c.is_identity, c.default_object_id, c.collation_name"
+        f" {of_table(more)} ORDER BY c.column_id",
+        table,
+    )
+    if not rows:
+        raise no_such(table, read_relations(session), session.side)
+    columns = []
+    for name, type_name, *sizes, nullable, computed, identity, default, collation in rows:
+        type_ = type_of(type_name, *sizes)
+        made = bool(computed) or type_.name in ("timestamp", "rowversion")
+        columns.append(
+            Column(
+                name,
+                str(type_),
+                nullable=bool(nullable),
+                generated=made,
+                has_default=bool(identity) or bool(default),
+                traits={TYPE: type_, COLLATION: collation or ""},
+            )
+        )
+    return tuple(columns)
+
+
+def unique_keys(session: MssqlSession, table: TableRef) -> tuple[UniqueKey, ...]:
+    """Those that tell rows apart, the primary key first; not of part of the rows."""
+    more = (
+        "JOIN sys.indexes AS i ON i.object_id = o.object_id"
+        " JOIN sys.index_columns AS x ON x.object_id = i.object_id AND x.index_id = i.index_id"
+        " JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id"
+    )
+    found: dict[int, tuple[bool, list[str]]] = {}
+    for number, primary, name in session.facts(
+        f"SELECT i.index_id, i.is_primary_key, c.name {of_table(more)} AND i.is_unique = 1"
+        " AND i.has_filter = 0 AND i.is_disabled = 0 AND x.is_included_column = 0"
+        " ORDER BY i.is_primary_key DESC, i.index_id, x.key_ordinal",
+        table,
+    ):
+        found.setdefault(number, (bool(primary), []))[1].append(name)
+    return tuple(UniqueKey(tuple(names), primary) for primary, names in found.values())
+
+
+def indexed(session: MssqlSession, table: TableRef) -> Sequence[str]:
+    """Columns that are the first one of an index, the clustered one's first."""
+    more = (
+        "JOIN sys.indexes AS i ON i.object_id = o.object_id"
+        " JOIN sys.index_columns AS x ON x.object_id = i.object_id AND x.index_id = i.index_id"
+        " JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id"
+    )
+    return [
+        name
+        for (name,) in session.facts(
+            f"SELECT c.name {of_table(more)} AND x.key_ordinal = 1 AND i.is_disabled = 0"
+            " AND i.has_filter = 0 AND i.type IN (1, 2) ORDER BY i.index_id",
+            table,
+        )
+    ]
+
+
+def stored(session: MssqlSession, table: TableRef) -> tuple[int, int]:
+    """About how many rows a table has, and how many bytes they take; 0 where that is not known."""
+    parts = "JOIN sys.partitions AS p ON p.object_id = o.object_id AND p.index_id IN (0, 1)"
+    ((rows,),) = session.facts(f"SELECT COALESCE(SUM(p.rows), 0) {of_table(parts)}", table)
+    parts += " JOIN sys.allocation_units AS a ON a.container_id = p.hobt_id"
+    try:
+        query = f"SELECT COALESCE(SUM(a.total_pages), 0) {of_table(parts)}"
+        ((pages,),) = session.facts(query, table)
+    except PlanningError:  # Babelfish has no such view
+        return int(rows), 0
+    return int(rows), int(pages) * PAGE
+
+
+def made_at(session: MssqlSession, table: TableRef) -> str:
+    """What is another one for a table that was made anew."""
+    rows = session.facts(
+        f"SELECT o.object_id, CONVERT(varchar(40), o.create_date, 121) {of_table()}", table
+    )
+    return ":".join(map(str, rows[0])) if rows else ""
+
+
+def identity_column(session: MssqlSession, table: TableRef) -> str | None:
+    """The column that the server numbers by itself."""
+    more = "JOIN sys.columns AS c ON c.object_id = o.object_id AND c.is_identity = 1"
+    found = session.facts(f"SELECT c.name {of_table(more)}", table)
+    return str(found[0][0]) if found else None

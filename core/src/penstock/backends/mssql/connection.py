@@ -1,0 +1,169 @@
+"""Sessions: their settings, and how they are cancelled."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import mssql_python
+import pyarrow as pa
+
+from penstock.backends.mssql.canonical import UTF8
+from penstock.backends.mssql.errors import translated
+from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_string
+from penstock.errors import Diagnosis, PermanentError
+
+# SQL Server 2016.
+OLDEST = 13
+_COUNTED = ("INSERT", "UPDATE", "DELETE")
+# Of a stream's first batch, whose rows may be of any size; and what the next one may grow by.
+FIRST_ROWS = 64
+GROWTH = 8.0
+# While the driver waits for the rows of a batch it lets no other thread run, such as the one that
+# tells that a worker is alive: so where rows come slowly, a batch has few.
+BATCH_SECONDS = 1.0
+# Names are quoted and NULL is no value, as the standard has it: the driver's own defaults, which a
+# server's options may change.
+_SETTINGS = (
+    "SET DATEFORMAT ymd",
+    "SET LOCK_TIMEOUT -1",
+    "SET NOCOUNT ON",
+    "SET TEXTSIZE 2147483647",
+    "SET XACT_ABORT ON",
+)
+
+
+class Connection:
+    """A session. What it is asked raises the driver's errors."""
+
+    def __init__(self, url: str, side: str) -> None:
+        found = URLS.parse(url)
+        seconds = int(found.options.get("connect_timeout", CONNECT_SECONDS))
+        # A session of a pool would keep what the last one had set.
+        mssql_python.pooling(enabled=False)
+        self.side = side
+        self._url = url
+        self._driver = mssql_python.connect(
+            connection_string(url), autocommit=True, timeout=seconds, native_uuid=False
+        )
+        self._cursor = self._driver.cursor()
+        self.utf8 = False
+        """Whether there are collations of UTF-8."""
+        self.babelfish = False
+        """Whether it is PostgreSQL that speaks as SQL Server does."""
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Those of the first result that has columns: others may come before it."""
+        cursor = self._cursor
+        self._execute(query, values)
+        while cursor.description is None:
+            if not cursor.nextset():
+                return []
+        return [tuple(row) for row in cursor.fetchall()]
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Returns: how many rows the statement has changed, not counting what triggers did."""
+        if statement.lstrip()[:6].upper() in _COUNTED:
+            ((count,),) = self.rows(f"{statement};\nSELECT ROWCOUNT_BIG()", values)
+            return int(count)
+        self._execute(statement, values)
+        return 0
+
+    def stream(self, query: str, count: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a query, so many at once, over a session of its own: this one may be asked
+        other questions meanwhile, and its transaction survives an error of the query."""
+        other = connect(self._url, self.side)
+        try:
+            cursor = other._cursor
+            cursor.execute(query, use_prepare=False)
+            while found := cursor.fetchmany(count):
+                yield [tuple(row) for row in found]
+        finally:
+            other.close()
+
+    def batches(self, query: str, most: int, size: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a query as record batches; the first one comes even if it has no rows.
+
+        Parameters:
+            most: so many rows at most in each.
+            size: so many bytes, as far as a batch's rows are like those of the one before.
+        """
+        cursor = self._cursor
+        cursor.execute(query, use_prepare=False)
+        rows = min(FIRST_ROWS, most)
+        while True:
+            begun = time.monotonic()
+            batch = cursor.arrow_batch(rows)
+            growth = min(GROWTH, BATCH_SECONDS / max(1e-6, time.monotonic() - begun))
+            count, each = batch.num_rows, batch.nbytes / max(1, batch.num_rows)
+            yield batch
+            del batch  # before there is another one
+            if count < rows:
+                return
+            rows = max(1, min(most, int(rows * growth), int(size / max(1.0, each))))
+
+    def load(self, table: str, batches: Iterator[pa.RecordBatch]) -> int:
+        """Load rows in bulk, over a connection of its own. Returns: how many."""
+        with self._driver.cursor() as cursor:
+            found = cursor.bulkcopy_arrow(
+                table, batches, timeout=0, table_lock=True, keep_nulls=True
+            )
+        return int(found["rows_copied"])
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> None:
+        if values:
+            self._cursor.execute(statement, *values)
+        else:
+            self._cursor.execute(statement, use_prepare=False)
+
+    def interrupt(self) -> None:
+        """End what another thread is waiting for."""
+        with contextlib.suppress(Exception):
+            # The one call of the driver's that another thread may make; it has no public name.
+            self._cursor.hstmt._cancel()  # type: ignore[union-attr]
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._driver.close()
+
+
+def connect(url: str, side: str) -> Connection:
+    """
+    Parameters:
+        side: `source` or `target`, for errors.
+
+    Raises:
+        TransientError, PermanentError: no connection.
+    """
+    found = URLS.parse(url)
+    where = f"{found.host}:{found.port}"
+    try:
+        with translated(side, where):
+            connection = Connection(url, side)
+    except (ValueError, RuntimeError) as error:  # the driver's own, before it connects
+        message = f"{side}: {where}: {type(error).__name__} of the driver"
+        raise PermanentError(message, Diagnosis(side=side)) from None
+    with translated(side, where):
+        connection.change("; ".join(_SETTINGS))
+        ((version, edition, babelfish, page),) = connection.rows(
+            "SELECT CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)),"
+            " CAST(SERVERPROPERTY('EngineEdition') AS int),"
+            " CAST(SERVERPROPERTY('Babelfish') AS int),"
+            f" CAST(COLLATIONPROPERTY('{UTF8}', 'CodePage') AS int)"
+        )
+    connection.utf8 = page is not None
+    connection.babelfish = bool(babelfish)
+    major = int(version.partition(".")[0])
+    if edition not in _AZURE and not babelfish and major < OLDEST:
+        connection.close()
+        raise PermanentError(
+            f"{side}: expected SQL Server 2016 (13.0) or later, found {version}",
+            Diagnosis(side=side),
+        )
+    return connection
+
+
+# https://learn.microsoft.com/en-us/sql/t-sql/functions/serverproperty-transact-sql
+_AZURE = (5, 8)

@@ -1,0 +1,275 @@
+"""How SQL Server writes SQL: Transact-SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from penstock.backends.mssql.canonical import TEXT, UTF8, canonical
+from penstock.backends.sql.bounds import decimal
+from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound
+
+_TAGS = {
+    "bit": "bool",
+    "tinyint": "int2",
+    "smallint": "int2",
+    "int": "int4",
+    "bigint": "int8",
+    "decimal": "numeric",
+    "numeric": "numeric",
+    "money": "numeric",
+    "smallmoney": "numeric",
+    "real": "float4",
+    "float": "float8",
+    "date": "date",
+    "time": "time",
+    "datetime": "timestamp",
+    "datetime2": "timestamp",
+    "smalldatetime": "timestamp",
+    "datetimeoffset": "timestamptz",
+    "char": "varchar",
+    "varchar": "varchar",
+    "nchar": "text",
+    "nvarchar": "text",
+    "binary": "bytea",
+    "varbinary": "bytea",
+    "timestamp": "bytea",
+    "rowversion": "bytea",
+}
+_TYPES = {
+    "bool": "bit",
+    "int2": "smallint",
+    "int4": "int",
+    "int8": "bigint",
+    "float4": "real",
+    "float8": "float",
+    "date": "date",
+    "time": "time(7)",
+    "timestamp": "datetime2(7)",
+    "timestamptz": "datetimeoffset(7)",
+    "text": TEXT,
+    "varchar": TEXT,
+    "bpchar": TEXT,
+    # No other system has its order of these.
+    "uniqueidentifier": "uniqueidentifier",
+    "uuid": "uniqueidentifier",
+}
+_ISO = 121
+"""The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
+_ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
+_UNITS = "microsecond|second|minute|hour|day|week|month|quarter|year"
+_SELECT = re.compile(r"SELECT (?:DISTINCT )?")
+_INTERVAL = re.compile(rf"\s*([+-]?\d+)\s*({_UNITS})s?\s*", re.I)
+
+
+class MssqlDialect(CatalogDialect):
+    """
+    Parameters:
+        utf8: the server has collations of UTF-8, as from SQL Server 2019 on.
+        texts: names of columns whose values are compared by their bytes where rows are.
+    """
+
+    name = "SQL Server"
+    types = _TYPES
+    ranged = (
+        "int2", "int4", "int8", "numeric", "date", "time", "timestamp", "timestamptz", "text",
+        "varchar", "bytea", "uniqueidentifier",
+    )  # fmt: skip
+    now = "SYSUTCDATETIME()"
+    counted = "count_big(*)"
+
+    def __init__(self, *, utf8: bool = True, texts: Collection[str] = ()) -> None:
+        self._utf8 = utf8
+        self._texts = texts
+
+    def literal(self, text: str) -> str:
+        return "N" + super().literal(text)
+
+    def text(self, value: str) -> str:
+        return f"CAST({value} AS {TEXT})"
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return " + ".join(texts)
+
+    def limited(self, select: str, count: int) -> str:
+        # An inner query could have no order.
+        return _SELECT.sub(lambda found: f"{found[0]}TOP ({count}) ", select, count=1)
+
+    @property
+    def relations(self) -> str:
+        # The information schema's names are in capitals, which some databases tell apart.
+        return (
+            "SELECT s.name, o.name, CASE o.type WHEN 'V' THEN 'VIEW' ELSE 'TABLE' END"
+            " FROM sys.objects AS o JOIN sys.schemas AS s ON s.schema_id = o.schema_id"
+            " WHERE DB_NAME() = ? AND o.type IN ('U', 'V') AND o.is_ms_shipped = 0"
+            " AND s.name NOT IN ('sys', 'INFORMATION_SCHEMA', 'information_schema')"
+            " ORDER BY s.name, o.name"
+        )
+
+    # Loading
+
+    def schema_made(self, name: str) -> Sequence[str]:
+        make = self.literal(f"CREATE SCHEMA {self.ident(name)}")
+        return (f"IF SCHEMA_ID({self.literal(name)}) IS NULL EXEC ({make})",)
+
+    def differ(self, names: Sequence[str]) -> str:
+        # There is no IS DISTINCT FROM before 2022.
+        def compared(row: str, name: str) -> str:
+            value = f"{row}.{self.ident(name)}"
+            # A text in another case, or with other blanks at its end, is another one.
+            wide = f"CAST(CAST({value} AS nvarchar(max)) AS varbinary(max))"
+            return wide if name in self._texts else value
+
+        tests = (
+            f"NOT EXISTS (SELECT {compared('t', name)} INTERSECT SELECT {compared('s', name)})"
+            for name in names
+        )
+        return " OR ".join(tests) or "1 = 0"
+
+    def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
+        keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
+        same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        listed = ", ".join([*keys, *others])
+        values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        insert = (
+            f"INSERT INTO {table} ({listed}) SELECT {values} FROM {staged} AS s"
+            f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
+        )
+        if not others:
+            return insert
+        changes = ", ".join(f"{name} = s.{name}" for name in others)
+        update = f"UPDATE t SET {changes} FROM {table} AS t JOIN {staged} AS s ON {same}"
+        return f"{update} WHERE {self.differ(rest)};\n{insert}"
+
+    # Bounds
+
+    def comparable(self, tag: str, value: str) -> str:
+        # Under an older collation, such as SQL_Latin1_General_CP1_CI_AS, texts of one byte for each
+        # character have another order than those of two, which bounds are: 'a-c' and 'ab' change
+        # places, and rows between them would be in two partitions.
+        return f"CAST({value} AS nvarchar(4000))" if tag == "varchar" else value
+
+    def tag_of(self, type_: Type) -> str:
+        return _TAGS.get(type_.name, str(type_.name))
+
+    def bound(self, bound: Bound) -> str:
+        if bound.type in ("text", "varchar", "bpchar"):
+            return self.literal(bound.text)
+        if bound.type == "timestamptz":
+            if not _ZONE.search(bound.text):
+                raise PlanningError(f"expected a time in UTC, found {bound.text!r}")
+            return f"CAST({self.literal(_ZONE.sub('+00:00', bound.text))} AS datetimeoffset(7))"
+        return super().bound(bound)
+
+    def number(self, bound: Bound) -> str:
+        plain, digits, scale = decimal(bound)
+        return f"CAST({self.literal(plain)} AS decimal({min(38, max(1, digits))},{min(38, scale)}))"
+
+    def binary(self, digits: str) -> str:
+        return f"0x{digits}"
+
+    def bound_text(self, tag: str, value: str) -> str:
+        match tag:
+            case "bytea":
+                wide = f"CAST({value} AS varbinary(8000))"
+                return f"'\\x' + LOWER(CONVERT(varchar(max), {wide}, 2))"
+            case "date" | "time":
+                return f"CONVERT(varchar(40), {value}, {_ISO})"
+            case "timestamp":
+                return f"CONVERT(varchar(40), CAST({value} AS datetime2(7)), {_ISO})"
+            case "timestamptz":
+                utc = f"CAST(SWITCHOFFSET({value}, '+00:00') AS datetime2(7))"
+                return f"CONVERT(varchar(40), {utc}, {_ISO}) + '+00'"
+            case "uniqueidentifier":
+                return f"LOWER(CAST({value} AS varchar(36)))"
+        return self.text(value)
+
+    def hashed(self, value: str) -> str:
+        digits = f"SUBSTRING(HASHBYTES('MD5', {self.text(value)}), 1, 4)"
+        return f"(CAST({digits} AS int) & 2147483647)"
+
+    # Checksums
+
+    def canonical(self, value: str, type_: Type, kind: str) -> str:
+        if kind == "text" and not self._utf8:
+            raise PlanningError(
+                "checksums of texts need SQL Server 2019 or later, which has collations of UTF-8; "
+                "pass --verify counts, or leave the texts out with --columns"
+            )
+        return canonical(value, type_, kind)
+
+    def framed(self, text: str) -> str:
+        length = f"CAST(DATALENGTH({self._bytes(text)}) AS varchar(20))"
+        return f"COALESCE({length} + ':' + {self.text(text)}, '-')"
+
+    def digest(self, text: str) -> str:
+        digits = f"HASHBYTES('MD5', {self._bytes(text)})"
+        high = f"CAST(SUBSTRING({digits}, 1, 7) AS bigint)"
+        return f"({high} * 16 + CAST(SUBSTRING({digits}, 8, 1) AS int) / 16)"
+
+    def total(self, digest: str) -> str:
+        return f"CAST(COALESCE(SUM(CAST({digest} AS decimal(38,0))), 0) AS varchar(40))"
+
+    def _bytes(self, text: str) -> str:
+        """A text as the bytes that other systems have for it."""
+        collated = f" COLLATE {UTF8}" if self._utf8 else ""
+        return f"CAST({text}{collated} AS varchar(max))"
+
+    # Windows of time
+
+    def interval(self, text: str) -> str:
+        found = _INTERVAL.fullmatch(text)
+        if found is None:
+            raise PlanningError(
+                f"--interval: expected a number and a unit, such as '1 day' or '3 months'; found "
+                f"{text!r}"
+            )
+        return f"'{int(found[1])} {found[2].lower()}'"
+
+    def is_positive(self, interval: str) -> str:
+        length, _, _ = interval.strip("'").partition(" ")
+        return f"CASE WHEN {length} > 0 THEN 1 ELSE 0 END"
+
+    def is_finite(self, value: str) -> str:
+        return f"{value} IS NOT NULL"
+
+    def window_starts(self, width: str, tag: str, first: str, last: str, count: int) -> str:
+        digits, unit = width.strip("'").split()
+        length = int(digits)
+        if unit == "week":
+            # Weeks between two dates are counted by their Sundays.
+            unit, length = "day", 7 * length
+        start = _beginning(unit, length, first)
+        listed = " UNION ALL ".join(f"SELECT {digit} AS d" for digit in range(10))
+        places = range(len(str(count)))
+        number = " + ".join(f"d{place}.d * {10**place}" for place in places)
+        tables = " CROSS JOIN ".join(f"({listed}) AS d{place}" for place in places)
+        # Beyond the last one a date may be too late for its type, and conditions have no order.
+        wanted = f"DATEDIFF({unit}, {start}, {last}) / {length} + 1"
+        offset = f"CASE WHEN n.i < {wanted} THEN n.i * {length} END"
+        start_at = f"DATEADD({unit}, {offset}, {start})"
+        return (
+            f"SELECT CAST({start_at} AS {self.type_of(tag)}) AS start"
+            f" FROM (SELECT {number} AS i FROM {tables}) AS n"
+            f" WHERE n.i < {count} AND {start_at} <= {last}"
+        )
+
+
+def _beginning(unit: str, length: int, first: str) -> str:
+    """The year, week, day or hour in which a window begins."""
+    time = f"CAST({first} AS datetime2(6))"
+    day = f"CAST(CAST({time} AS date) AS datetime2(6))"
+    if unit in ("month", "quarter", "year"):
+        return f"CAST(DATEFROMPARTS(YEAR({time}), 1, 1) AS datetime2(6))"
+    if unit == "day" and length % 7 == 0:
+        # The first day of 1900 was a Monday.
+        return f"DATEADD(day, -(DATEDIFF(day, '1900-01-01', {time}) % 7), {day})"
+    if unit in ("day", "hour"):
+        return day
+    return f"DATEADD(hour, DATEPART(hour, {time}), {day})"
+
+
+MSSQL = MssqlDialect()
+OLDER = MssqlDialect(utf8=False)

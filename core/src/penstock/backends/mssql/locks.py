@@ -1,0 +1,77 @@
+"""Locks by name, which a session or its transaction has until it ends, however that comes.
+
+https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-getapplock-transact-sql
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.errors import translated
+from penstock.errors import Diagnosis, StallError
+
+SESSION, TRANSACTION = "Session", "Transaction"
+EXCLUSIVE, SHARED = "Exclusive", "Shared"
+_DIGITS = 48
+
+
+def lock_name(control_schema: str, name: str) -> str:
+    """Names are the database's; they are cut after 255 characters."""
+    digest = hashlib.sha256(f"{control_schema}\0{name}".encode()).hexdigest()
+    return f"penstock:{digest[:_DIGITS]}"
+
+
+def try_lock(
+    connection: Connection,
+    name: str,
+    seconds: float = 0,
+    *,
+    mode: str = EXCLUSIVE,
+    owner: str = TRANSACTION,
+) -> bool:
+    """
+    Parameters:
+        seconds: how long others are waited for.
+        owner: what has it; a transaction has to be open for the one.
+    """
+    ((found,),) = connection.rows(
+        "DECLARE @found int; EXEC @found = sp_getapplock @Resource = ?, @LockMode = ?,"
+        " @LockOwner = ?, @LockTimeout = ?; SELECT @found",
+        [name, mode, owner, round(seconds * 1000)],
+    )
+    return int(found) >= 0
+
+
+def release(connection: Connection, name: str) -> None:
+    """Of the session."""
+    connection.change("EXEC sp_releaseapplock @Resource = ?, @LockOwner = 'Session'", [name])
+
+
+def is_free(connection: Connection, name: str) -> bool:
+    """Whether no session has it, other than this one."""
+    ((found,),) = connection.rows(
+        "SELECT APPLOCK_TEST('public', ?, 'Exclusive', 'Session')", [name]
+    )
+    return int(found) == 1
+
+
+def wait_for(
+    connection: Connection, name: str, seconds: float, what: str, *, mode: str = EXCLUSIVE
+) -> None:
+    """Take a lock of the transaction.
+
+    Parameters:
+        seconds: 0 for as long as it takes.
+
+    Raises:
+        StallError: it is held for longer.
+    """
+    with translated("target", what):
+        taken = try_lock(connection, name, seconds or 1 << 20, mode=mode)
+    if not taken:
+        raise StallError(
+            f"target: {what}: expected a lock within {seconds:g} s, found it held by another "
+            "session; wait for it, or end it, and resume",
+            Diagnosis(side="target"),
+        )

@@ -1,0 +1,265 @@
+"""The control tables: sessions, transactions and locks of the records that are kept in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from mssql_python.exceptions import Exception as DriverError
+
+from penstock.backends.api.records import Hold, Kind, Row
+from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.errors import translated
+from penstock.backends.mssql.locks import EXCLUSIVE, SHARED, is_free, lock_name, wait_for
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.sql.loaded_table import LoadRecords
+from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
+
+T = TypeVar("T")
+_TABLES = ("loaded_table", "stage", *(kind.value for kind in Kind))
+_KEYS = {
+    Kind.RUN: ("run_id",),
+    Kind.COMMIT: ("run_id", "partition_id"),
+    Kind.STEP: ("run_id", "step_id"),
+    Kind.RECOPY: ("run_id", "partition_id", "request"),
+}
+LOOK_EVERY = 0.2
+_EXACT = "COLLATE Latin1_General_BIN2"
+
+
+def ddl(schema: str) -> str:
+    """The statements that create the control tables."""
+    text = files(__package__).joinpath("control.sql").read_text(encoding="utf-8")
+    name = MSSQL.ident(schema)
+    return text.format(
+        schema=name,
+        text=MSSQL.literal(schema),
+        make=MSSQL.literal(f"CREATE SCHEMA {name}"),
+        name="nvarchar",
+        long="nvarchar(max)",
+        exact=_EXACT,
+    )
+
+
+class MssqlRecords(LoadRecords):
+    """
+    Parameters:
+        loading: the session is an attempt's: nothing is looked for.
+    """
+
+    steps_with_records = True
+
+    def __init__(self, session: MssqlSession, schema: str, *, loading: bool = False) -> None:
+        super().__init__(session.dialect)
+        self._session = session
+        self._schema = schema
+        self._there = loading
+        self._open = False
+        # Times are texts: the same everywhere, and sorted.
+        self.now = "CONVERT(nvarchar(40), SYSUTCDATETIME(), 121) + '+00:00'"
+        self.text = "nvarchar(40)"
+
+    @property
+    def session(self) -> MssqlSession:
+        return self._session
+
+    @property
+    def connection(self) -> Connection:
+        return self._session.connection
+
+    @property
+    def schema(self) -> str:
+        """Where the control tables are, and the stages."""
+        return self._schema
+
+    def named(self, table: str) -> str:
+        return f"{self.ident(self._schema)}.{self.ident(table)}"
+
+    def lock(self, name: str) -> str:
+        return lock_name(self._schema, name)
+
+    def written(self, column: str, value: Any) -> Any:
+        if isinstance(value, datetime):
+            return value.isoformat(" ")
+        return super().written(column, value)
+
+    def create(self) -> None:
+        if self._found():
+            return
+        with translated("target", "control tables"), self.transaction():
+            # Of two runs that begin at once the second one finds them.
+            wait_for(self.connection, self.lock("penstock:control"), 60, "control tables")
+            if self._missing():
+                try:
+                    for statement in ddl(self._schema).split(";\n"):
+                        self.connection.change(statement)
+                except DriverError as error:
+                    raise PlanningError(
+                        f"target: the user may not create the control tables in schema "
+                        f"{self._schema!r}: {error.ddbc_error}; expected that privilege, or tables "
+                        "that an administrator created with the output of `penstock control-ddl "
+                        f"--target mssql:// --control-schema {self._schema}`, or another "
+                        "--control-schema",
+                        Diagnosis(side="target"),
+                    ) from error
+        self._there = True
+
+    def _found(self) -> bool:
+        """
+        Raises:
+            PermanentError: a part of the control tables is gone.
+        """
+        if self._there:
+            return True
+        missing = self._missing()
+        if missing and len(missing) < len(_TABLES):
+            raise PermanentError(
+                f"target: control schema {self._schema!r} lacks {', '.join(missing)}, without "
+                "which no run can be read or resumed; restore them, or choose another "
+                "--control-schema for new runs",
+                Diagnosis(side="target"),
+            )
+        self._there = not missing
+        return self._there
+
+    def _missing(self) -> list[str]:
+        with translated("target", "control tables"):
+            rows = self.connection.rows(
+                "SELECT o.name FROM sys.objects AS o JOIN sys.schemas AS s"
+                " ON s.schema_id = o.schema_id WHERE s.name = ? AND o.type = 'U'",
+                [self._schema],
+            )
+        return [name for name in _TABLES if (name,) not in rows]
+
+    @contextmanager
+    def reading(self) -> Iterator[bool]:
+        yield self._found()
+
+    def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
+        if reading and not self._found():
+            return []
+        with translated("target", "control tables"):
+            return self.connection.rows(statement, values)
+
+    def add(self, kind: Kind, rows: Sequence[Row]) -> int:
+        return sum(self._add(kind, row) for row in rows)
+
+    def _add(self, kind: Kind, row: Row) -> int:
+        # An error would end the transaction.
+        if kind is Kind.COMMIT:
+            row = {**row, "series_key": row["series"] or f"run {row['run_id']}"}
+        values: list[Any] = []
+        listed = [self._value(name, value, values) for name, value in row.items()]
+        keys: list[tuple[str, ...]] = [_KEYS[kind]]
+        if kind is Kind.COMMIT:
+            keys.append(("series_key", "partition_id"))
+        tests = [
+            " AND ".join(
+                f"{self.ident(name)} = {self._value(name, row[name], values)}" for name in names
+            )
+            for names in keys
+        ]
+        statement = (
+            f"INSERT INTO {self.named(kind.value)} ({', '.join(map(self.ident, row))})"
+            f" SELECT {', '.join(listed)} WHERE NOT EXISTS (SELECT 1 FROM"
+            f" {self.named(kind.value)} WITH (UPDLOCK, HOLDLOCK) WHERE {' OR '.join(tests)})"
+        )
+        with translated("target", "control tables"):
+            return self.connection.change(statement, values)
+
+    def update(self, statement: str, values: Sequence[Any]) -> int:
+        with translated("target", "control tables"):
+            return self.connection.change(statement, values)
+
+    # Transactions
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.connection.change("BEGIN TRANSACTION")
+        try:
+            yield
+            self.connection.change("COMMIT TRANSACTION")
+        except BaseException:
+            self.roll_back()
+            raise
+
+    def roll_back(self) -> None:
+        with suppress(DriverError):  # of a session that has ended
+            self.connection.change("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
+
+    def transact(
+        self,
+        run_id: str,
+        body: Callable[[], T],
+        hold: Hold = Hold.CHANGE,
+        partition_ids: Sequence[str] = (),
+        patience: float = 0,
+    ) -> T:
+        with translated("target", f"run {run_id}"), self.transaction():
+            self._wait_for_attempts(run_id, partition_ids, patience)
+            whole = hold in (Hold.CHANGE, Hold.ALONE)
+            self.hold_run(run_id, EXCLUSIVE if whole else SHARED)
+            if hold is Hold.ALONE:
+                # What the run's open attempts do is void from here on.
+                self.connection.change(
+                    f"UPDATE {self.named('stage')} SET owner = 0 WHERE run_id = ?", [run_id]
+                )
+            if not whole:
+                mode = SHARED if hold is Hold.STEP else EXCLUSIVE
+                name = self.lock(f"penstock:committed:{run_id}")
+                self._wait(name, f"commit records of run {run_id}", mode)
+            return body()
+
+    def hold_run(self, run_id: str, mode: str) -> None:
+        """As an attempt does it when it commits: meanwhile the run cannot be started over."""
+        self._wait(self.lock(f"penstock:run:{run_id}"), f"run {run_id}", mode)
+
+    def _wait(self, name: str, what: str, mode: str) -> None:
+        wait_for(self.connection, name, self.patience.stall_timeout, what, mode=mode)
+
+    def _wait_for_attempts(
+        self, run_id: str, partition_ids: Sequence[str], patience: float
+    ) -> None:
+        """Keep attempts of some partitions from beginning; those that are open are waited for."""
+        until = time.monotonic() + patience
+        for partition_id in partition_ids:
+            self.guard_partition(run_id, partition_id)
+            while self.owner(run_id, partition_id) is not None:
+                if time.monotonic() >= until:
+                    raise TransientError(
+                        f"target: run {run_id}: an attempt of partition {partition_id} is open "
+                        f"for more than {patience:g} s; try again once it has ended",
+                        Diagnosis(side="target"),
+                    )
+                time.sleep(LOOK_EVERY)
+
+    # Attempts: each has a row in `stage`, and a lock by its token's name as long as it lives.
+
+    def guard_partition(self, run_id: str, partition_id: str) -> None:
+        """Keep others from looking whose a partition is, until the transaction ends."""
+        name = self.lock(f"penstock:{run_id}:{partition_id}")
+        self._wait(name, f"partition {partition_id} of run {run_id}", EXCLUSIVE)
+
+    def owner(self, run_id: str, partition_id: str) -> tuple[str, int] | None:
+        """The token of the attempt that owns a partition and lives, and how far it has come."""
+        found = self.connection.rows(
+            f"SELECT token, beats FROM {self.named('stage')}"
+            " WHERE run_id = ? AND partition_id = ? AND owner = 1",
+            [run_id, partition_id],
+        )
+        for token, beats in found:
+            if self.is_alive(token):
+                return str(token), int(beats)
+        return None
+
+    def is_alive(self, token: str) -> bool:
+        return not is_free(self.connection, self.lock(token))
+
+    @contextmanager
+    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+        yield  # steps are transactions

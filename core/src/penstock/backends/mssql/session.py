@@ -1,0 +1,79 @@
+"""A session, as the SQL kit asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.dialect import MSSQL, OLDER
+from penstock.backends.mssql.errors import planning, translated
+from penstock.backends.mssql.types import type_of
+from penstock.backends.sql.dialect import Type, raw
+from penstock.backends.sql.session import Row
+from penstock.model.tables import Query, Relation, TableRef
+
+BATCH = 1000
+
+
+class MssqlSession:
+    """See `Session`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.side = connection.side
+        self.dialect = MSSQL if connection.utf8 else OLDER
+
+    @property
+    def catalog(self) -> str:
+        ((database,),) = self.fetch("SELECT DB_NAME()", "database")
+        return str(database)
+
+    def table(self, table: TableRef) -> str:
+        return self.dialect.table(table)
+
+    def rows_of(self, relation: Relation) -> str:
+        """An item of FROM."""
+        if isinstance(relation, Query):
+            return f"{raw(relation.text)} AS penstock_query"
+        assert isinstance(relation, TableRef)
+        return self.table(relation)
+
+    def search_path(self) -> tuple[str, ...]:
+        ((schema,),) = self.fetch("SELECT SCHEMA_NAME()", "schema")
+        return tuple(dict.fromkeys((str(schema), "dbo")))
+
+    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
+        with planning(self.side, subject):
+            return self.connection.rows(query, values)
+
+    def facts(self, query: str, table: TableRef) -> list[Row]:
+        return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
+
+    def run(self, statements: str) -> int:
+        count = 0
+        with translated(self.side):
+            for statement in statements.split(";\n"):
+                count = self.connection.change(statement)
+        return count
+
+    def stream(self, query: str, subject: str) -> Iterator[Row]:
+        with planning(self.side, subject):
+            for rows in self.connection.stream(query, BATCH):
+                yield from rows
+
+    def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
+        # It runs nothing, see
+        # https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-describe-first-result-set-transact-sql
+        rows = self.fetch(
+            f"EXEC sys.sp_describe_first_result_set @tsql = {self.dialect.literal(query)}", subject
+        )
+        found = sorted((row for row in rows if not row[_HIDDEN]), key=lambda row: row[_ORDINAL])
+        return [(row[_NAME] or "", type_of(row[_TYPE] or row[_CLR], *row[_SIZES])) for row in found]
+
+    def check(self, query: str, subject: str) -> None:
+        self.describe(query, subject)
+
+
+# Columns of what describes a query.
+_HIDDEN, _ORDINAL, _NAME, _TYPE, _SIZES, _CLR = 0, 1, 2, 5, slice(6, 9), 13

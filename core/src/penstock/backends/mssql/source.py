@@ -1,0 +1,180 @@
+"""Tables, views and queries, as a source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import TableStatistics
+from penstock.backends.mssql.catalog import (
+    DIALECT,
+    indexed,
+    made_at,
+    stored,
+    table_columns,
+    unique_keys,
+)
+from penstock.backends.mssql.connection import connect
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.types import arrow_type
+from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.sql.definition import KINDS, definition_of
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.relations import TYPE, matching, read_relations
+from penstock.backends.sql.source import SqlSource
+from penstock.errors import PlanningError
+from penstock.model.extents import Key
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import (
+    Column,
+    NotCopied,
+    Query,
+    Relation,
+    TableDefinition,
+    TableRef,
+)
+
+# Rows that are sampled for the bounds of ranges.
+SAMPLE = 100_000
+_COLLATED = "has its collation's order, and its idea of what is equal"
+# Types whose values other systems compare in another way.
+_UNLIKE = {
+    **dict.fromkeys(("char", "varchar", "nchar", "nvarchar"), _COLLATED),
+    "datetime": "has thirds of a hundredth of a second, which a target has rounded",
+    "uniqueidentifier": "has an order of its own",
+    "varbinary": "is equal to one with more zeros at its end",
+}
+# Of a row, where the server does not say how much room its rows take.
+ROW_BYTES = 100
+
+
+def server_of(session: MssqlSession) -> str:
+    """What tells a server's database from others."""
+    ((server,),) = session.fetch("SELECT @@SERVERNAME", "server")
+    return f"{server}/{session.catalog}"
+
+
+class MssqlSource(SqlSource):
+    settle_seconds = 0.0
+    _session: MssqlSession
+
+    def __init__(self, url: str) -> None:
+        session = MssqlSession(connect(url, "source"))
+        super().__init__(session, session.rows_of)
+
+    def close(self) -> None:
+        self._session.connection.close()
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        raise PlanningError("source: SQL Server shares no snapshot; pass --snapshot none")
+
+    # Columns
+
+    def described(self, relation: Relation) -> dict[str, Type]:
+        if isinstance(relation, TableRef):
+            return {column.name: column.traits[TYPE] for column in self.columns(relation)}
+        return super().described(relation)
+
+    def columns(self, relation: Relation) -> tuple[Column, ...]:
+        if isinstance(relation, TableRef):
+            return table_columns(self._session, relation)
+        assert isinstance(relation, Query)
+        found = self._session.describe(relation.text, "--query")
+        return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        return tuple(
+            replace(column, traits={**column.traits, TRAIT: arrow_type(column.traits[TYPE])})
+            for column in columns
+        )
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        if not self.is_table(relation):
+            return super().definition(relation, partitioning=partitioning)
+        assert isinstance(relation, TableRef)
+        keys = [
+            ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
+            for key in unique_keys(self._session, relation)
+        ]
+        columns = self.columns(relation)
+        left = [
+            NotCopied(KINDS.get("DEFAULT", "defaults"), column.name)
+            for column in columns
+            if column.has_default
+        ]
+        return definition_of(DIALECT, columns, keys, left)
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        known = read_relations(self._session)
+        views = matching([table for table in known if known[table]], include, exclude)
+        return tuple(NotCopied("views", str(view)) for view in views)
+
+    def state(self, relation: Relation) -> SourceState:
+        server = server_of(self._session)
+        if not isinstance(relation, TableRef):
+            return SourceState(server, "", "", "")
+        # Nothing tells for sure whether somebody has written to a table.
+        return SourceState(f"{server}:{relation}", made_at(self._session, relation), "", "")
+
+    # Sizes
+
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
+        self.check_where(relation, where)
+        known = self.is_table(relation)
+        rows: int | None = None
+        size = 0
+        if known:
+            assert isinstance(relation, TableRef)
+            rows, size = stored(self._session, relation)
+            size = size or rows * ROW_BYTES
+        about = f"of about {rows:,} rows" if rows is not None else "of unknown size"
+        what = "a table" if known else "a query or a view"
+        return TableStatistics(
+            rows=rows,
+            bytes=size,
+            selected=1.0,
+            blocks=None,
+            storage=f"{what} {about}, {size / 1e6:,.1f} MB" if known else f"{what} {about}",
+            default_key=self._default_key(relation),
+            sampled=known,
+            rows_hint=f"UPDATE STATISTICS {self._rows(relation)}" if known else "",
+        )
+
+    def _default_key(self, relation: Relation) -> str | None:
+        if not self.is_table(relation):
+            return None
+        assert isinstance(relation, TableRef)
+        for name in indexed(self._session, relation)[:1]:
+            if self.key_type(relation, Key(name)) in MSSQL.ranged:
+                return name
+        return None
+
+    # Keys
+
+    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
+        nullable, _ = super().key_facts(relation, key)
+        if key.expression or not self.is_table(relation):
+            return nullable, False
+        assert isinstance(relation, TableRef)
+        return nullable, key.text in indexed(self._session, relation)
+
+    def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
+        if not self.is_table(relation):
+            return None
+        rows = f"{self._rows(relation)} TABLESAMPLE ({SAMPLE} ROWS)"
+        return rows, f"a sample of about {SAMPLE:,} rows"
+
+    def shared_order(self, relation: Relation, key: Key) -> str:
+        """
+        Raises:
+            PlanningError: a target would delete other rows than those that a partition has.
+        """
+        type_ = self._type_of(relation, key)
+        if type_.name in _UNLIKE:
+            raise PlanningError(
+                f"--key {key.text}: the target cannot tell a partition's rows: expected a type "
+                f"that it compares as SQL Server does; found {type_}, which {_UNLIKE[type_.name]}; "
+                "cut by another column, or load in another mode"
+            )
+        return ""

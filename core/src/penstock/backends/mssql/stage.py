@@ -1,0 +1,257 @@
+"""A stage: a table of one attempt's own, which the bulk loader fills over its own connection."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from mssql_python.exceptions import Exception as DriverError
+
+from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.worker import Block, Wait
+from penstock.backends.mssql.catalog import COLLATION
+from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.errors import from_driver, translated
+from penstock.backends.mssql.records import MssqlRecords
+from penstock.backends.mssql.types import MAX, MsType
+from penstock.backends.shared.arrow import Caster, schema_from_text, shown
+from penstock.backends.shared.background import computing
+from penstock.backends.shared.hex_values import uuid_texts
+from penstock.backends.shared.refusals import attempt_ended
+from penstock.backends.sql.relations import TYPE
+from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientError
+from penstock.model.tables import Column, TableRef
+
+# Seconds between signs of life.
+BEAT = 1.0
+# Batches that wait for the loader.
+ROOM = 2
+ABANDON_SECONDS = 2.0
+# Babelfish takes decimals of fewer digits wrongly, and CHAR not at all, from bulk loads.
+_NARROW = 28
+
+
+class _Abandoned(Exception):
+    """Ends a bulk load."""
+
+
+def stage_table(records: MssqlRecords, token: str) -> TableRef:
+    return TableRef(records.schema, f"stage {token}")
+
+
+class BulkStage:
+    """See `Stage`.
+
+    Parameters:
+        columns: those of the target that are loaded.
+    """
+
+    def __init__(
+        self,
+        records: MssqlRecords,
+        attempt: Attempt,
+        token: str,
+        columns: Sequence[Column],
+    ) -> None:
+        self._records = records
+        self._attempt = attempt
+        self._token = token
+        self._types = [column.traits[TYPE] for column in columns]
+        self.texts = [column.name for column in columns if column.traits[COLLATION]]
+        """Names of those whose values are texts."""
+        self._subject = f"target: partition {attempt.partition.id}"
+        self._caster = Caster(schema_from_text(attempt.spec.schema), self._subject)
+        connection = records.connection
+        self.table = records.session.table(stage_table(records, token))
+        listed = ", ".join(
+            f"{records.ident(column.name)} {_staged_type(column, connection)} NULL"
+            for column in columns
+        )
+        with translated("target", "stage"):
+            connection.change(f"CREATE TABLE {self.table} ({listed})")
+        self._batches: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
+        # A byte for each batch that may be handed over, and for the end.
+        self._told, self._tell = os.pipe()
+        os.write(self._tell, b"." * ROOM)
+        self._error: BaseException | None = None
+        self._abandoned = self._ended = False
+        self._passed = self._taken = 0
+        self._beat_at = 0.0
+        self._thread = threading.Thread(target=self._load, name="bulk", daemon=True)
+        self._thread.start()
+
+    # In the thread
+
+    def _load(self) -> None:
+        try:
+            self._taken = self._records.connection.load(self.table, self._handed())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ended = True
+            with suppress(OSError):
+                os.write(self._tell, b"." * (ROOM + 1))
+
+    def _handed(self) -> Iterator[pa.RecordBatch]:
+        while (batch := self._batches.get()) is not None:
+            yield batch
+            os.write(self._tell, b".")
+        if self._abandoned:
+            raise _Abandoned
+
+    # As a stream
+
+    def fileno(self) -> int:
+        return -1
+
+    def check(self) -> None:
+        """What the loader says is heard with the next block."""
+
+    def write(self, block: Block, wait: Wait) -> None:
+        batch = self._caster.cast(block)
+        self._check_lengths(batch)
+        self._wait_for_room(wait)
+        self._passed += batch.num_rows
+        self._batches.put(_as_loaded(batch))
+        self._beat()
+
+    def _wait_for_room(self, wait: Wait) -> None:
+        wait("target", self._told, False)
+        os.read(self._told, 1)
+        if self._error is not None:
+            raise self._refused(self._error)
+
+    def _beat(self) -> None:
+        """A sign of life, for others that wait for this attempt."""
+        if time.monotonic() >= self._beat_at:
+            self._beat_at = time.monotonic() + BEAT
+            with translated("target", "stage"):
+                self._records.connection.change(
+                    f"UPDATE {self._records.named('stage')} SET beats = beats + 1 WHERE token = ?",
+                    [self._token],
+                )
+
+    def end(self, wait: Wait) -> int:
+        self._batches.put(None)
+        while not self._ended:
+            computing(wait)("target", self._told, False)
+            os.read(self._told, 1)
+        self._thread.join(ABANDON_SECONDS)
+        if self._error is not None:
+            raise self._refused(self._error)
+        if self._taken != self._passed:
+            raise TransientError(
+                f"{self._subject}: expected {self._passed:,} rows to be staged, found "
+                f"{self._taken:,}",
+                Diagnosis(side="target"),
+            )
+        return self._taken
+
+    def _refused(self, error: BaseException) -> BaseException:
+        if isinstance(error, PenstockError):
+            return error
+        if isinstance(error, DriverError):
+            return from_driver(error, self._subject)
+        if isinstance(error, (ValueError, TypeError, pa.ArrowException)):
+            return PermanentError(f"{self._subject}: {error}", Diagnosis(side="target"))
+        return TransientError(f"{self._subject}: bulk load: {error}", Diagnosis(side="target"))
+
+    def _check_lengths(self, batch: pa.RecordBatch) -> None:
+        """
+        Raises:
+            PermanentError: a text is longer than its column; the loader does not say which.
+        """
+        for name, type_, array in zip(batch.schema.names, self._types, batch.columns, strict=True):
+            if type_.length in (0, MAX):
+                continue
+            if type_.name in ("char", "varchar", "nchar", "nvarchar"):
+                lengths = pc.utf8_length(array)
+            elif type_.name in ("binary", "varbinary"):
+                lengths = pc.binary_length(array)
+            else:
+                continue
+            row = pc.index(pc.greater(lengths, type_.length).fill_null(False), True).as_py()
+            if row >= 0:
+                raise PermanentError(
+                    f"{self._subject}: column {name!r}, row {self._passed + row + 1:,}: expected "
+                    f"a value of {type_}, found {shown(array, row)}",
+                    Diagnosis(side="target"),
+                )
+
+    # As a stage
+
+    @property
+    def rows(self) -> int:
+        """After the end."""
+        return self._taken
+
+    def check_held(self) -> None:
+        records = self._records
+        held = records.connection.change(
+            f"UPDATE {records.named('stage')} SET beats = beats + 1 WHERE token = ? AND owner = 1",
+            [self._token],
+        )
+        if held != 1:
+            raise attempt_ended(self._attempt)
+
+    def remove(self) -> None:
+        self._abandoned = True
+        self._batches.put(None)
+        self._thread.join(ABANDON_SECONDS)
+        with suppress(PenstockError, DriverError):
+            drop_stage(self._records, self._token)
+        for end in (self._told, self._tell):
+            with suppress(OSError):
+                os.close(end)
+
+
+def drop_stage(records: MssqlRecords, token: str) -> None:
+    """Remove a stage that nobody needs; one that is still locked stays for the next sweep."""
+    connection = records.connection
+    table = records.session.table(stage_table(records, token))
+    connection.change("SET LOCK_TIMEOUT 500")
+    try:
+        connection.change(f"DROP TABLE IF EXISTS {table}")
+        connection.change(f"DELETE FROM {records.named('stage')} WHERE token = ?", [token])
+    finally:
+        connection.change("SET LOCK_TIMEOUT -1")
+
+
+def _staged_type(column: Column, connection: Connection) -> str:
+    of = column.traits[TYPE]
+    assert isinstance(of, MsType)
+    written = str(of)
+    if connection.babelfish and of.name in ("decimal", "numeric") and of.length <= _NARROW:
+        written = f"decimal(38,{of.scale})"
+    elif connection.babelfish and of.name in ("char", "nchar"):
+        written = "nvarchar(max)"
+    collation = column.traits[COLLATION]
+    # Texts of unlike collations cannot be compared.
+    return f"{written} COLLATE {collation}" if collation else written
+
+
+def _as_loaded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The loader knows no UUIDs, but their texts."""
+    columns = [
+        uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def sweep(records: MssqlRecords, mine: str = "") -> None:
+    """Remove the stages of attempts that are dead, or own nothing any more."""
+    with translated("target", "stages"):
+        found = records.connection.rows(f"SELECT token, owner FROM {records.named('stage')}")
+        for token, owner in found:
+            if token != mine and (not owner or not records.is_alive(token)):
+                try:
+                    drop_stage(records, token)
+                except PenstockError:
+                    continue  # it is still locked

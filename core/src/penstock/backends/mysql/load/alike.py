@@ -1,0 +1,143 @@
+"""A table like one of the same system: its keys, checks, indexes and foreign keys, as the source's
+server has written them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import LoadRequest, Siblings
+from penstock.backends.mysql.catalog.indexes import serves
+from penstock.backends.mysql.catalog.written import REFERENCES, Written, WrittenTable, unquoted
+from penstock.backends.mysql.load.rehearsal import refused_clauses
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.sql.definition import KINDS, Besides
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.foreign_keys import ForeignKeyChange
+from penstock.backends.sql.index_changes import IndexChange
+from penstock.backends.sql.session import Session
+from penstock.model.plans import Step
+from penstock.model.tables import Column, NotCopied, TableRef
+
+# Name and value.
+_OPTION = re.compile(r"((?:DEFAULT )?\S+?)=('(?:[^'\\]|''|\\.)*'|\S+)\s*")
+_KEPT = {"DEFAULT CHARSET", "COLLATE", "COMMENT"}
+_OTHERS = {"ENGINE", "AUTO_INCREMENT"}
+"""Options that are no part of what the table is like."""
+LONGEST_NAME = 64
+# They are not made for a temporary table.
+_UNTRIED = ("FULLTEXT", "SPATIAL")
+
+
+def made_alike(
+    session: MySqlSession,
+    request: LoadRequest,
+    written: WrittenTable,
+    columns: Sequence[Column],
+) -> Besides:
+    """
+    Parameters:
+        written: the source's table.
+        columns: that the target's table has.
+    """
+    source, table, dialect = request.source, request.target, session.dialect
+    assert isinstance(source, TableRef)
+    names = {column.name for column in columns}
+    options, others = _options(written.options)
+    left = [NotCopied("table options", text) for text in (*written.others, *others)]
+    checks = [each for each in written.constraints if each.kind == "CHECK"]
+    tried = [key for key in written.keys if key.kind not in _UNTRIED] + checks
+    clauses = [each.alone for each in tried if each.named <= names]
+    reasons = refused_clauses(session, columns, clauses)
+    warnings: list[str] = []
+
+    def takes(each: Written) -> bool:
+        if each.named <= names and each.alone not in reasons:
+            return True
+        remedy = "" if each.kind == "PRIMARY" else f"{dialect.indexes_made(table, [each.text])};"
+        kind = KINDS.get(f"{each.kind} KEY", KINDS.get(each.kind, "indexes"))
+        left.append(NotCopied(kind, each.name, remedy))
+        if each.alone in reasons:
+            warnings.append(f"{each.text} is not made: {reasons[each.alone]}")
+        return False
+
+    keys = [key for key in written.keys if takes(key)]
+    now = [key for key in keys if key.kind in ("PRIMARY", "UNIQUE")]
+    if written.automatic in names and not any(serves(key, (written.automatic,)) for key in now):
+        now += [key for key in keys if serves(key, (written.automatic,))][:1]
+    later = {key.name: key.text for key in keys if key not in now}
+    steps = [IndexChange(table, later, makes=True, exact=False).step(dialect)] if later else []
+    links: list[Step] = []
+    taken = _names_taken(session, table)
+    for each in written.constraints:
+        if each.kind != "FOREIGN KEY":
+            continue
+        if not each.named <= names:
+            left.append(NotCopied(KINDS[each.kind], each.name))
+            continue
+        change = _foreign_key(dialect, each, source, table, request.siblings, taken)
+        if change.target is None:
+            left.append(change.not_copied(dialect))
+        else:
+            (steps if change.target == table else links).append(change.step(dialect))
+    made = [*now, *(_renamed(check, table, taken) for check in checks if takes(check))]
+    return Besides(
+        tuple(each.text for each in made),
+        options,
+        tuple(steps),
+        tuple(links),
+        tuple(replace(item, table=str(table)) for item in left),
+        tuple(warnings),
+    )
+
+
+def _options(text: str) -> tuple[str, list[str]]:
+    """Those that a table is made with, and what is left of them."""
+    head, _, partitions = text.partition("\n")
+    others = [f"{name}={value}" for name, value in _OPTION.findall(head)
+              if name not in _KEPT | _OTHERS]  # fmt: skip
+    kept = [f"{name}={value}" for name, value in _OPTION.findall(head) if name in _KEPT]
+    rest = (_OPTION.sub("", head).strip(), partitions.strip())
+    return " ".join(kept), [*others, *filter(None, rest)]
+
+
+def _foreign_key(
+    dialect: CatalogDialect,
+    constraint: Written,
+    source: TableRef,
+    table: TableRef,
+    siblings: Siblings,
+    taken: set[str],
+) -> ForeignKeyChange:
+    found = REFERENCES.match(constraint.body)
+    assert found is not None
+    schema, name = (found[2], found[3]) if found[3] else (source.schema, found[2])
+    other = TableRef(unquoted(schema), unquoted(name))
+    target = table if other == source else siblings.targets.get(other)
+    head, rest = constraint.body[: found.start(2) - 1], constraint.body[found.start(4) - 1 :]
+    definition = f"FOREIGN KEY {head}{dialect.table(target or other)} {rest}"
+    called = _free(constraint.name, table, taken)
+    return ForeignKeyChange(table, called, definition, target=target)
+
+
+def _renamed(check: Written, table: TableRef, taken: set[str]) -> Written:
+    name = _free(check.name, table, taken)
+    return replace(check, text=f"CONSTRAINT `{name.replace('`', '``')}` {check.alone}")
+
+
+def _free(name: str, table: TableRef, taken: set[str]) -> str:
+    return name if name not in taken else f"{table.name}_{name}"[:LONGEST_NAME]
+
+
+def _names_taken(session: Session, table: TableRef) -> set[str]:
+    """Constraints of other tables: a name stands for one of them in a database."""
+    return {
+        name
+        for (name,) in session.facts(
+            "SELECT constraint_name FROM information_schema.table_constraints"
+            " WHERE constraint_catalog = %s AND constraint_schema = %s AND table_name <> %s"
+            " AND constraint_type IN ('FOREIGN KEY', 'CHECK')",
+            table,
+        )
+    }

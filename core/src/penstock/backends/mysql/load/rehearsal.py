@@ -1,0 +1,60 @@
+"""What the server would not make, found out on temporary tables before anything is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pymysql
+
+from penstock.backends.mysql.errors import planning
+from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.sql.definition import Besides, listed_columns
+from penstock.model.tables import Column, TableRef
+
+
+def refused_clauses(
+    session: MySqlSession, columns: Sequence[Column], clauses: Sequence[str]
+) -> Mapping[str, str]:
+    """Keys and checks that a table of such columns cannot have, and what the server says."""
+    if not clauses:
+        return {}
+    # An automatic column would have to be a key already.
+    plain = [replace(each, type=each.type.replace(" AUTO_INCREMENT", "")) for each in columns]
+    found = {}
+    with _made(session, ", ".join(listed_columns(session.dialect, plain))) as name:
+        for clause in clauses:
+            try:
+                session.connection.change(f"ALTER TABLE {name} ADD {clause}")
+            except pymysql.DatabaseError as error:
+                found[clause] = str(error.args[-1])
+    return found
+
+
+def check_makes(
+    session: MySqlSession, table: TableRef, columns: Sequence[Column], besides: Besides
+) -> None:
+    """
+    Raises:
+        PlanningError: the server would not make the table.
+    """
+    listed = listed_columns(session.dialect, columns)
+    # Some servers want the names of constraints for themselves.
+    keys = [each for each in besides.constraints if not each.startswith("CONSTRAINT ")]
+    with _made(session, ", ".join([*listed, *keys]), besides.options, f"{table}"):
+        pass
+
+
+@contextmanager
+def _made(
+    session: MySqlSession, body: str, options: str = "", subject: str = "the table that is made"
+) -> Iterator[str]:
+    name = session.table(TableRef(session.search_path()[0], "penstock_rehearsed"))
+    with planning("target", subject):
+        session.connection.change(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+        session.connection.change(f"CREATE TEMPORARY TABLE {name} ({body}) {options}")
+    try:
+        yield name
+    finally:
+        session.connection.change(f"DROP TEMPORARY TABLE {name}")

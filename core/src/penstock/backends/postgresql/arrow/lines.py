@@ -1,0 +1,61 @@
+"""Rows as lines that other systems take as they are: see `api.worker.LINES`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow.types as pt
+from psycopg import sql
+
+from penstock.backends.api.worker import LINES
+from penstock.backends.postgresql.arrow.types import travels_as
+from penstock.model.tables import Column
+
+# COPY writes two more characters by a letter: form feed and vertical tab.
+# https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
+_LETTERS = {rb"\f": b"\f", rb"\v": b"\v"}
+_LETTER = re.compile(rb"\\[fv]")
+_ESCAPE = re.compile(rb"\\.", re.S)
+
+
+class Lines:
+    """Of one stream.
+
+    Parameters:
+        columns: the source's that are read, with the traits of this server.
+    """
+
+    copied_as = LINES
+    gathered = 1 << 17
+    """Bytes in a block. Larger gains nothing."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+
+    @property
+    def selected(self) -> sql.Composed:
+        """The select list of a COPY in text format that writes such lines."""
+        return sql.SQL(", ").join(map(_expression, self._columns))
+
+    def decode(self, block: bytes | memoryview) -> memoryview:
+        """
+        Parameters:
+            block: whole lines, as COPY has written them.
+        """
+        if not _LETTER.search(block):
+            return memoryview(block)
+        return memoryview(_ESCAPE.sub(lambda found: _LETTERS.get(found[0], found[0]), block))
+
+
+def _expression(column: Column) -> sql.Composable:
+    type_ = travels_as(column)
+    name = sql.Identifier(column.name)
+    if pt.is_boolean(type_):
+        return sql.SQL("{}::pg_catalog.int4").format(name)
+    if pt.is_binary(type_):
+        return sql.SQL("pg_catalog.encode({}, 'hex')").format(name)
+    if pt.is_timestamp(type_) and type_.tz:
+        return sql.SQL("pg_catalog.timezone('UTC', {})").format(name)
+    # What checksums are of: some types have another text in a stream.
+    return sql.SQL("{}::pg_catalog.text").format(name) if pt.is_string(type_) else name

@@ -1,0 +1,129 @@
+"""URLs of servers: checked without connecting, their secrets, and where they lead.
+
+``scheme://user:password@host:port/database?parameter=value``, as RFC 3986 has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+from penstock.errors import UsageError
+from penstock.model.tables import Place
+
+MAX_PORT = 65535
+_ESCAPES = "write %2F, %40, %3A, %23, %3F, %25 or %5B for / @ : # ? % [ in a password"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """What a URL says. The password is in no `repr`."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    database: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrls:
+    """Those of one system."""
+
+    scheme: str
+    port: int
+    """Where none is named."""
+    user: str
+    """Where neither the URL nor the environment names one; may be empty."""
+    password_variable: str
+    """Of the environment, for a URL without a password."""
+    choices: Mapping[str, tuple[str, ...]]
+    """Parameters that have one of some values."""
+    numbers: tuple[str, ...] = ()
+    """Parameters that are whole numbers from 1."""
+    texts: tuple[str, ...] = ()
+    """Other parameters."""
+
+    def parse(self, url: str, flag: str = "connection") -> Location:
+        """
+        Raises:
+            UsageError: malformed. Nothing of the URL is shown: any part may be one of a password.
+        """
+
+        def malformed(found: str) -> UsageError:
+            form = f"{self.scheme}://user:password@host:port/database"
+            return UsageError(f"{flag}: malformed URL: expected {form}, found {found}")
+
+        if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
+            raise malformed(f"an unescaped '/' or '@' before the host; {_ESCAPES}")
+        try:
+            parts: SplitResult = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            raise malformed(f"a host or port that cannot be read; {_ESCAPES}") from None
+        if parts.fragment or "%" in re.sub(r"%[0-9a-fA-F]{2}", "", url):
+            raise malformed(f"a # or % that stands for itself; {_ESCAPES}")
+        if port is not None and not 0 < port <= MAX_PORT:
+            raise malformed(f"a port that is none of 1 to {MAX_PORT}")
+        options = self._options(parts.query, flag)
+        database = unquote(parts.path.removeprefix("/"))
+        if "/" in parts.path.removeprefix("/") or "\0" in database:
+            raise malformed("a path of several parts as the database")
+        return Location(
+            unquote(parts.hostname or "localhost").lower(),
+            port or self.port,
+            unquote(parts.username or ""),
+            unquote(parts.password or ""),
+            database,
+            options,
+        )
+
+    def _options(self, query: str, flag: str) -> dict[str, str]:
+        known = sorted((*self.choices, *self.numbers, *self.texts))
+        options: dict[str, str] = {}
+        for name, value in parse_qsl(query, keep_blank_values=True):
+            if name not in known:
+                # It may be the rest of a password with an & in it: not shown.
+                raise UsageError(
+                    f"{flag}: expected parameters {', '.join(known)}; found another one"
+                )
+            if name in self.choices and value not in self.choices[name]:
+                expected = ", ".join(self.choices[name])
+                raise UsageError(f"{flag}: {name}: expected one of {expected}")
+            if name in self.numbers and not re.fullmatch(r"[1-9][0-9]{0,5}", value):
+                raise UsageError(f"{flag}: {name}: expected a whole number from 1")
+            options[name] = value
+        return options
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        """Check a URL and fold the password's variable into it, so that no child needs it in its
+        environment.
+
+        Raises:
+            UsageError: see `parse`.
+        """
+        found = self.parse(url, flag)
+        password = found.password or environ.get(self.password_variable, "")
+        user = found.user or (environ.get("USER", self.user) if self.user else "")
+        host = f"[{found.host}]" if ":" in found.host else found.host
+        query = f"?{urlencode(found.options)}" if found.options else ""
+        return (
+            f"{self.scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{found.port}"
+            f"/{quote(found.database, safe='')}{query}"
+        )
+
+    def secrets(self, url: str) -> tuple[str, ...]:
+        """As they may be shown: as they are, and as the URL has them."""
+        password = self.parse(url).password
+        return tuple({password, quote(password, safe="")} - {""})
+
+    def place(self, url: str) -> Place:
+        """
+        Raises:
+            UsageError: malformed.
+        """
+        found = self.parse(url)
+        return Place(self.scheme, found.host, found.port, found.database)

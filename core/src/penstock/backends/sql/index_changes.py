@@ -1,0 +1,100 @@
+"""Indexes that are dropped before a load and made after it, where DDL commits by itself.
+
+Such a step may have been done, or somebody may have changed the table since it was planned. So it
+says which indexes it is about, and looks what is there before it changes anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.backends.sql.dialect import CatalogDialect
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.plans import OF_STOPPED, Step
+from penstock.model.tables import TableRef
+
+DROP, MAKE = "drop indexes", "make indexes"
+"""The ids of the steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """Of one table. Where it was interrupted, what is left of it is done."""
+
+    table: TableRef
+    indexes: Mapping[str, str]
+    """By name, as the database's catalog writes them."""
+    makes: bool
+    """Else they are dropped."""
+    exact: bool = True
+    """The catalog writes them like this again; else another server has written them."""
+
+    def step(self, dialect: CatalogDialect) -> Step:
+        name, what = (MAKE, "make") if self.makes else (DROP, "drop")
+        content = {"indexes": self.indexes, "exact": self.exact}
+        return Step(
+            name,
+            f"{what} {'index' if len(self.indexes) == 1 else 'indexes'} "
+            f"{', '.join(self.indexes)} of {self.table}",
+            self.statement(dialect),
+            after=self.makes,
+            done=json.dumps(content),
+        )
+
+    @classmethod
+    def of(cls, step: Step, table: TableRef) -> IndexChange | None:
+        """None for a step of another kind."""
+        # That of a run which was stopped may be done by another one, see `steps_left`.
+        id_, _, _ = step.id.partition(OF_STOPPED)
+        if id_ not in (DROP, MAKE):
+            return None
+        content: dict[str, Any] = json.loads(step.done)
+        return cls(table, content["indexes"], id_ == MAKE, content["exact"])
+
+    def statement(self, dialect: CatalogDialect) -> str:
+        if self.makes:
+            return dialect.indexes_made(self.table, list(self.indexes.values()))
+        return dialect.indexes_dropped(self.table, list(self.indexes))
+
+    def is_done(self, there: Mapping[str, str]) -> bool:
+        """
+        Parameters:
+            there: all indexes of the table, by name.
+        """
+        if not self.makes:
+            return not self.indexes.keys() & there.keys()
+        return all(
+            name in there and (there[name] == text or not self.exact)
+            for name, text in self.indexes.items()
+        )
+
+    def left(self, there: Mapping[str, str]) -> IndexChange:
+        """What of it is to be done.
+
+        Parameters:
+            there: see `is_done`.
+
+        Raises:
+            PermanentError: one of these names is another index's; nothing is to be changed.
+        """
+        others = {
+            name: there[name]
+            for name, text in self.indexes.items()
+            if name in there and self.exact and there[name] != text
+        }
+        for name, other in others.items():
+            advice = (
+                "drop that one, or give it another name, and resume"
+                if self.makes
+                else "somebody has changed it since the run was planned; start a new run"
+            )
+            raise PermanentError(
+                f"target: index {name} of {self.table}: expected {self.indexes[name]}, found "
+                f"{other}; {advice}",
+                Diagnosis(side="target"),
+            )
+        left = {name: text for name, text in self.indexes.items() if (name in there) != self.makes}
+        return replace(self, indexes=left)

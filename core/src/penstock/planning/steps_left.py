@@ -1,0 +1,51 @@
+"""What stopped runs have left undone on a table: indexes that they have dropped, for instance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.backends.api.capabilities import TargetCapabilities
+from penstock.backends.api.target import TargetCatalog
+from penstock.model.plans import OF_STOPPED, LoadPlan
+from penstock.model.tables import NotCopied
+from penstock.spec.copy_spec import CopySpec
+
+# Fields of `CopySpec` for which a table is altered while it is loaded.
+_ALTERING = {"indexes", "unlogged"}
+
+
+def with_steps_left(
+    spec: CopySpec, load: LoadPlan, target: TargetCatalog, capabilities: TargetCapabilities
+) -> tuple[LoadPlan, tuple[str, ...]]:
+    """The plan of a load that also does what stopped runs have left undone, where the run may alter
+    the table; else with warnings of it.
+
+    Returns: the plan, and why it has more steps.
+    """
+    if spec.load_mode.recreates or not _ALTERING & capabilities.options.keys():
+        return load, ()
+    left = target.control.steps_left(spec.target_ref)
+    # A table that takes its place is like the one that lacks them.
+    in_place = not spec.load_mode.loads_new_table
+    if not (spec.allow_ddl and in_place):
+        offer = "pass --allow-ddl to have it done after this load, or " if in_place else ""
+        warnings = [
+            f"run {run_id} was stopped, and has left undone: {step.name}; resume it, or {offer}"
+            f"run: {step.statement}"
+            for run_id, step in left
+        ]
+        return replace(load, warnings=(*load.warnings, *warnings)), ()
+    known = {step.name for step in load.steps}
+    added = {
+        step.name: replace(
+            step,
+            id=f"{step.id}{OF_STOPPED}{run_id}",
+            instead=NotCopied("steps", step.name, step.statement, str(load.table)),
+        )
+        for run_id, step in left
+        if step.name not in known
+    }
+    reasons = tuple(
+        f"left undone by run {run_id}, which was stopped: {step.name}" for run_id, step in left
+    )
+    return replace(load, steps=(*load.steps, *added.values())), reasons

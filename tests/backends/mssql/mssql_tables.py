@@ -1,0 +1,110 @@
+"""A SQL Server that somebody else started: databases in it, and copies out of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import Any
+
+import mssql_python
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import penstock
+from penstock import CopySpec
+from penstock.errors import PenstockError
+from penstock.events import Event, Failed, Finished
+from penstock_testkit import connect_mssql, new_mssql_database
+
+EXTERNAL = "PENSTOCK_TEST_MSSQL"
+
+
+def execute(url: str, *statements: str) -> None:
+    with closing(connect_mssql(url)) as connection, closing(connection.cursor()) as cursor:
+        for statement in statements:
+            cursor.execute(statement, use_prepare=False)
+
+
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    with closing(connect_mssql(url)) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute(query, use_prepare=False)
+        return [tuple(row) for row in cursor.fetchall()]
+
+
+def new_database() -> AbstractContextManager[str]:
+    """The URL of a new database on the server that PENSTOCK_TEST_MSSQL names, which is dropped
+    afterwards."""
+    return new_mssql_database(os.environ[EXTERNAL])
+
+
+def missing(url: str, type_: str) -> bool:
+    """Whether the server has no such type, as Babelfish lacks some."""
+    try:
+        execute(url, "DROP TABLE IF EXISTS probe", f"CREATE TABLE probe (c {type_})")
+    except mssql_python.DatabaseError:
+        return True
+    return False
+
+
+def numbers(count: int) -> str:
+    """A SELECT of one column, ``n``: from 1 on."""
+    digits = " UNION ALL ".join(f"SELECT {digit} AS d" for digit in range(10))
+    places = range(len(str(count)))
+    number = " + ".join(f"d{place}.d * {10**place}" for place in places)
+    tables = " CROSS JOIN ".join(f"({digits}) AS d{place}" for place in places)
+    return f"SELECT n FROM (SELECT {number} AS n FROM {tables}) AS t WHERE n BETWEEN 1 AND {count}"
+
+
+def is_babelfish(url: str) -> bool:
+    ((version,),) = rows(url, "SELECT @@VERSION")
+    return "Babelfish" in version
+
+
+class Copy:
+    """A copy, and what it has told."""
+
+    def __init__(self, source: str, target: str, **options: Any) -> None:
+        self.events: list[Event] = []
+        given: dict[str, Any] = {"degree": 1, "attempts": 1, "snapshot": "none", **options}
+        if "query" not in given:
+            given.setdefault("table", "dbo.t")
+        self.error: PenstockError | None = None
+        try:
+            for event in penstock.copy(CopySpec(source=source, target=target, **given)):
+                self.events.append(event)
+        except PenstockError as error:
+            self.error = error
+
+    @property
+    def said(self) -> str:
+        """Of a partition, where one has failed; else of the whole."""
+        for event in self.events:
+            if isinstance(event, Failed):
+                return str(event.error["message"])
+        return self.error.message if self.error else ""
+
+    @property
+    def code(self) -> int:
+        return self.error.exit_code if self.error else 0
+
+    def done(self) -> Finished:
+        """Its report: it has come to its end."""
+        assert not self.error, self.said
+        report = self.events[-1]
+        assert isinstance(report, Finished)
+        return report
+
+
+def into_files(source: str, folder: Path, **options: Any) -> pa.Table:
+    """What a copy has made of the rows in Parquet files, in a folder that is not there yet."""
+    copied = Copy(source, f"file://{folder}", **options)
+    copied.done()
+    return read_files(folder)
+
+
+def read_files(folder: Path) -> pa.Table:
+    found: Sequence[Path] = sorted(folder.glob("*.parquet"))
+    assert found
+    return pa.concat_tables([pq.read_table(path, partitioning=None) for path in found])

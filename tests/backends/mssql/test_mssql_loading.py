@@ -1,0 +1,88 @@
+"""What is loaded into a server is what the source has, or an error that says where it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock
+from penstock import CopySpec
+from penstock.errors import PenstockError
+from penstock.events import Failed, Finished
+
+from .mssql_tables import execute, rows
+
+TEXTS = ["abc", "Same", "tail ", None]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    table = pa.table({"id": pa.array([1, 2, 3, 4], pa.int32()), "t": pa.array(TEXTS)})
+    pq.write_table(table, folder / "a.parquet")
+    return f"file://{folder}"
+
+
+def copied(source: str, url: str, mode: str) -> tuple[Finished | None, list[str]]:
+    """How it has ended, and what partitions have failed for."""
+    failures: list[str] = []
+    last = None
+    spec = CopySpec(
+        source=source, target=url, target_table="dbo.t", mode=mode, attempts=1, degree=1
+    )
+    try:
+        for event in penstock.copy(spec):
+            if isinstance(event, Failed):
+                failures.append(event.error["message"])
+            last = event
+    except PenstockError:
+        return None, failures
+    assert isinstance(last, Finished)
+    return last, failures
+
+
+def test_upsert_compares_texts_by_their_bytes(source: str, mssql_url: str) -> None:
+    """Under the database's collation the first and the third one would be the same."""
+    execute(
+        mssql_url,
+        "CREATE TABLE t (id int PRIMARY KEY, t nvarchar(20))",
+        "INSERT INTO t VALUES (1, N'ABC'), (2, N'Same'), (3, N'tail')",
+    )
+    finished, _ = copied(source, mssql_url, "upsert")
+    assert finished is not None
+    assert (finished.inserted, finished.updated) == (1, 2)
+    assert [text for _, text in rows(mssql_url, "SELECT id, t FROM t ORDER BY id")] == TEXTS
+    assert not rows(mssql_url, "SELECT o.name FROM sys.objects AS o WHERE o.name LIKE 'stage %'")
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate", "upsert"])
+def test_an_identity_column_has_the_numbers_of_the_source(
+    source: str, mssql_url: str, mode: str
+) -> None:
+    execute(mssql_url, "CREATE TABLE t (id int IDENTITY(100, 1) PRIMARY KEY, t nvarchar(20))")
+    assert copied(source, mssql_url, mode)[0]
+    assert [number for (number,) in rows(mssql_url, "SELECT id FROM t ORDER BY id")] == [1, 2, 3, 4]
+
+
+def test_a_text_that_is_too_long(source: str, mssql_url: str) -> None:
+    execute(mssql_url, "CREATE TABLE t (id int, t nvarchar(4))")
+    _, failures = copied(source, mssql_url, "append")
+    (message,) = failures
+    assert "column 't', row 3: expected a value of nvarchar(4), found 'tail '" in message
+    assert rows(mssql_url, "SELECT id FROM t") == []
+
+
+def test_a_key_that_is_there_already(source: str, mssql_url: str) -> None:
+    execute(
+        mssql_url,
+        "CREATE TABLE t (id int PRIMARY KEY, t nvarchar(9))",
+        "INSERT INTO t (id) VALUES (4)",
+    )
+    finished, failures = copied(source, mssql_url, "append")
+    assert finished is None
+    assert len(failures) == 1
+    assert rows(mssql_url, "SELECT id FROM t") == [(4,)]

@@ -1,0 +1,154 @@
+"""Batches as they travel: of the types that the plan has promised, or an error says where not."""
+
+from __future__ import annotations
+
+from datetime import time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.reader import BATCH_BYTES, BATCH_ROWS, _Passing
+from penstock.backends.mssql.types import MsType
+from penstock.errors import PermanentError
+
+TEXT = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
+
+
+def passing(*types: MsType) -> _Passing:
+    return _Passing(
+        [f"c{number}" for number in range(len(types))], list(types), "source: dbo.t, p1"
+    )
+
+
+def batch(*columns: tuple[list[Any], pa.DataType]) -> pa.RecordBatch:
+    arrays = [pa.array(values, type_) for values, type_ in columns]
+    return pa.RecordBatch.from_arrays(arrays, [""] * len(arrays))
+
+
+def test_uuids_come_as_texts() -> None:
+    given = batch(([TEXT, None, TEXT.lower()], pa.string()), ([1, 2, 3], pa.int32()))
+    found = passing(MsType("uniqueidentifier"), MsType("int")).as_travels(given)
+    assert found.schema.names == ["c0", "c1"]
+    assert found.schema.types == [pa.uuid(), pa.int32()]
+    assert found.column(0).to_pylist() == [UUID(TEXT), None, UUID(TEXT)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "value", "expected"),
+    [
+        (MsType("tinyint"), pa.uint8(), 255, 255),
+        (MsType("tinyint"), pa.int16(), 255, 255),
+        (MsType("money"), pa.decimal128(19, 4), Decimal("-1.2345"), Decimal("-1.2345")),
+        (MsType("decimal", 38, 0), pa.decimal128(38, 0), Decimal("9" * 38), Decimal("9" * 38)),
+        (MsType("time", 7), pa.time64("ns"), 1000, time(0, 0, 0, 1)),
+        (MsType("nvarchar", 9), pa.large_string(), "é", "é"),
+    ],
+)
+def test_a_value_has_the_type_that_was_promised(
+    type_: MsType, given: pa.DataType, value: Any, expected: Any
+) -> None:
+    found = passing(type_).as_travels(batch(([value, None], given)))
+    assert found.column(0).to_pylist() == [expected, None]
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "value"),
+    [
+        (MsType("tinyint"), pa.int16(), 256),
+        (MsType("time", 7), pa.time64("ns"), 100),
+        (MsType("uniqueidentifier"), pa.string(), "nothing of the kind"),
+        (MsType("int"), pa.int64(), 1 << 40),
+    ],
+)
+def test_a_value_that_does_not_fit(type_: MsType, given: pa.DataType, value: Any) -> None:
+    reader = passing(MsType("int"), type_)
+    before = batch(([1, 2], pa.int32()), ([None, None], given))
+    reader.as_travels(before)
+    with pytest.raises(PermanentError) as raised:
+        reader.as_travels(batch(([3, 4], pa.int32()), ([None, value], given)))
+    assert raised.value.message.startswith(
+        f"source: dbo.t, p1: column 'c1', rows 3 to 4: expected values of type {type_}, found: "
+    )
+    assert raised.value.diagnosis.side == "source"
+
+
+def test_a_time_of_less_than_a_microsecond() -> None:
+    fine = MsType("datetime2", 7)
+    columns = ([1, 2, 3], pa.int32()), ([None] * 3, pa.timestamp("us"))
+    reader = passing(MsType("int"), fine)
+    found = reader.as_travels(batch(*columns, ([0, 0, 0], pa.int32())))
+    assert found.schema.names == ["c0", "c1"]
+    with pytest.raises(PermanentError) as raised:
+        reader.as_travels(batch(*columns, ([0, 1, 1], pa.int32())))
+    assert raised.value.message == (
+        "source: dbo.t, p1: column 'c1', row 5: expected whole microseconds, found a time of 100 "
+        "nanoseconds, which record batches would lose; use --query with CAST(... AS "
+        "datetime2(6)), or datetimeoffset(6), which rounds it"
+    )
+
+
+def test_columns_that_may_be_finer_are_all_named() -> None:
+    reader = passing(MsType("datetimeoffset", 7), MsType("datetime2", 6), MsType("datetime2", 7))
+    column = ([None], pa.timestamp("us"))
+    with pytest.raises(PermanentError, match="column 'c0' or 'c2', row 1: "):
+        reader.as_travels(batch(column, column, column, ([1], pa.int32())))
+
+
+def test_rows_without_columns() -> None:
+    assert passing().as_travels(batch(([1, 1], pa.int32()))).num_rows == 2
+
+
+class Slow:
+    """In the place of the driver's cursor: so many rows of some size, each after some time."""
+
+    def __init__(self, rows: int, size: int, seconds: float) -> None:
+        self.left, self.size, self.seconds = rows, size, seconds
+        self.now = 0.0
+        self.asked: list[int] = []
+
+    def execute(self, query: str, *, use_prepare: bool) -> None:
+        pass
+
+    def arrow_batch(self, rows: int) -> pa.RecordBatch:
+        self.asked.append(rows)
+        count = min(rows, self.left)
+        self.left -= count
+        self.now += count * self.seconds
+        return batch(([b"x" * self.size] * count, pa.binary(self.size)))
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, rows: int, size: int, seconds: float) -> list[int]:
+    """How many rows the batches are to have."""
+    connection = Connection.__new__(Connection)
+    cursor = Slow(rows, size, seconds)
+    monkeypatch.setattr(connection, "_cursor", cursor, raising=False)
+    monkeypatch.setattr("penstock.backends.mssql.connection.time.monotonic", lambda: cursor.now)
+    found = connection.batches("SELECT ...", BATCH_ROWS, BATCH_BYTES)
+    assert sum(batch.num_rows for batch in found) == rows
+    return cursor.asked
+
+
+def test_batches_become_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(monkeypatch, 40_000, 8, 0) == [64, 512, 4096, *[BATCH_ROWS] * 3]
+
+
+def test_batches_of_wide_rows_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(monkeypatch, 200, 100_000, 0) == [64, *[41] * 4]
+    assert asked(monkeypatch, 70, 1 << 20, 0) == [64, 4, 4]
+
+
+def test_batches_of_rows_that_come_slowly_have_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is silent for 10 s is taken for a dead one, and the driver is silent."""
+    found = asked(monkeypatch, 10_000, 8, 0.001)
+    assert found[:3] == [64, 512, 1000]
+    assert set(found[3:]) <= {999, 1000}
+    assert asked(monkeypatch, 70, 8, 0.5)[:3] == [64, 2, 2]
+
+
+@pytest.mark.parametrize("rows", [0, 64, 576])
+def test_the_last_batch_may_have_no_rows(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    assert sum(asked(monkeypatch, rows, 8, 0)) > rows

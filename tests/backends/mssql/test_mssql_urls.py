@@ -1,0 +1,133 @@
+"""What URLs of SQL Server tell the driver, and which ones are refused: none shows a secret."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.backends.mssql import backend
+from penstock.backends.mssql.location import URLS, connection_string
+from penstock.errors import UsageError
+
+MARK = "Zz9"
+ALWAYS = "KeepAlive={60};KeepAliveInterval={10};"
+
+
+def string(url: str) -> str:
+    """What the driver is told, without what it is always told."""
+    return connection_string(backend.resolve(url, {}, "--source")).replace(ALWAYS, "")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (
+            "mssql://me:secret@db.example:1434/shop",
+            "Server={tcp:db.example,1434};PacketSize={16384};Database={shop};UID={me};PWD={secret};",
+        ),
+        (
+            "mssql://me@DB.example",
+            "Server={tcp:db.example,1433};PacketSize={16384};UID={me};PWD={};",
+        ),
+        (
+            "mssql://me:a%7Db%3B%7B%7D@h/my%20%7Dshop%3BUID%3Dsa",
+            "Server={tcp:h,1433};PacketSize={16384};Database={my }}shop;UID=sa};UID={me};"
+            "PWD={a}}b;{}}};",
+        ),
+        (
+            "mssql://d%C3%B6main%5Cme:x@[::1]/s",
+            "Server={tcp:::1,1433};PacketSize={16384};Database={s};UID={dömain\\me};PWD={x};",
+        ),
+        (
+            "mssql://h/s?trusted_connection=yes&packet_size=4096",
+            "Server={tcp:h,1433};PacketSize={4096};Database={s};Trusted_Connection={yes};",
+        ),
+        (
+            "mssql://h/s?authentication=ActiveDirectoryMSI",
+            "Server={tcp:h,1433};PacketSize={16384};Database={s};"
+            "Authentication={ActiveDirectoryMSI};",
+        ),
+        (
+            "mssql://me:x@h/s?encrypt=strict&trust_server_certificate=no&server_certificate=/c.pem"
+            "&host_name_in_certificate=db&server_spn=MSSQLSvc/h&application_intent=readonly"
+            "&multi_subnet_failover=yes&connect_timeout=5",
+            "Server={tcp:h,1433};PacketSize={16384};Database={s};UID={me};PWD={x};Encrypt={strict};"
+            "TrustServerCertificate={no};ServerCertificate={/c.pem};HostnameInCertificate={db};"
+            "ServerSPN={MSSQLSvc/h};ApplicationIntent={readonly};MultiSubnetFailover={yes};",
+        ),
+    ],
+)
+def test_what_the_driver_is_told(url: str, expected: str) -> None:
+    assert string(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mssql://h/s", "expected a user in the URL, .*found none of them"),
+        ("mssql://me:x@h/s?encrypt=maybe", "encrypt: expected one of strict, yes, no$"),
+        ("mssql://me:x@h/s?authentication=Zz9", "authentication: expected one of ActiveDirectoryD"),
+        ("mssql://me:x@h/s?connect_timeout=0", "connect_timeout: expected a whole number from 1$"),
+        ("mssql://me:x@h/s?packet_size=big", "packet_size: expected a whole number from 1$"),
+        ("mssql://me:x@h/s?Zz9=1", "expected parameters application_intent, .*found another one$"),
+        ("mssql://me:x@h/s?uid=sa", "found another one$"),
+        ("mssql://me:x@h:0/s", "a port that is none of 1 to 65535$"),
+        ("mssql://me:x@h:Zz9/s", "a host or port that cannot be read"),
+        ("mssql://me:x@h/s/t", "a path of several parts as the database$"),
+        ("mssql://me:x/Zz9@h/s", "an unescaped '/' or '@' before the host"),
+        ("mssql://me:x%zz@h/s", "a # or % that stands for itself"),
+        ("mssql://me:x@h/s#Zz9", "a # or % that stands for itself"),
+    ],
+)
+def test_what_is_refused(url: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        string(url)
+    assert re.search(said, raised.value.message), raised.value.message
+    assert MARK not in raised.value.message
+
+
+def test_a_password_of_the_environment() -> None:
+    environ = {"MSSQL_PASSWORD": "p/w@;}", "USER": "somebody"}
+    url = backend.resolve("mssql://me@h/s?encrypt=no", environ, "--source")
+    assert url == "mssql://me:p%2Fw%40%3B%7D@h:1433/s?encrypt=no"
+    assert "PWD={p/w@;}}};" in connection_string(url)
+    assert set(backend.secrets(url)) == {"p/w@;}", "p%2Fw%40%3B%7D"}
+    # That of the URL comes first, and who is logged in here is nobody there.
+    assert ":x@" in backend.resolve("mssql://me:x@h/s", environ, "--source")
+    with pytest.raises(UsageError, match="expected a user"):
+        connection_string(backend.resolve("mssql://h/s", environ, "--source"))
+    assert not backend.environment
+
+
+def test_a_place_has_no_secret() -> None:
+    place = backend.place(f"mssql://me:{MARK}@DB:1434/shop?encrypt=no")
+    assert (place.scheme, place.host, place.port, place.database) == ("mssql", "db", 1434, "shop")
+    assert MARK not in repr(place)
+    assert MARK not in repr(URLS.parse(f"mssql://me:{MARK}@h/shop"))
+
+
+values = st.text(st.sampled_from("ab1@:/?#[]&=%;+ ,\\\"'{}é\n"), max_size=8)
+
+
+@given(user=values.filter(bool), password=values, database=values)
+@example(user="a}", password="}};UID={sa", database="}")
+def test_a_value_ends_where_it_ends(user: str, password: str, database: str) -> None:
+    """Whatever it holds, the driver's own parser finds it, and nothing else."""
+    from urllib.parse import quote  # noqa: PLC0415
+
+    parts = (quote(part, safe="") for part in (user, password, database))
+    url = "mssql://{}:{}@h/{}".format(*parts)
+    with suppress(UsageError):  # such as a database with a slash
+        found = dict(_parsed(string(url)))
+        assert (found["UID"], found["PWD"], found.get("Database", "")) == (user, password, database)
+
+
+def _parsed(text: str) -> list[tuple[str, str]]:
+    """As ODBC has it: a value in braces ends with one that is not doubled."""
+    form = re.compile(r"(\w+)=\{((?:[^}]|\}\})*)\};")
+    assert re.fullmatch(rf"(?:{form.pattern})*", text), text
+    return [(name, value.replace("}}", "}")) for name, value in form.findall(text)]

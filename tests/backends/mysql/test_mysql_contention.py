@@ -1,0 +1,150 @@
+"""What is between a run and its rows: cut connections, held rows, proxies, other machines."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock import CopySpec
+from penstock.backends.mysql.connection import connect
+from penstock.backends.mysql.dialect import BY_BYTES
+from penstock.backends.mysql.records import MySqlRecords
+from penstock.backends.mysql.session import MySqlSession
+from penstock.events import Committed, Failed, Opened, SnapshotChanged
+from penstock_testkit.mysql import connect_mysql
+
+from ...faults.cli import PATIENCE, Run, eventually
+from ...faults.gate import cut_this_connection
+from .mysql_pair import PARTITIONS, RUN_ID, Pair, execute, middle, rows
+
+UPSERT = ("--mode", "upsert", "--conflict-columns", "id", "--snapshot", "none")
+WAITING = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+
+
+@pytest.fixture
+def other(pair: Pair) -> Iterator[Any]:
+    """Somebody else's transaction in the target, which has the same rows as the source."""
+    database = pair.source.rpartition("/")[2]
+    execute(pair.target, f"INSERT INTO item SELECT * FROM {database}.item")
+    with (
+        closing(connect_mysql(pair.target, autocommit=False)) as connection,
+        connection.cursor() as cursor,
+    ):
+        # It holds the rows that it has changed, and none that it has merely looked at.
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        cursor.execute("UPDATE item SET note = 'old'")
+        connection.commit()
+        yield cursor
+
+
+# Connections
+
+
+def retried(run: Run) -> list[str]:
+    """The partitions that have failed for what passes, and were copied by the next attempt."""
+    failed = run.of(Failed)
+    assert all(event.error["transient"] for event in failed)
+    assert len(run.of(Opened)) == PARTITIONS + len(failed)
+    return [event.partition_id for event in failed]
+
+
+def test_a_connection_to_the_target_that_is_cut(pair: Pair) -> None:
+    pair.before_target().on_bytes(middle(3), "to_server", cut_this_connection)
+    run = pair.copy()
+    run.ended(0)
+    assert retried(run) == ["p0003"]
+    pair.check_once()
+
+
+def test_a_connection_to_the_source_that_is_cut(pair: Pair) -> None:
+    pair.gate(middle(2)).open()
+    assert pair.proxy is not None
+    pair.proxy.on_bytes(middle(3), "to_client", cut_this_connection)
+    run = pair.copy()
+    run.ended(0)
+    assert retried(run) == ["p0003"]
+    pair.check_done()
+
+
+def test_all_connections_to_the_target_are_cut(pair: Pair) -> None:
+    proxy = pair.before_target()
+    proxy.on_bytes(middle(3), "to_server", proxy.cut)
+    run = pair.copy()
+    run.ended(0)
+    assert "p0003" in retried(run)
+    pair.check_once()
+
+
+# Locks
+
+
+def test_rows_that_somebody_holds_for_long(pair: Pair, other: Any) -> None:
+    other.execute("SELECT * FROM item WHERE id = 5000 FOR UPDATE")
+    run = pair.copy(*UPSERT, "--stall-timeout", "2s", "--attempts", "20")
+    failed = run.wait_for(Failed)
+    assert failed.error["transient"]
+    other.connection.commit()
+    run.ended(0)
+    pair.check_once()
+
+
+def waits(pair: Pair) -> bool:
+    # What the server shows is as old as the last look, where that was within 0.1 s.
+    time.sleep(0.2)
+    return bool(rows(pair.target, WAITING))
+
+
+def test_a_deadlock(pair: Pair, other: Any) -> None:
+    """The server ends the one of the two that has changed fewer rows."""
+    other.execute("UPDATE item SET note = 'mine' WHERE id > 100")
+    run = pair.copy("--mode", "replace", partitions=1)
+    eventually("it waits", lambda: waits(pair), PATIENCE)
+    other.execute("UPDATE item SET note = 'mine' WHERE id = 1")
+    failed = run.wait_for(Failed)
+    assert failed.error["transient"]
+    assert "Deadlock found" in failed.error["message"]
+    other.connection.commit()
+    run.ended(0)
+    assert [event.attempt for event in run.of(Committed)] == [2]
+    pair.check_once()
+
+
+def test_ones_own_locks_where_a_proxy_does_not_tell_the_sessions_number(pair: Pair) -> None:
+    """MySQL Router, where connections are shared, greets everybody with 0."""
+    pair.copy().ended(0)
+    with closing(connect(pair.target, "target")) as connection:
+        connection.server_thread_id = (0,)
+        records = MySqlRecords(MySqlSession(connection, BY_BYTES), "penstock")
+        assert connection.rows("SELECT get_lock(%s, 0)", [records.lock(f"penstock:{RUN_ID}:p0001")])
+        assert records.open_attempts(RUN_ID) == {}
+
+
+# Machines
+
+
+def test_a_holder_on_another_machine(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its socket is not."""
+    with tempfile.TemporaryDirectory(prefix="p-") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        tables = [f"{url.rpartition('/')[2]}.item" for url in (pair.source, pair.target)]
+        spec = CopySpec(
+            source=pair.source, target=pair.target, table=tables[0], target_table=tables[1],
+            run_id=RUN_ID, strategy="range", key="id", partitions=PARTITIONS,
+        )  # fmt: skip
+        penstock.create(spec)
+        pair.start("hold", RUN_ID, *pair.ends).wait_for(SnapshotChanged, state="taken")
+        (home,) = Path(folder).glob("penstock-snapshot-*")
+        home.rename(home.with_name("elsewhere"))
+        task = pair.resume("--only", "p0001", "--await-snapshot", "1s")
+        task.ended(75)
+        assert "found one that is gone (source: the snapshot's holder is gone, " in task.errors
+        assert "tasks on several machines cannot share" in task.errors
+        home.with_name("elsewhere").rename(home)
+        pair.resume("--only", "p0001", "--await-snapshot", "1s").ended(0)

@@ -1,0 +1,325 @@
+"""`--indexes defer`: what is dropped before a load, and comes back after it, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from signal import SIGKILL
+from typing import Any
+
+import psycopg
+import pytest
+
+import penstock
+from penstock import CopySpec
+from penstock.backends.mysql.catalog.written import parse
+from penstock.errors import PlanningError
+from penstock.events import Committed, Planned, Prepared
+from penstock_testkit import TcpProxy
+
+from ...faults.cli import PATIENCE, eventually
+from ...faults.gate import Gate
+from .mysql_pair import PARTITIONS, RUN_ID, Pair, execute, middle, rows
+
+INDEXES = (
+    "ALTER TABLE item ADD KEY by_amount (amount DESC, id) COMMENT 'it''s; a `comment`',"
+    " ADD KEY by_note (note(5)), ADD FULLTEXT KEY words (pad), ADD UNIQUE KEY once (note)"
+)
+DEFER = ("--indexes", "defer", "--allow-ddl")
+
+
+@pytest.fixture
+def pair(pair: Pair) -> Pair:
+    execute(pair.target, INDEXES)
+    return pair
+
+
+def written(url: str, table: str = "item") -> dict[str, str]:
+    """The keys and indexes of a table, as the server writes them."""
+    ((_, statement),) = rows(url.partition("?")[0], f"SHOW CREATE TABLE `{table}`")
+    return {key.name: key.text for key in parse(statement).keys}
+
+
+# In front of a statement, where no plan that is stored has it.
+QUERY = b"\x00\x03"
+ALTER = QUERY + b"ALTER TABLE "
+BEFORE_MAKING = QUERY + b"UPDATE `penstock`.`run` SET `made`"
+"""The second one: the first is before they are dropped."""
+
+
+@contextmanager
+def proxied(pair: Pair) -> Iterator[TcpProxy]:
+    """All that goes to the target passes it."""
+    target = pair.target
+    with TcpProxy.of(target) as proxy:
+        pair.target = f"{proxy.url(target)}?ssl_mode=disabled"
+        try:
+            yield proxy
+        finally:
+            pair.target = target
+
+
+@contextmanager
+def held(pair: Pair, needle: bytes, skip: int = 0) -> Iterator[Gate]:
+    """What goes to the target waits where this is in it."""
+    with proxied(pair) as proxy:
+        gate = Gate(proxy, needle, "to_server", skip=skip)
+        try:
+            yield gate
+        finally:
+            gate.open()
+
+
+def killed_at(pair: Pair, needle: bytes, skip: int, *words: str) -> None:
+    with held(pair, needle, skip) as gate:
+        run = pair.copy(*DEFER, *words)
+        gate.reached()
+        run.signal_all(SIGKILL)
+        run.ended(-SIGKILL)
+    pair.check_no_session()
+
+
+def test_they_come_back_as_they_were(pair: Pair) -> None:
+    before = written(pair.target)
+    with held(pair, ALTER, skip=1) as gate:
+        run = pair.copy(*DEFER)
+        gate.reached()
+        assert set(written(pair.target)) == {"PRIMARY", "once"}
+        assert len(run.of(Committed)) == PARTITIONS
+        gate.open()
+        run.ended(0)
+    assert written(pair.target) == before
+    pair.check_done()
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate", "swap"])
+@pytest.mark.parametrize(
+    ("needle", "skip"),
+    [
+        (ALTER, 0),
+        (QUERY + b"UPDATE `penstock`.`run` SET `prepared_at`", 0),
+        (middle(2), 0),
+        (ALTER, 1),
+    ],
+    ids=["before the drop", "dropped", "while it is loaded", "before they are made"],
+)
+def test_a_kill_at_each_step(pair: Pair, mode: str, needle: bytes, skip: int) -> None:
+    before = written(pair.target)
+    killed_at(pair, needle, skip, "--mode", mode)
+    pair.resume().ended(0)
+    assert written(pair.target) == before
+    pair.check_done()
+
+
+def a_second_later(pair: Pair) -> None:
+    """What is changed from now on has another time than what is there."""
+    later = (
+        "SELECT now() > max(create_time) FROM information_schema.tables"
+        " WHERE table_schema = database()"
+    )
+    url = pair.target.partition("?")[0]
+    eventually("a second has passed", lambda: rows(url, later) == [(1,)], PATIENCE)
+
+
+@pytest.mark.parametrize("mode", ["append", "swap"])
+def test_a_kill_when_they_are_made(pair: Pair, mode: str) -> None:
+    """The server says that the table was made then: it is the same one all the same."""
+    before = written(pair.target)
+    with proxied(pair) as proxy:
+        gate = Gate(proxy, ALTER, "to_server", skip=1)
+        record = Gate(proxy, QUERY + b"INSERT INTO `penstock`.`step_record`", "to_server")
+        run = pair.copy(*DEFER, "--mode", mode)
+        gate.reached()
+        a_second_later(pair)
+        gate.open()
+        record.reached()
+        run.signal_all(SIGKILL)
+        run.ended(-SIGKILL)
+        record.open()
+    pair.resume().ended(0)
+    assert written(pair.target) == before
+    pair.check_done()
+
+
+def test_two_runs_at_once(pair: Pair) -> None:
+    """Neither takes the other's change of the table for somebody else's."""
+    before = written(pair.target)
+    with held(pair, middle(1)) as gate:
+        first = pair.copy(*DEFER, "--where", "id % 2 = 0", run_id="first")
+        gate.reached()
+        a_second_later(pair)
+        second = pair.copy(*DEFER, "--where", "id % 2 = 1", run_id="second")
+        second.ended(0)
+        a_second_later(pair)
+        gate.open()
+        first.ended(0)
+    assert written(pair.target) == before
+    pair.check_once()
+
+
+def test_rows_that_do_not_fit(pair: Pair) -> None:
+    """The run fails, and has its indexes once somebody has removed what is in the way."""
+    before = written(pair.target)
+    execute(pair.target, "INSERT INTO item VALUES (5000, 'in the way', NULL, NULL)")
+    run = pair.copy(*DEFER)
+    run.ended(65)
+    assert set(written(pair.target)) == {"PRIMARY", "once"}
+    assert penstock.status(RUN_ID, target=pair.target).steps_done == frozenset()
+    execute(pair.target, "DELETE FROM item WHERE id = 5000 AND note = 'in the way'")
+    pair.resume().ended(0)
+    assert written(pair.target) == before
+    pair.check_done()
+
+
+@pytest.mark.parametrize(
+    "change", ["ADD KEY by_amount (id)", "DROP COLUMN amount"], ids=["same name", "no column"]
+)
+def test_somebody_changes_the_table(pair: Pair, change: str) -> None:
+    """Nothing is lost: the message has the statement that makes the indexes."""
+    killed_at(pair, BEFORE_MAKING, 1)
+    a_second_later(pair)
+    execute(pair.target, f"ALTER TABLE item {change}")
+    changed = written(pair.target)
+    run = pair.resume()
+    run.ended(65)
+    assert "was changed by somebody else since run faults began" in run.errors
+    assert "make the indexes that this one has dropped: ALTER TABLE" in run.errors
+    assert "ADD KEY `by_amount` (`amount` DESC,`id`) COMMENT 'it''s; a `comment`'" in run.errors
+    assert written(pair.target) == changed
+
+
+def test_an_index_of_the_same_name(pair: Pair) -> None:
+    """Where the server does not tell that the table was changed, the index itself does."""
+    before = written(pair.target)
+    killed_at(pair, BEFORE_MAKING, 1)
+    execute(pair.target, "ALTER TABLE item ADD KEY by_amount (id)")
+    made = "SELECT create_time FROM information_schema.tables WHERE table_name = 'item'"
+    ((now,),) = rows(pair.target, f"{made} AND table_schema = database()")
+    execute(pair.target, f"UPDATE penstock.run SET made = '{now}'")
+    refused = pair.resume()
+    refused.ended(65)
+    expected = "expected KEY `by_amount` (`amount` DESC,`id`) COMMENT"
+    assert expected in refused.errors
+    assert "found KEY `by_amount` (`id`); drop that one" in refused.errors
+    execute(pair.target, "ALTER TABLE item DROP KEY by_amount")
+    ((now,),) = rows(pair.target, f"{made} AND table_schema = database()")
+    execute(pair.target, f"UPDATE penstock.run SET made = '{now}'")
+    pair.resume().ended(0)
+    assert written(pair.target) == before
+    pair.check_done()
+
+
+# What stays
+
+KEPT = """
+    CREATE TABLE item (
+        id bigint AUTO_INCREMENT, note varchar(20) NOT NULL, amount decimal(12, 2),
+        pad varchar(300), n int DEFAULT 3, p point NOT NULL DEFAULT (point(0, 0)),
+        KEY numbers (id, note), KEY referring (n, note), KEY referring_too (n), KEY referred (note),
+        KEY beginning (note(3)), SPATIAL KEY places (p), FULLTEXT KEY words (pad),
+        FULLTEXT KEY more (note, pad), KEY `we``ird` (amount) KEY_BLOCK_SIZE = 4,
+        FOREIGN KEY (n) REFERENCES seven (n)
+    ) ENGINE = InnoDB
+"""
+
+
+STRICT = "SHOW VARIABLES LIKE 'restrict_fk_on_non_standard_key'"
+
+
+def test_what_the_server_needs_stays(items: str, mysql_url: str) -> None:
+    execute(
+        mysql_url,
+        "CREATE TABLE seven (n int PRIMARY KEY) ENGINE = InnoDB",
+        "INSERT INTO seven VALUES (3)",
+        KEPT,
+    )
+    # MySQL 8.4 and later want a unique key there.
+    refers = not rows(mysql_url, STRICT)
+    if refers:
+        execute(
+            mysql_url,
+            "CREATE TABLE other (note varchar(20), FOREIGN KEY mine (note) REFERENCES item (note))"
+            " ENGINE = InnoDB",
+        )
+    before = written(mysql_url)
+    pair = Pair(items, mysql_url)
+    with closing(pair), held(pair, middle(1)) as gate:
+        run = pair.copy(*DEFER, "--columns", "id,note,amount,pad")
+        gate.reached()
+        stay = {"numbers", "referring", *(["referred"] if refers else [])}
+        assert set(written(mysql_url)) == stay
+        gate.open()
+        run.ended(0)
+        (warning,) = run.wait_for(Planned).warnings
+        assert warning.startswith("indexes that are needed are kept: numbers (id is AUTO_INCREMENT")
+        assert "referring (foreign key item_ibfk_1)" in warning
+        assert ("referred (foreign key " in warning) is refers
+    assert written(mysql_url) == before
+    pair.check_once()
+
+
+def test_a_view(pair: Pair) -> None:
+    execute(pair.target, "CREATE VIEW v AS SELECT * FROM item")
+    with pytest.raises(PlanningError, match=r"expected .* to be a table"):
+        penstock.plan(penstock.CopySpec(
+            source=pair.source, target=pair.target, table="item", target_table="v",
+            indexes="defer", allow_ddl=True,
+        ))  # fmt: skip
+
+
+def test_as_mysql_writes_it() -> None:
+    """Of MySQL 8.4."""
+    found = parse(
+        "CREATE TABLE `t` (\n"
+        "  `a` int NOT NULL AUTO_INCREMENT COMMENT 'KEY `x` (`y`)',\n"
+        "  `b``c` varchar(9) DEFAULT NULL,\n"
+        "  PRIMARY KEY (`a`),\n"
+        "  UNIQUE KEY `u` (`b``c`,`a` DESC) USING BTREE,\n"
+        "  KEY `hidden` (`a`) /*!80000 INVISIBLE */,\n"
+        "  KEY `lower` ((lower(`b``c`)),`a`),\n"
+        "  FULLTEXT KEY `f` (`b``c`) /*!50100 WITH PARSER `ngram` */ ,\n"
+        "  CONSTRAINT `k` FOREIGN KEY (`a`) REFERENCES `d`.`o` (`x`) ON DELETE CASCADE,\n"
+        "  CONSTRAINT `c` CHECK ((`a` > 0)) /*!80016 NOT ENFORCED */\n"
+        ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci\n"
+        "/*!50100 PARTITION BY HASH (`a`)\nPARTITIONS 4 */"
+    )
+    assert found.automatic == "a"
+    assert {key.name: key.leading for key in found.keys} == {
+        "PRIMARY": ("a",), "u": ("b`c", "a"), "hidden": ("a",), "lower": (), "f": ()
+    }  # fmt: skip
+    assert list(found.indexes) == ["hidden", "lower", "f"]
+    assert found.indexes["lower"].named == {"b`c", "a"}
+    foreign, check = found.constraints
+    assert (foreign.referring, set(foreign.named)) == (("a",), {"a"})
+    assert (check.name, check.kind, set(check.named)) == ("c", "CHECK", {"a"})
+    assert found.options.endswith("PARTITIONS 4 */")
+
+
+def test_indexes_that_a_stopped_run_has_dropped(source_url: str, mysql_url: str) -> None:
+    with psycopg.connect(source_url) as at:
+        at.execute("CREATE TABLE t AS SELECT n AS id, n % 7 AS kind FROM generate_series(1, 99) n")
+    execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, kind int, KEY a (kind))")
+    asked: dict[str, Any] = {
+        "source": source_url, "target": mysql_url, "table": "public.t", "target_table": "t",
+        "mode": "truncate", "indexes": "defer", "allow_ddl": True,
+    }  # fmt: skip
+    with closing(penstock.copy(CopySpec(**asked, run_id="stopped"))) as events:
+        assert any(isinstance(event, Prepared) for event in events)
+    execute(mysql_url, "ALTER TABLE t ADD KEY b (kind, id)")
+    list(penstock.copy(CopySpec(**asked)))
+    found = rows(mysql_url, "SHOW INDEX FROM t")
+    assert {row[2] for row in found} == {"PRIMARY", "a", "b"}
+
+
+def test_indexes_dropped_by_a_run_that_was_not_prepared_yet(
+    source_url: str, mysql_url: str
+) -> None:
+    with psycopg.connect(source_url) as at:
+        at.execute("CREATE TABLE t AS SELECT n AS id, n % 7 AS kind FROM generate_series(1, 99) n")
+    execute(mysql_url, "CREATE TABLE t (id int PRIMARY KEY, kind int, KEY a (kind))")
+    ends = {"source": source_url, "target": mysql_url, "table": "public.t", "target_table": "t"}
+    asked: dict[str, Any] = {**ends, "mode": "truncate", "allow_ddl": True}
+    penstock.create(CopySpec(**asked, indexes="defer", run_id="killed"))
+    execute(mysql_url, "ALTER TABLE t DROP INDEX a")
+    list(penstock.copy(CopySpec(**asked)))
+    assert {row[2] for row in rows(mysql_url, "SHOW INDEX FROM t")} == {"PRIMARY", "a"}

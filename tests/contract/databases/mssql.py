@@ -1,0 +1,50 @@
+"""SQL Server, for the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any
+
+from penstock_testkit import connect_mssql
+
+from ..database import Database, Places, SqlDatabase
+
+
+class MSSQL(SqlDatabase):
+    name = "mssql"
+    table = "dbo.t"
+    made_type = "decimal(20,0)"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    @classmethod
+    @contextmanager
+    def opened(cls, places: Places) -> Iterator[Database]:
+        with places.mssql() as url:
+            yield cls(url)
+
+    @property
+    def source(self) -> Mapping[str, Any]:
+        # No snapshot can be shared.
+        return {**super().source, "snapshot": "none"}
+
+    @property
+    def hashes_texts(self) -> bool:
+        # That takes a collation of UTF-8.
+        with self.connected() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT COLLATIONPROPERTY('Latin1_General_100_BIN2_UTF8', 'CodePage')")
+            return cursor.fetchone()[0] is not None
+
+    def connected(self) -> AbstractContextManager[Any]:
+        return closing(connect_mssql(self.url))
+
+    def everything(self) -> list[str]:
+        with self.connected() as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT s.name + '.' + o.name + ' ' + CAST(o.object_id AS varchar(20)) FROM"
+                " sys.objects AS o JOIN sys.schemas AS s ON s.schema_id = o.schema_id"
+                " WHERE o.type = 'U' AND o.is_ms_shipped = 0"
+            )
+            return sorted(name for (name,) in cursor.fetchall())
