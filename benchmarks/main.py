@@ -10,21 +10,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import assets, files, flows, memory, modes, mysql, overhead, speed
+from benchmarks import assets, files, flows, memory, modes, mssql, mysql, overhead, speed
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
 from penstock_testkit import mysql_missing
 
-PARTS = ("speed", "memory", "overhead", "modes", "files", "mysql", "airflow", "dagster")
+PARTS = ("speed", "memory", "overhead", "modes", "files", "mysql", "mssql", "airflow", "dagster")
+
+Part = (
+    speed.Speed
+    | memory.Memory
+    | overhead.Overhead
+    | modes.Walls
+    | files.Files
+    | mysql.Mysql
+    | mssql.Mssql
+)
 
 
 def main() -> int:
     options = _options()
     begun = time.monotonic()
-    found: dict[
-        str,
-        speed.Speed | memory.Memory | overhead.Overhead | modes.Walls | files.Files | mysql.Mysql,
-    ] = {}
+    found: dict[str, Part] = {}
     with started() as bench:
         if "speed" in options.only:
             found["speed"] = speed.run(bench, options.scale, options.degrees, options.repeat)
@@ -40,6 +47,10 @@ def main() -> int:
             tell(f"mysql: left out: {missing}")
         elif "mysql" in options.only:
             found["mysql"] = mysql.run(bench, options.scale, options.degrees, options.repeat)
+        if "mssql" in options.only and not mssql.named():
+            tell(f"mssql: left out: {mssql.SERVER} names no SQL Server")
+        elif "mssql" in options.only:
+            found["mssql"] = mssql.run(bench, options.scale, options.degrees, options.repeat)
         if "airflow" in options.only:
             found["airflow"] = flows.measure(bench, options.scale, options.repeat)
         if "dagster" in options.only:

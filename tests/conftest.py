@@ -20,9 +20,10 @@ from penstock_testkit import (
     PostgresServer,
     S3Server,
     Server,
+    any_mssql_server,
     any_mysql_server,
+    mssql_missing,
     mysql_missing,
-    new_mssql_database,
 )
 
 from .shared_nurseries import shared_nurseries
@@ -123,15 +124,13 @@ def mysql_server() -> Iterator[AnyMysqlServer]:
         yield server
 
 
-@contextmanager
-def fresh_mssql() -> Iterator[str]:
-    """The same on the SQL Server that PENSTOCK_TEST_MSSQL names: none can be had without a license,
-    or a container."""
-    url = os.environ.get("PENSTOCK_TEST_MSSQL")
-    if url is None:
-        pytest.skip("no SQL Server: PENSTOCK_TEST_MSSQL names none")
-    with new_mssql_database(url) as made:
-        yield made
+@pytest.fixture(scope="session")
+def mssql_server() -> Iterator[str]:
+    """The URL of a server where one may make databases."""
+    if why := mssql_missing():
+        pytest.skip(why)
+    with any_mssql_server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

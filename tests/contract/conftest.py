@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock_testkit import Server
+from penstock_testkit import Server, new_mssql_database
 
-from ..conftest import fresh_database, fresh_mssql, fresh_mysql
+from ..conftest import fresh_database, fresh_mysql
 from .copying import Pair
 from .database import Database, Places
 from .databases import DATABASES, PLACES
@@ -47,7 +47,7 @@ def open_database(
                 tmp_path / uuid.uuid4().hex[:8],
                 lambda: fresh_database(source_server),
                 lambda: fresh_mysql(request.getfixturevalue("mysql_server")),
-                fresh_mssql,
+                lambda: new_mssql_database(request.getfixturevalue("mssql_server")),
                 lambda: request.getfixturevalue("s3_server"),
             )
             return stack.enter_context(PLACES[name].opened(places))

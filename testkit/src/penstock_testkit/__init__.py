@@ -2,7 +2,12 @@
 
 from penstock_testkit import tpch
 from penstock_testkit.http_faults import HttpFaults
-from penstock_testkit.mssql import connect_mssql, new_mssql_database
+from penstock_testkit.mssql import (
+    any_mssql_server,
+    connect_mssql,
+    mssql_missing,
+    new_mssql_database,
+)
 from penstock_testkit.mysql import (
     AnyMysqlServer,
     ExternalMysqlServer,
@@ -36,10 +41,12 @@ __all__ = [
     "Server",
     "ServerError",
     "TcpProxy",
+    "any_mssql_server",
     "any_mysql_server",
     "connect_mssql",
     "connect_mysql",
     "installed",
+    "mssql_missing",
     "mysql_missing",
     "new_mssql_database",
     "pgbouncer_program",

@@ -1,10 +1,9 @@
-"""A SQL Server that somebody else started: databases in it, and copies out of them."""
+"""A real SQL Server: databases in it, and copies out of them."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ import penstock
 from penstock import CopySpec
 from penstock.errors import PenstockError
 from penstock.events import Event, Failed, Finished
-from penstock_testkit import connect_mssql, new_mssql_database
-
-EXTERNAL = "PENSTOCK_TEST_MSSQL"
+from penstock_testkit import connect_mssql
 
 
 def execute(url: str, *statements: str) -> None:
@@ -31,12 +28,6 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
     with closing(connect_mssql(url)) as connection, closing(connection.cursor()) as cursor:
         cursor.execute(query, use_prepare=False)
         return [tuple(row) for row in cursor.fetchall()]
-
-
-def new_database() -> AbstractContextManager[str]:
-    """The URL of a new database on the server that PENSTOCK_TEST_MSSQL names, which is dropped
-    afterwards."""
-    return new_mssql_database(os.environ[EXTERNAL])
 
 
 def missing(url: str, type_: str) -> bool:
