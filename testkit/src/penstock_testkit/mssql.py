@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -15,6 +16,7 @@ EXTERNAL = "PENSTOCK_TEST_MSSQL"
 """The URL of a server of one's own, as one who may make databases."""
 # Microsoft's own, of the developer edition. Whoever runs it accepts its license.
 IMAGE = "mcr.microsoft.com/mssql/server:2022-latest"
+ENGINE = Path("/var/run/docker.sock")
 HOST = "127.0.0.1"
 # It makes its system databases first.
 START_SECONDS = 120
@@ -24,16 +26,21 @@ MASTER = "master"
 
 def mssql_missing() -> str:
     """Why `any_mssql_server` has none here; empty where it has one."""
-    if os.environ.get(EXTERNAL):
+    if os.environ.get(EXTERNAL) or _docker_answers():
         return ""
+    return f"no SQL Server: {EXTERNAL}=mssql://... names none, and no Docker engine answers"
+
+
+def _docker_answers() -> bool:
+    if not os.environ.get("DOCKER_HOST") and not ENGINE.exists():
+        return False
     import docker  # noqa: PLC0415 - slow to import, and seldom of use
 
     try:
         with closing(docker.from_env()) as engine:
-            engine.ping()
+            return bool(engine.ping())
     except docker.errors.DockerException:
-        return f"no SQL Server: {EXTERNAL}=mssql://... names none, and no Docker engine answers"
-    return ""
+        return False
 
 
 @contextmanager
