@@ -83,10 +83,10 @@ CAST(c AS nvarchar(max))
 CAST(c AS nvarchar(max))
 
 -- text of a bound numeric
-CAST(c AS nvarchar(max))
+CONVERT(nvarchar(60), c, 2)
 
 -- text of a bound float8
-CAST(c AS nvarchar(max))
+CONVERT(nvarchar(40), c, 3)
 
 -- text of a bound date
 CONVERT(varchar(40), c, 121)

@@ -40,7 +40,7 @@ def string(url: str) -> str:
         ),
         (
             "mssql://d%C3%B6main%5Cme:x@[::1]/s",
-            "Server={tcp:::1,1433};PacketSize={16384};Database={s};UID={dömain\\me};PWD={x};",
+            "Server={::1,1433};PacketSize={16384};Database={s};UID={dömain\\me};PWD={x};",
         ),
         (
             "mssql://h/s?trusted_connection=yes&packet_size=4096",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cached_property
 from typing import Any
 
 from penstock_testkit import connect_mssql
@@ -27,8 +28,14 @@ class MSSQL(SqlDatabase):
 
     @property
     def source(self) -> Mapping[str, Any]:
-        # No snapshot can be shared.
-        return {**super().source, "snapshot": "none"}
+        # Babelfish has no database snapshots.
+        return {**super().source, "snapshot": "none"} if self._is_babelfish else super().source
+
+    @cached_property
+    def _is_babelfish(self) -> bool:
+        with self.connected() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT CAST(SERVERPROPERTY('Babelfish') AS int)")
+            return bool(cursor.fetchone()[0])
 
     @property
     def hashes_texts(self) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from penstock.backends.mssql.capabilities import SOURCE, TARGET
 from penstock.backends.mssql.location import URLS
-from penstock.errors import PlanningError
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
@@ -22,7 +21,7 @@ class MssqlBackend:
     target_capabilities = TARGET
     located = False
     rewrites = "ALTER TABLE, TRUNCATE or a rebuilt index"
-    snapshot_burden = ""
+    snapshot_burden = "kept old pages of the source's database"
     environment: tuple[str, ...] = ()
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
@@ -42,7 +41,9 @@ class MssqlBackend:
         return MssqlSource(url)
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
-        raise PlanningError("source: SQL Server shares no snapshot; pass --snapshot none")
+        from penstock.backends.mssql.snapshot import HeldDatabase  # noqa: PLC0415
+
+        return HeldDatabase(url)
 
     def target(self, url: str, control_schema: str) -> TargetCatalog:
         from penstock.backends.mssql.target import MssqlTarget  # noqa: PLC0415

@@ -13,7 +13,6 @@ SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
-    shared_snapshots=False,
 )
 
 TARGET = TargetCapabilities(

@@ -11,6 +11,7 @@ import mssql_python
 import pyarrow as pa
 
 from penstock.backends.mssql.canonical import UTF8
+from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_string
 from penstock.errors import Diagnosis, PermanentError
@@ -53,6 +54,22 @@ class Connection:
         """Whether there are collations of UTF-8."""
         self.babelfish = False
         """Whether it is PostgreSQL that speaks as SQL Server does."""
+        self.edition = 0
+        """Of the engine; see `SERVERPROPERTY`."""
+        self.product = ""
+        """The edition's name."""
+        self.home = ""
+        """The database in which the session began."""
+        self.inside = ""
+        """The snapshot of it in which the session reads."""
+
+    def use(self, snapshot: str) -> None:
+        """
+        Parameters:
+            snapshot: empty for none.
+        """
+        self.change(f"USE {MSSQL.ident(snapshot or self.home)}")
+        self.inside = snapshot
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Those of the first result that has columns: others may come before it."""
@@ -76,6 +93,8 @@ class Connection:
         other questions meanwhile, and its transaction survives an error of the query."""
         other = connect(self._url, self.side)
         try:
+            if self.inside:
+                other.use(self.inside)
             cursor = other._cursor
             cursor.execute(query, use_prepare=False)
             while found := cursor.fetchmany(count):
@@ -147,14 +166,16 @@ def connect(url: str, side: str) -> Connection:
         raise PermanentError(message, Diagnosis(side=side)) from None
     with translated(side, where):
         connection.change("; ".join(_SETTINGS))
-        ((version, edition, babelfish, page),) = connection.rows(
+        ((version, edition, product, home, babelfish, page),) = connection.rows(
             "SELECT CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128)),"
             " CAST(SERVERPROPERTY('EngineEdition') AS int),"
+            " CAST(SERVERPROPERTY('Edition') AS nvarchar(128)), DB_NAME(),"
             " CAST(SERVERPROPERTY('Babelfish') AS int),"
             f" CAST(COLLATIONPROPERTY('{UTF8}', 'CodePage') AS int)"
         )
     connection.utf8 = page is not None
     connection.babelfish = bool(babelfish)
+    connection.edition, connection.product, connection.home = int(edition), product, home
     major = int(version.partition(".")[0])
     if edition not in _AZURE and not babelfish and major < OLDEST:
         connection.close()

@@ -175,6 +175,11 @@ class MssqlDialect(CatalogDialect):
             case "bytea":
                 wide = f"CAST({value} AS varbinary(8000))"
                 return f"'\\x' + LOWER(CONVERT(varchar(max), {wide}, 2))"
+            case "numeric":
+                # By itself money has two digits, and a float six.
+                return f"CONVERT(nvarchar(60), {value}, 2)"
+            case "float4" | "float8":
+                return f"CONVERT(nvarchar(40), {value}, 3)"
             case "date" | "time":
                 return f"CONVERT(varchar(40), {value}, {_ISO})"
             case "timestamp":

@@ -62,7 +62,8 @@ def connection_string(url: str) -> str:
             "?authentication=...; found none of them"
         )
     said = {
-        "Server": f"tcp:{found.host},{found.port}",
+        # The loader takes an IPv6 address after a protocol for a name, and so do both in brackets.
+        "Server": f"{'' if ':' in found.host else 'tcp:'}{found.host},{found.port}",
         "KeepAlive": "60",
         "KeepAliveInterval": "10",
     }

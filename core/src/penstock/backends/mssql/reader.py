@@ -15,6 +15,7 @@ from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import MsType, arrow_type, finer, travelling
 from penstock.backends.shared.background import Ahead
 from penstock.backends.shared.hex_values import uuids_of
@@ -37,6 +38,8 @@ class MssqlReader:
         self._ahead: Ahead[pa.RecordBatch] | None = None
 
     def switch_run(self, spec: WorkerSpec) -> None:
+        if spec.snapshot != self._spec.snapshot:
+            self.abandon()
         self._spec = spec
         self._types = []
 
@@ -80,7 +83,10 @@ class MssqlReader:
 
     def _connected(self) -> MssqlSession:
         if self._session is None:
-            self._session = MssqlSession(connect(self._spec.source, "source"))
+            connection = connect(self._spec.source, "source")
+            self._session = MssqlSession(connection)
+            if self._spec.snapshot:
+                enter(connection, self._spec.snapshot)
         return self._session
 
     def abandon(self) -> None:

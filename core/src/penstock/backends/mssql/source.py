@@ -17,6 +17,7 @@ from penstock.backends.mssql.catalog import (
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import arrow_type
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.definition import KINDS, definition_of
@@ -52,7 +53,7 @@ ROW_BYTES = 100
 def server_of(session: MssqlSession) -> str:
     """What tells a server's database from others."""
     ((server,),) = session.fetch("SELECT @@SERVERNAME", "server")
-    return f"{server}/{session.catalog}"
+    return f"{server}/{session.connection.home}"
 
 
 class MssqlSource(SqlSource):
@@ -67,7 +68,9 @@ class MssqlSource(SqlSource):
         self._session.connection.close()
 
     def adopt(self, snapshot: Snapshot) -> None:
-        raise PlanningError("source: SQL Server shares no snapshot; pass --snapshot none")
+        connection = self._session.connection
+        if snapshot.token != connection.inside:
+            enter(connection, snapshot.token)
 
     # Columns
 
@@ -111,11 +114,14 @@ class MssqlSource(SqlSource):
         return tuple(NotCopied("views", str(view)) for view in views)
 
     def state(self, relation: Relation) -> SourceState:
+        # Nothing tells for sure whether somebody has written: no moment is like another one.
+        ((now,),) = self._session.fetch(
+            "SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)", "state"
+        )
         server = server_of(self._session)
         if not isinstance(relation, TableRef):
-            return SourceState(server, "", "", "")
-        # Nothing tells for sure whether somebody has written to a table.
-        return SourceState(f"{server}:{relation}", made_at(self._session, relation), "", "")
+            return SourceState(server, "", now, "")
+        return SourceState(f"{server}:{relation}", made_at(self._session, relation), now, "")
 
     # Sizes
 

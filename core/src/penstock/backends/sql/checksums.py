@@ -55,7 +55,7 @@ def read_checksum(session: Session, rows: str, chosen: str, texts: Mapping[str, 
     number = dialect.digest(row_text(dialect, list(texts.values()))) if texts else "0"
     total = dialect.total(number)
     ((count, digest),) = session.fetch(
-        f"SELECT count(*), {total} FROM {rows} WHERE {chosen}", "checksum"
+        f"SELECT {dialect.counted}, {total} FROM {rows} WHERE {chosen}", "checksum"
     )
     return Checksum(int(count), str(digest))
 

@@ -1,0 +1,185 @@
+"""One moment of a source: a database snapshot, in which every session reads that knows its name.
+
+Whoever holds it, or reads in it, shares a lock by its name in the database that it is of. A session
+has that until it ends, however that comes; so what nobody shares may be dropped.
+
+https://learn.microsoft.com/en-us/sql/relational-databases/databases/database-snapshots-sql-server
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+
+from mssql_python.exceptions import Exception as DriverError
+
+from penstock.backends.mssql.connection import Connection, connect
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.errors import planning, translated
+from penstock.backends.mssql.locks import SESSION, SHARED, lock_name, release, try_lock
+from penstock.errors import Diagnosis, PenstockError, PermanentError, PlanningError, SnapshotLost
+from penstock.model.snapshots import Snapshot
+
+MARK = "penstock_snapshot_"
+# Younger ones are left to whoever resumes the run of a holder that was killed.
+AGE_SECONDS = 600
+# For a snapshot to be dropped, until that is left to the next run.
+DROP_SECONDS = 30
+# https://learn.microsoft.com/en-us/sql/t-sql/functions/serverproperty-transact-sql
+_EDITIONS = (2, 3, 4)
+"""Those of SQL Server itself. Azure's have no files that could be named."""
+_OTHERWISE = "; or pass --snapshot none, and keep others from writing to the source meanwhile"
+_RIGHTS = (
+    "expected the rights to create and to drop a database snapshot: GRANT CREATE ANY DATABASE TO "
+    "the login and add its user to the role db_owner of the database, or GRANT ALTER ANY DATABASE "
+    "TO the login"
+)
+# What a snapshot may be dropped by is what its source has: it inherits that.
+_MAY = (
+    "SELECT CASE WHEN HAS_PERMS_BY_NAME(NULL, NULL, 'ALTER ANY DATABASE') = 1"
+    " OR HAS_PERMS_BY_NAME(NULL, NULL, 'CREATE ANY DATABASE') = 1"
+    " AND HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'CONTROL') = 1 THEN 1 ELSE 0 END"
+)
+# The database's own view has the primary's files on a secondary of an availability group.
+_FILES = (
+    "SELECT name, physical_name FROM sys.master_files"
+    " WHERE database_id = DB_ID() AND type = 0 ORDER BY file_id"
+)
+_LEFT = (
+    "SELECT name FROM sys.databases WHERE source_database_id = DB_ID()"
+    f" AND LEFT(name, {len(MARK)}) = '{MARK}'"
+    f" AND create_date < DATEADD(second, -{AGE_SECONDS}, GETDATE())"
+)
+_ONLINE = "SELECT count(*) FROM sys.databases WHERE name = ? AND state = 0"
+
+
+def made(name: str, database: str, files: Sequence[tuple[str, str]]) -> str:
+    """The statement that makes a snapshot.
+
+    Parameters:
+        files: the logical name and the path of each file of data.
+    """
+    listed = ", ".join(
+        f"(NAME = {MSSQL.ident(logical)}, FILENAME = {MSSQL.literal(f'{path}.{name}')})"
+        for logical, path in files
+    )
+    return f"CREATE DATABASE {MSSQL.ident(name)} ON {listed} AS SNAPSHOT OF {MSSQL.ident(database)}"
+
+
+def lock_of(name: str) -> str:
+    return lock_name(MARK, name)
+
+
+class HeldDatabase:
+    """See `HeldSnapshot`. A session that is cut off does not end it: another one goes on."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._closed = False
+        self._connection = connect(url, "source")
+        self._name = MARK + secrets.token_hex(8)
+        try:
+            self.snapshot = self._take()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _take(self) -> Snapshot:
+        connection = self._connection
+        _check_edition(connection)
+        with planning("source", "snapshot"):
+            ((may,),) = connection.rows(_MAY)
+            files = [(str(logical), str(path)) for logical, path in connection.rows(_FILES)]
+            if not may or not files:
+                raise PlanningError(f"source: snapshot: {_RIGHTS}{_OTHERWISE}")
+            sweep(connection)
+            self._hold()
+            ((now,),) = connection.rows("SELECT CONVERT(varchar(40), SYSUTCDATETIME(), 126)")
+        try:
+            with planning("source", "snapshot"):
+                connection.change(made(self._name, connection.home, files))
+        except PlanningError as error:
+            raise PlanningError(f"{error.message}{_OTHERWISE}", error.diagnosis) from error
+        # Without a seventh digit, which Python's times have not.
+        return Snapshot(self._name, f"{now[:26]}+00:00")
+
+    def _hold(self) -> None:
+        try_lock(self._connection, lock_of(self._name), mode=SHARED, owner=SESSION)
+
+    def alive(self) -> bool:
+        if self._closed:
+            return False
+        try:
+            return self._is_online()
+        except DriverError:
+            self._connection.close()
+        try:
+            self._connection = connect(self._url, "source")
+            self._hold()
+            return self._is_online()
+        except (PenstockError, DriverError):
+            return False
+
+    def _is_online(self) -> bool:
+        return self._connection.rows(_ONLINE, [self._name]) == [(1,)]
+
+    def close(self) -> None:
+        if self.alive():
+            with suppress(DriverError):  # then the next run drops it
+                drop(self._connection, self._name)
+        self._closed = True
+        self._connection.close()
+
+
+def _check_edition(connection: Connection) -> None:
+    """
+    Raises:
+        PlanningError: it has no database snapshots.
+    """
+    if connection.edition not in _EDITIONS or connection.babelfish:
+        raise PlanningError(
+            "source: expected a server with database snapshots, as SQL Server has them; found one "
+            f"that has none: {connection.product}{_OTHERWISE}",
+            Diagnosis(side="source"),
+        )
+
+
+def enter(connection: Connection, name: str) -> None:
+    """Have a session read in a snapshot, which is not swept meanwhile.
+
+    Raises:
+        SnapshotLost: it is gone.
+    """
+    with translated("source", "snapshot"):
+        if connection.inside:
+            left = connection.inside
+            connection.use("")
+            release(connection, lock_of(left))
+        held = try_lock(connection, lock_of(name), mode=SHARED, owner=SESSION)
+    try:
+        with translated("source", "snapshot"):
+            if held:
+                connection.use(name)
+                return
+    except PermanentError as error:
+        raise SnapshotLost(error.message, error.diagnosis) from error
+    raise SnapshotLost(
+        f"source: the database snapshot {name} is being dropped", Diagnosis(side="source")
+    )
+
+
+def drop(connection: Connection, name: str) -> None:
+    """Sessions that are still in it end."""
+    connection.change(f"SET LOCK_TIMEOUT {DROP_SECONDS * 1000}")
+    connection.change(f"DROP DATABASE {MSSQL.ident(name)}")
+
+
+def sweep(connection: Connection) -> None:
+    """Drop what holders have left that were killed."""
+    for (name,) in connection.rows(_LEFT):
+        if try_lock(connection, lock_of(name), owner=SESSION):
+            with suppress(DriverError):
+                drop(connection, name)
+            release(connection, lock_of(name))
+    connection.change("SET LOCK_TIMEOUT -1")

@@ -1,0 +1,223 @@
+"""Database snapshots, against a connection that plays a server: what it is asked, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mssql_python.exceptions import OperationalError, ProgrammingError
+
+from penstock.backends.mssql import snapshot
+from penstock.backends.mssql.backend import MssqlBackend
+from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.snapshot import HeldDatabase, enter, lock_of, made
+from penstock.errors import PlanningError, SnapshotLost
+from penstock.model.snapshots import Snapshot
+
+from .mssql_tables import Copy, execute, numbers, rows
+
+FILES = [("shop", "/data/shop.mdf"), ("it's [2]", "D:\\data\\2.ndf")]
+
+
+class Played(Connection):
+    """A server's answers, by a part of what it is asked."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.side, self.home, self.inside = "source", "my shop", ""
+        self.edition, self.product, self.babelfish = 3, "Developer Edition", False
+        self.asked: list[str] = []
+        self.left: list[str] = []
+        self.taken: set[str] = set()
+        """Locks that somebody else has."""
+        self.may, self.gone, self.cut = 1, False, False
+        self.closed = False
+        self.__dict__.update(answers)
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self._ask(query, values)
+        if "sp_getapplock" in query:
+            return [(-1 if values[0] in self.taken else 0,)]
+        if "HAS_PERMS_BY_NAME" in query:
+            return [(self.may,)]
+        if "master_files" in query:
+            return list(FILES)
+        if "source_database_id" in query:
+            return [(name,) for name in self.left]
+        if "count(*)" in query:
+            return [(0 if self.gone else 1,)]
+        return [("2026-01-02T03:04:05.1234567",)]
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        self._ask(statement, values)
+        if self.gone and statement.startswith("USE") and "shop" not in statement:
+            raise ProgrammingError("Syntax error", "[SQL Server]Database does not exist")
+        return 0
+
+    def _ask(self, statement: str, values: Sequence[Any]) -> None:
+        if self.cut:
+            raise OperationalError("Communication link failure", "")
+        self.asked.append(" ".join([statement, *map(str, values)]))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def when(self, part: str) -> int:
+        """At which place it was asked."""
+        (place,) = [place for place, asked in enumerate(self.asked) if part in asked]
+        return place
+
+
+def hold(monkeypatch: pytest.MonkeyPatch, *connections: Played) -> HeldDatabase:
+    coming = iter(connections)
+    monkeypatch.setattr(snapshot, "connect", lambda url, side: next(coming))
+    return HeldDatabase("mssql://me@h/shop")
+
+
+def test_the_statement() -> None:
+    assert made("penstock_snapshot_1", 'my "shop"', FILES) == (
+        'CREATE DATABASE "penstock_snapshot_1" ON'
+        " (NAME = \"shop\", FILENAME = N'/data/shop.mdf.penstock_snapshot_1'),"
+        " (NAME = \"it's [2]\", FILENAME = N'D:\\data\\2.ndf.penstock_snapshot_1')"
+        ' AS SNAPSHOT OF "my ""shop"""'
+    )
+
+
+def test_it_is_locked_before_it_is_there_and_dropped_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Played()
+    held = hold(monkeypatch, server)
+    name = held.snapshot.token
+    assert name.startswith("penstock_snapshot_")
+    assert held.snapshot.taken_at == "2026-01-02T03:04:05.123456+00:00"
+    assert "Shared Session 0" in server.asked[server.when(lock_of(name))]
+    assert server.when(lock_of(name)) < server.when(f'CREATE DATABASE "{name}"')
+    assert held.alive()
+    held.close()
+    held.close()
+    assert server.when(f'DROP DATABASE "{name}"')
+    assert server.closed
+    assert not held.alive()
+
+
+def test_a_session_that_is_cut_off_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Played(), Played()
+    held = hold(monkeypatch, first, second)
+    first.cut = True
+    assert held.alive()
+    assert first.closed
+    assert second.when(lock_of(held.snapshot.token)) == 0
+    held.close()
+    assert second.when(f'DROP DATABASE "{held.snapshot.token}"')
+
+
+def test_it_is_lost_where_the_server_has_it_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Played()
+    held = hold(monkeypatch, server)
+    server.gone = True
+    assert not held.alive()
+    held.close()
+    assert not any("DROP" in asked for asked in server.asked)
+
+
+def test_what_a_killed_holder_has_left_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, read = "penstock_snapshot_left", "penstock_snapshot_read"
+    server = Played(left=[left, read], taken={lock_of(read)})
+    hold(monkeypatch, server)
+    assert "DATEADD(second, -600, GETDATE())" in server.asked[server.when("create_date")]
+    first, *_ = (asked for asked in server.asked if lock_of(left) in asked)
+    assert "Exclusive Session 0" in first
+    assert server.when(f'DROP DATABASE "{left}"') < server.when("CREATE DATABASE")
+    assert not any(f'"{read}"' in asked for asked in server.asked)
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"edition": 5, "product": "SQL Azure"}, "found one that has none: SQL Azure; or pass"),
+        ({"edition": 8, "product": "SQL Azure"}, "found one that has none: SQL Azure; or pass"),
+        (
+            {"babelfish": True},
+            "found one that has none: Developer Edition; or pass --snapshot none",
+        ),
+        ({"may": 0}, "GRANT CREATE ANY DATABASE TO the login and .*; or pass --snapshot none"),
+    ],
+)
+def test_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], said: str
+) -> None:
+    server = Played(**answers)
+    with pytest.raises(PlanningError, match=said):
+        hold(monkeypatch, server)
+    assert server.closed
+    assert not any("CREATE DATABASE " in asked for asked in server.asked)
+
+
+def test_a_session_enters_and_goes_on_to_another_one() -> None:
+    server = Played()
+    enter(server, "penstock_snapshot_1")
+    assert server.inside == "penstock_snapshot_1"
+    assert server.when(lock_of("penstock_snapshot_1")) == 0
+    assert server.when('USE "penstock_snapshot_1"') == 1
+    enter(server, "penstock_snapshot_2")
+    assert server.inside == "penstock_snapshot_2"
+    # Locks are those of the database in which they are taken.
+    assert server.asked[2] == 'USE "my shop"'
+    assert server.asked[3].endswith(lock_of("penstock_snapshot_1"))
+    assert "Shared Session 0" in server.asked[4]
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"gone": True}, "source: snapshot: Database does not exist"),
+        ({"taken": {lock_of("penstock_snapshot_1")}}, "penstock_snapshot_1 is being dropped"),
+    ],
+)
+def test_nobody_enters_what_is_gone(answers: dict[str, Any], said: str) -> None:
+    server = Played(**answers)
+    with pytest.raises(SnapshotLost, match=said):
+        enter(server, "penstock_snapshot_1")
+    assert not server.inside
+
+
+class OtherDatabase(HeldDatabase):
+    """Plays a snapshot where there are none: another database with the same table."""
+
+    def _take(self) -> Snapshot:
+        database = self._connection.home
+        self._hold()
+        self._connection.change(f'CREATE DATABASE "{self._name}"')
+        self._connection.use(self._name)
+        self._connection.change("CREATE TABLE t (id int NOT NULL PRIMARY KEY)")
+        self._connection.change(f'INSERT INTO t SELECT id FROM "{database}".dbo.t')
+        self._connection.use("")
+        self._connection.change("DELETE FROM t WHERE id > 50")
+        return Snapshot(self._name, "2026-01-02T03:04:05.123456+00:00")
+
+
+def test_all_sessions_read_in_it(
+    mssql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute(
+        mssql_url,
+        "CREATE TABLE t (id int NOT NULL PRIMARY KEY)",
+        f"INSERT INTO t {numbers(100)}",
+    )
+    held: list[HeldDatabase] = []
+
+    def hold(*_: object) -> HeldDatabase:
+        held.append(OtherDatabase(mssql_url))
+        return held[-1]
+
+    monkeypatch.setattr(MssqlBackend, "hold_snapshot", hold)
+    copied = Copy(
+        mssql_url, f"file://{tmp_path / 't'}", degree=2, snapshot="shared", strategy="ntile",
+        key="id", partitions=3, verify="counts",
+    )  # fmt: skip
+    assert copied.done().rows == 100
+    assert rows(mssql_url, "SELECT count(*) FROM t") == [(50,)]
+    (name,) = (each.snapshot.token for each in held)
+    assert rows(mssql_url, f"SELECT DB_ID('{name}')") == [(None,)]
