@@ -12,7 +12,7 @@ import psycopg
 
 from benchmarks.bench import Bench, WrongResult
 from benchmarks.cost import Cost, measure
-from benchmarks.mssql_movers import BACK, MIGRATE, SCHEMA, TABLES, Ends, movers
+from benchmarks.mssql_movers import BACK, MIGRATE, SCHEMA, Ends, movers
 from benchmarks.report import Limit, tell
 from benchmarks.turns import PENSTOCK, Costs, as_json, best, ratio, show, take_turns
 from penstock_testkit import connect_mssql, new_mssql_database
@@ -79,8 +79,7 @@ def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Mssq
 def _prepare(url: str) -> str:
     """Returns: the server's version."""
     with closing(connect_mssql(url)) as connection, connection.cursor() as cursor:
-        for table in TABLES:
-            cursor.execute(f"UPDATE STATISTICS {BACK}.{table}")
+        cursor.execute("EXEC sp_updatestats")
         cursor.execute("SELECT @@VERSION")
         return str(cursor.fetchone()[0]).partition("\n")[0]
 

@@ -66,7 +66,7 @@ def migrate(ends: Ends, degree: int) -> float:
         # What is JSON is YAML.
         config.write_text(json.dumps({"source": source, "target": target, "migration": said}))
         config.chmod(0o600)
-        return cost.run([[os.environ[MIGRATE], "--config", str(config), "run"]])
+        return cost.run([[os.environ[MIGRATE], "run", "--config", str(config)]])
 
 
 def _end(url: str, schema: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _end(url: str, schema: str) -> dict[str, Any]:
     if not mssql:
         return {**found, "ssl_mode": "disable"}
     trusted = options.get("trust_server_certificate") == "yes"
-    encrypted = {"no": "disable"}.get(options.get("encrypt", "yes"), "true")
+    encrypted = options.get("encrypt") != "no"
     return {**found, "encrypt": encrypted, "trust_server_cert": trusted}
 
 
