@@ -108,6 +108,19 @@ class TestAuto:
         assert "ctid needs a shared snapshot, since updated rows move" in choice.reasons[0]
         assert chosen(snapshot="none", accept_moving_rows=True).strategy == "ctid"
 
+    def test_takes_no_blocks_that_are_found_by_scans(self) -> None:
+        scanned = replace(HEAP, blocks_scan=True)
+        choice = chosen(scanned, blocks="physloc")
+        assert choice.reasons[0] == (
+            "range: by the primary key's first column, id; physloc would scan the whole "
+            "table for each partition"
+        )
+        assert chosen(replace(scanned, default_key=None), blocks="physloc").strategy == "whole"
+        choice = chosen(scanned, blocks="physloc", strategy="blocks", degree=3)
+        assert (choice.strategy, choice.count) == ("physloc", 3)
+        assert choice.reasons[-1] == "3 partitions, one per stream: each scans the whole table"
+        assert chosen(scanned, strategy="blocks", partitions=7).count == 7
+
     def test_takes_the_key_that_is_given(self) -> None:
         choice = chosen(key="placed_at")
         assert (choice.strategy, choice.key, choice.count) == ("range", "placed_at", 16)

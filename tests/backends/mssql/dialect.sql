@@ -136,6 +136,18 @@ CAST("a]""b" AS nvarchar(4000)) >= N'b' AND CAST("a]""b" AS nvarchar(4000)) < N'
 -- extent id: any other value
 "id" IS NOT NULL
 
+-- extent blocks [0, 16384)
+%%physloc%% < 0x4000000000000000
+
+-- extent blocks [16384, 65535)
+%%physloc%% >= 0x4000000000000000 AND %%physloc%% < 0xFFFF000000000000
+
+-- extent blocks [65535, end)
+%%physloc%% >= 0xFFFF000000000000
+
+-- extent blocks [0, end)
+1 = 1
+
 -- extent hash(id) % 8 = 3
 coalesce((CAST(SUBSTRING(HASHBYTES('MD5', CAST("id" AS nvarchar(max))), 1, 4) AS int) & 2147483647)
 % 8, 0) = 3

@@ -10,7 +10,14 @@ import pytest
 
 import penstock
 from penstock import CopySpec
+from penstock.backends.mssql import backend
+from penstock.backends.mssql.connection import connect
+from penstock.backends.mssql.partitions import child_of, parts_of, tested
+from penstock.backends.mssql.session import MssqlSession
+from penstock.errors import PermanentError
 from penstock.events import Committed
+from penstock.model.extents import Children
+from penstock.model.tables import TableRef
 
 from .mssql_tables import Copy, execute, is_babelfish, numbers, read_files, rows
 
@@ -122,6 +129,59 @@ def test_each_row_once(url: str, tmp_path: Path, options: dict[str, Any], partit
     assert ids(tmp_path / "t") == ALL
     filled = [event for event in copied.events if isinstance(event, Committed) and event.rows]
     assert len(filled) == partitions
+
+
+# Of each kind of range, what the partitions are called, and how many rows each has.
+PARTS = {
+    "LEFT": {"1 to 10": 20, "2 above 10 to 20": 10, "3 above 20": 70},
+    "RIGHT": {"1 below 10": 19, "2 from 10 below 20": 10, "3 from 20": 71},
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_partitions_of_a_function(url: str, tmp_path: Path, kind: str) -> None:
+    if kind == "LEFT" and is_babelfish(url):
+        pytest.skip("Babelfish has RANGE RIGHT only")
+    name = f"by {kind.lower()}"
+    execute(
+        url,
+        f'CREATE PARTITION FUNCTION "{name}" (int) AS RANGE {kind} FOR VALUES (10, 20)',
+        f'CREATE PARTITION SCHEME "{name}" AS PARTITION "{name}" ALL TO ([PRIMARY])',
+        f'CREATE TABLE "{name}" (id int NULL, other int) ON "{name}" (id)',
+        f'INSERT INTO "{name}" SELECT CASE WHEN n <= 90 THEN n END, n'
+        f" FROM ({numbers(100)}) AS numbers",
+    )
+    options: dict[str, Any] = {"table": f'dbo."{name}"', "strategy": "children"}
+    copied = Copy(url, f"file://{tmp_path / 't'}", degree=2, verify="counts", **options)
+    assert copied.done().rows == 100
+    assert ids(tmp_path / "t", "other") == list(range(1, 101))
+    plan = penstock.plan(
+        CopySpec(source=url, target=f"file://{tmp_path / 'u'}", snapshot="none", **options)
+    )
+    found = {str(each.extent): each.id for each in plan.partitions}
+    counts = {event.partition_id: event.rows for event in copied.events
+              if isinstance(event, Committed)}  # fmt: skip
+    assert [counts[id_] for id_ in found.values()] == list(PARTS[kind].values())
+    for text, part in zip(found, PARTS[kind], strict=True):
+        assert f"{name}#{part}" in text
+
+
+def test_partitions_that_are_others_by_now(url: str, tmp_path: Path) -> None:
+    execute(
+        url,
+        "CREATE PARTITION FUNCTION halves (int) AS RANGE RIGHT FOR VALUES (50)",
+        "CREATE PARTITION SCHEME halves AS PARTITION halves ALL TO ([PRIMARY])",
+        "CREATE TABLE halves (id int NOT NULL) ON halves (id)",
+    )
+    session = MssqlSession(connect(backend.resolve(url, {}, "--source"), "source"))
+    table = TableRef("dbo", "halves")
+    first, second = (child_of(table, part) for part in parts_of(session, table))
+    assert tested(session, table, Children((first, second)), "a = 1") == (
+        '$PARTITION."halves"("id") IN (1, 2) AND a = 1'
+    )
+    with pytest.raises(PermanentError, match=r"expected the partition dbo.*others: somebody has"):
+        tested(session, table, Children((TableRef("dbo", "halves#2 from 40"),)), "a = 1")
+    session.connection.close()
 
 
 @pytest.mark.parametrize("key", ["word", "tag", "moment", "digits"])

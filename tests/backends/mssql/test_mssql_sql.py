@@ -77,6 +77,10 @@ EXTENTS: list[Extent] = [
     KeyValues(ID, (ONE, NINE)),
     KeyOther(ID, (ONE, NINE)),
     KeyOther(ID, ()),
+    BlockRange(0, 0x4000),
+    BlockRange(0x4000, 0xFFFF),
+    BlockRange(0xFFFF, None),
+    BlockRange(0, None),
     HashBucket(ID, 8, 3),
     HashBucket(Key("LEFT(word, 1) -- letter", expression=True), 8, 0),
 ]
@@ -171,8 +175,6 @@ def test_whether_an_interval_is_longer_than_nothing() -> None:
 
 
 def test_what_it_does_not_do() -> None:
-    with pytest.raises(PlanningError, match="SQL Server does not cut tables by blocks"):
-        condition(MSSQL, None, BlockRange(0, 5))
     with pytest.raises(PlanningError, match="checksums of texts need SQL Server 2019 or later"):
         OLDER.canonical('"c"', MsType("nvarchar", 9), "text")
     assert OLDER.canonical('"c"', MsType("int"), "integer") == 'CAST("c" AS nvarchar(max))'

@@ -92,7 +92,7 @@ def choose(spec: CopySpec, table: TableStatistics, degree: int, blocks: str) -> 
             )
         return _with_count(spec, table, degree, how, key, asked)
     if how.hashes:
-        return _choose_hash(spec, table, degree, asked)
+        return _scanning(spec, table, degree, HASH, spec.key, asked)
     if how.counts and spec.interval is None:
         return _with_count(spec, table, degree, how, spec.key, asked)
     return Choice(how, (asked,), spec.key)
@@ -119,16 +119,17 @@ def _choose_automatically(
         why = f"files: {table.storage}; no key needed"
         return _with_count(spec, table, degree, FILES, None, why)
     moving = spec.snapshot == "none" and not spec.accept_moving_rows
-    if table.blocks is not None and not moving:
+    if table.blocks is not None and not table.blocks_scan and not moving:
         return _choose_blocks(spec, table, degree, blocks, "")
     cut = any(child.blocks is not None for child in table.children)
     if table.children and not moving and (cut or table.default_key is None):
         return _choose_children(spec, table, degree, "")
-    obstacle = (
-        f"{blocks} needs a shared snapshot, since updated rows move"
-        if moving and (table.blocks is not None or table.children)
-        else f"{blocks} cannot be used: {table.storage}"
-    )
+    if table.blocks_scan:
+        obstacle = f"{blocks} would scan the whole table for each partition"
+    elif moving and (table.blocks is not None or table.children):
+        obstacle = f"{blocks} needs a shared snapshot, since updated rows move"
+    else:
+        obstacle = f"{blocks} cannot be used: {table.storage}"
     if table.default_key is not None:
         why = f"range: by the primary key's first column, {table.default_key}; {obstacle}"
         return _with_count(spec, table, degree, RANGE, table.default_key, why)
@@ -149,9 +150,8 @@ def _choose_blocks(
             "moves to another block, and may be lost or copied twice: use --snapshot shared, "
             "or --accept-moving-rows if nothing writes to the table"
         )
-    choice = _with_count(
-        spec, table, degree, BLOCKS, None, f"{blocks}: {table.storage}; no key needed"
-    )
+    counts = _scanning if table.blocks_scan else _with_count
+    choice = counts(spec, table, degree, BLOCKS, None, f"{blocks}: {table.storage}; no key needed")
     reasons = (asked, *choice.reasons) if asked else choice.reasons
     return replace(choice, reasons=reasons, strategy=blocks)
 
@@ -167,15 +167,14 @@ def _choose_children(spec: CopySpec, table: TableStatistics, degree: int, asked:
     return _with_count(spec, table, degree, CHILDREN, None, f"children: {table.storage}")
 
 
-def _choose_hash(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
+def _scanning(
+    spec: CopySpec, table: TableStatistics, degree: int, how: Strategy, key: str | None, why: str
+) -> Choice:
+    """Where each partition reads the whole table, there are as few as keep all streams busy."""
     if spec.partitions or spec.rows_per_partition or spec.bytes_per_partition:
-        return _with_count(spec, table, degree, HASH, spec.key, asked)
-    return Choice(
-        HASH,
-        (asked, f"{counted(degree, 'partition')}, one per stream: each scans the whole table"),
-        spec.key,
-        degree,
-    )
+        return _with_count(spec, table, degree, how, key, why)
+    reason = f"{counted(degree, 'partition')}, one per stream: each scans the whole table"
+    return Choice(how, (why, reason), key, degree)
 
 
 def _with_count(

@@ -39,6 +39,8 @@ class TableStatistics:
     """Bounds of ranges are known, or a small sample gives them."""
     files: tuple[SourceFile, ...] = ()
     """The files that hold its rows, where it consists of files, from their footers."""
+    blocks_scan: bool = False
+    """To find the rows of some blocks takes reading all of them."""
     rows_hint: str = ""
     """What gives the source an estimate of the rows where it has none, for people."""
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 from penstock.backends.api.capabilities import STAGED, SourceCapabilities, TargetCapabilities
 from penstock.backends.api.worker import ARROW
 from penstock.spec.modes import APPEND, RECREATE, REPLACE, TRUNCATE, UPSERT
-from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
+from penstock.spec.strategies import (
+    AUTO,
+    BLOCKS,
+    CHILDREN,
+    HASH,
+    NTILE,
+    RANGE,
+    TIME,
+    VALUES,
+    WHOLE,
+)
 
 SYSTEM = "SQL Server"
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+    strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
+    block_strategy="physloc",
 )
 
 TARGET = TargetCapabilities(

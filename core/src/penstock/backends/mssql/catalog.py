@@ -130,6 +130,31 @@ def made_at(session: MssqlSession, table: TableRef) -> str:
     return ":".join(map(str, rows[0])) if rows else ""
 
 
+def laid_out(session: MssqlSession, table: TableRef) -> str:
+    """What is another one where all rows are stored anew, too, as where an index is rebuilt."""
+    parts = "JOIN sys.partitions AS p ON p.object_id = o.object_id AND p.index_id IN (0, 1)"
+    ((last,),) = session.facts(f"SELECT MAX(p.hobt_id) {of_table(parts)}", table)
+    return f"{made_at(session, table)}:{last}"
+
+
+def kept_as(session: MssqlSession, table: TableRef) -> tuple[str, bool]:
+    """How a table's rows are stored, for people; and whether each has a place on a page."""
+    more = (
+        "JOIN sys.tables AS t ON t.object_id = o.object_id"
+        " JOIN sys.indexes AS i ON i.object_id = o.object_id AND i.index_id IN (0, 1)"
+    )
+    for type_, in_memory in session.facts(
+        f"SELECT i.type, t.is_memory_optimized {of_table(more)}", table
+    ):
+        if type_ in _PAGED and not in_memory:
+            return _PAGED[type_], not session.connection.babelfish
+    return "a table without pages of rows", False
+
+
+_PAGED = {0: "a heap", 1: "a table with a clustered index"}
+"""Types of indexes: https://learn.microsoft.com/en-us/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql"""
+
+
 def identity_column(session: MssqlSession, table: TableRef) -> str | None:
     """The column that the server numbers by itself."""
     more = "JOIN sys.columns AS c ON c.object_id = o.object_id AND c.is_identity = 1"

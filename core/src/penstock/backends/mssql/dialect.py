@@ -56,6 +56,8 @@ _TYPES = {
     "uniqueidentifier": "uniqueidentifier",
     "uuid": "uniqueidentifier",
 }
+BLOCKS = 1 << 16
+"""By the two lowest bytes of their pages' numbers."""
 _ISO = 121
 """The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
@@ -191,6 +193,12 @@ class MssqlDialect(CatalogDialect):
                 return f"LOWER(CAST({value} AS varchar(36)))"
         return self.text(value)
 
+    def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
+        # It begins with the page's number, the lowest byte first: so each range of blocks has
+        # pages from all over a table.
+        ends = [f"%%physloc%% >= {_page(lower)}"] if lower else []
+        return ends if upper is None else [*ends, f"%%physloc%% < {_page(upper)}"]
+
     def hashed(self, value: str) -> str:
         digits = f"SUBSTRING(HASHBYTES('MD5', {self.text(value)}), 1, 4)"
         return f"(CAST({digits} AS int) & 2147483647)"
@@ -260,6 +268,10 @@ class MssqlDialect(CatalogDialect):
             f" FROM (SELECT {number} AS i FROM {tables}) AS n"
             f" WHERE n.i < {count} AND {start_at} <= {last}"
         )
+
+
+def _page(block: int) -> str:
+    return f"0x{block:04X}{'00' * 6}"
 
 
 def _beginning(unit: str, length: int, first: str) -> str:

@@ -14,6 +14,7 @@ from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import translated
+from penstock.backends.mssql.partitions import tested, within
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import MsType, arrow_type, finer, travelling
@@ -60,7 +61,7 @@ class MssqlReader:
         spec, subject = self._spec, f"partition {partition.id}"
         with translated("source", subject):
             session = self._connected()
-            rows = session.rows_of(spec.relation)
+            rows = within(session.rows_of(spec.relation), partition.extent)
             names = [MSSQL.ident(pair.source) for pair in spec.pairs]
             if not self._types:
                 query = f"SELECT {', '.join(names)} FROM {rows}"
@@ -70,6 +71,7 @@ class MssqlReader:
             if tests:
                 listed.append(f"CASE WHEN {' OR '.join(tests)} THEN 1 ELSE 0 END")
             chosen = condition(MSSQL, spec.where, partition.extent)
+            chosen = tested(session, spec.relation, partition.extent, chosen)
             passing = _Passing(
                 [pair.target for pair in spec.pairs],
                 self._types,

@@ -26,8 +26,7 @@ class MssqlSession:
 
     @property
     def catalog(self) -> str:
-        ((database,),) = self.fetch("SELECT DB_NAME()", "database")
-        return str(database)
+        return self.connection.inside or self.connection.home
 
     def table(self, table: TableRef) -> str:
         return self.dialect.table(table)

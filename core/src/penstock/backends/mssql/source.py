@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.backends.api.facts import TableStatistics
+from penstock.backends.api.facts import ChildTable, TableStatistics
 from penstock.backends.mssql.catalog import (
     DIALECT,
     indexed,
-    made_at,
+    kept_as,
+    laid_out,
     stored,
     table_columns,
     unique_keys,
 )
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.dialect import BLOCKS, MSSQL
+from penstock.backends.mssql.partitions import (
+    Part,
+    child_of,
+    partitioning,
+    parts_of,
+    tested,
+    within,
+)
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import arrow_type
@@ -25,7 +34,7 @@ from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE, matching, read_relations
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PlanningError
-from penstock.model.extents import Key
+from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
     Column,
@@ -121,7 +130,26 @@ class MssqlSource(SqlSource):
         server = server_of(self._session)
         if not isinstance(relation, TableRef):
             return SourceState(server, "", now, "")
-        return SourceState(f"{server}:{relation}", made_at(self._session, relation), now, "")
+        parts = partitioning(self._session, relation)
+        return SourceState(
+            f"{server}:{relation}", laid_out(self._session, relation), now, "", parts
+        )
+
+    def may_have_moved(
+        self,
+        relation: Relation,
+        where: str | None,
+        extents: Sequence[tuple[Extent, int | None]],
+        since: SourceState,
+    ) -> bool:
+        return True  # nothing tells
+
+    def rows_of(self, relation: Relation, extent: Extent) -> str:
+        return within(self._rows(relation), extent)
+
+    def condition_of(self, relation: Relation, where: str | None, extent: Extent) -> str:
+        chosen = super().condition_of(relation, where, extent)
+        return tested(self._session, relation, extent, chosen)
 
     # Sizes
 
@@ -129,20 +157,31 @@ class MssqlSource(SqlSource):
         self.check_where(relation, where)
         known = self.is_table(relation)
         rows: int | None = None
-        size = 0
+        size, what, paged = 0, "a query or a view", False
+        parts: list[Part] = []
         if known:
             assert isinstance(relation, TableRef)
             rows, size = stored(self._session, relation)
             size = size or rows * ROW_BYTES
+            what, paged = kept_as(self._session, relation)
+            parts = parts_of(self._session, relation)
         about = f"of about {rows:,} rows" if rows is not None else "of unknown size"
-        what = "a table" if known else "a query or a view"
+        if parts:
+            what += f" in {len(parts)} partition{'s' * (len(parts) > 1)}"
+        share = size / max(1, sum(part.rows for part in parts))
         return TableStatistics(
             rows=rows,
             bytes=size,
             selected=1.0,
-            blocks=None,
+            blocks=BLOCKS if paged else None,
+            blocks_scan=paged,
             storage=f"{what} {about}, {size / 1e6:,.1f} MB" if known else f"{what} {about}",
             default_key=self._default_key(relation),
+            children=tuple(
+                ChildTable(child_of(relation, part), part.rows, round(part.rows * share), None)
+                for part in parts
+                if isinstance(relation, TableRef)
+            ),
             sampled=known,
             rows_hint=f"UPDATE STATISTICS {self._rows(relation)}" if known else "",
         )

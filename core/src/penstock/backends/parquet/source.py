@@ -184,8 +184,10 @@ class ParquetSource(DuckCatalog):
         self._part.parts = extent.parts
         return PART
 
-    def condition_of(self, where: str | None, extent: Extent) -> str:
-        return super().condition_of(where, Whole() if isinstance(extent, Files) else extent)
+    def condition_of(self, relation: Relation, where: str | None, extent: Extent) -> str:
+        return super().condition_of(
+            relation, where, Whole() if isinstance(extent, Files) else extent
+        )
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
         if not isinstance(relation, Located):
@@ -230,7 +232,7 @@ class ParquetSource(DuckCatalog):
         files = self._files
         if isinstance(extent, Files):
             files = ScannedFiles.of(self._scan, extent.parts)
-        chosen = self.condition_of(where, extent)
+        chosen = self.condition_of(relation, where, extent)
         session = engine.FileSession(files, "source")
         return read_digests(session, rows, chosen, texts, key, only)
 

@@ -44,7 +44,7 @@ class SqlSource:
         """An item of FROM with all the extent's rows; `condition_of` selects among them."""
         return self._rows(relation)
 
-    def condition_of(self, where: str | None, extent: Extent) -> str:
+    def condition_of(self, relation: Relation, where: str | None, extent: Extent) -> str:
         """What is left to test of a partition's predicate."""
         return condition(self._session.dialect, where, extent)
 
@@ -219,7 +219,7 @@ class SqlSource:
         self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
     ) -> Checksum:
         texts = canonical_texts(self._session, self._rows(relation), pairs)
-        rows, chosen = self.rows_of(relation, extent), self.condition_of(where, extent)
+        rows, chosen = self.rows_of(relation, extent), self.condition_of(relation, where, extent)
         return read_checksum(self._session, rows, chosen, texts)
 
     def row_digests(
@@ -232,5 +232,5 @@ class SqlSource:
         only: Sequence[str] = (),
     ) -> Iterator[tuple[str, str]]:
         texts = canonical_texts(self._session, self._rows(relation), pairs)
-        rows, chosen = self.rows_of(relation, extent), self.condition_of(where, extent)
+        rows, chosen = self.rows_of(relation, extent), self.condition_of(relation, where, extent)
         return read_digests(self._session, rows, chosen, texts, key, only)

@@ -1,0 +1,119 @@
+"""Parts of a table that the server finds by themselves: partitions of a partition function, and
+pages.
+
+https://learn.microsoft.com/en-us/sql/t-sql/functions/partition-transact-sql
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from penstock.backends.mssql.catalog import of_table
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.session import MssqlSession
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.extents import BlockRange, Children, Extent
+from penstock.model.tables import Relation, TableRef
+
+# Between a table's name and its partition's.
+_MARK = "#"
+# Partition n lies between the boundaries n - 1 and n, whichever of them it includes.
+_PARTS = (
+    "JOIN sys.indexes AS i ON i.object_id = o.object_id AND i.index_id IN (0, 1)"
+    " JOIN sys.partition_schemes AS d ON d.data_space_id = i.data_space_id"
+    " JOIN sys.partition_functions AS f ON f.function_id = d.function_id"
+    " JOIN sys.index_columns AS x ON x.object_id = i.object_id AND x.index_id = i.index_id"
+    " AND x.partition_ordinal = 1"
+    " JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id"
+    " JOIN sys.partitions AS p ON p.object_id = i.object_id AND p.index_id = i.index_id"
+    " LEFT JOIN sys.partition_range_values AS low ON low.function_id = f.function_id"
+    " AND low.boundary_id = p.partition_number - 1"
+    " LEFT JOIN sys.partition_range_values AS high ON high.function_id = f.function_id"
+    " AND high.boundary_id = p.partition_number"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    number: int
+    name: str
+    """With its boundaries: another one where the function is split or merged."""
+    rows: int
+    tested: str
+    """What the number of a row's partition is."""
+
+
+def parts_of(session: MssqlSession, table: TableRef) -> list[Part]:
+    """Empty where the table is not partitioned."""
+
+    def text(value: str) -> str:
+        kind = f"CAST(SQL_VARIANT_PROPERTY({value}, 'BaseType') AS nvarchar(128))"
+        return (
+            f"CASE WHEN {kind} LIKE '%date%' THEN CONVERT(nvarchar(200), {value}, 121)"
+            f" ELSE CAST({value} AS nvarchar(200)) END"
+        )
+
+    found = session.facts(
+        "SELECT p.partition_number, f.name, c.name, f.boundary_value_on_right,"
+        f" {text('low.value')}, {text('high.value')}, p.rows"
+        f" {of_table(_PARTS)} ORDER BY p.partition_number",
+        table,
+    )
+    return [
+        Part(
+            int(number),
+            f"{number} {_span(low, high, right=bool(right))}",
+            int(rows),
+            f"$PARTITION.{MSSQL.ident(function)}({MSSQL.ident(column)})",
+        )
+        for number, function, column, right, low, high, rows in found
+    ]
+
+
+def _span(low: str | None, high: str | None, *, right: bool) -> str:
+    """The values that a partition has."""
+    first = "" if low is None else f"{'from' if right else 'above'} {low}"
+    last = "" if high is None else f"{'below' if right else 'to'} {high}"
+    return " ".join(filter(None, [first, last])) or "all"
+
+
+def child_of(table: TableRef, part: Part) -> TableRef:
+    return TableRef(table.schema, f"{table.name}{_MARK}{part.name}")
+
+
+def partitioning(session: MssqlSession, table: TableRef) -> str:
+    """Equal: the table consists of the same partitions. Empty where there are none."""
+    found = [(part.name, part.tested) for part in parts_of(session, table)]
+    return sha256(repr(found).encode()).hexdigest() if found else ""
+
+
+def within(rows: str, extent: Extent) -> str:
+    """An item of FROM for an extent's rows.
+
+    Parameters:
+        rows: one with all of the table's.
+    """
+    # In another index a row is on another page.
+    return f"{rows} WITH (INDEX(0))" if isinstance(extent, BlockRange) else rows
+
+
+def tested(session: MssqlSession, relation: Relation, extent: Extent, chosen: str) -> str:
+    """A condition, with that of the partitions that an extent has.
+
+    Raises:
+        PermanentError: the table consists of other ones.
+    """
+    if not isinstance(extent, Children):
+        return chosen
+    assert isinstance(relation, TableRef)
+    parts = {child_of(relation, part): part for part in parts_of(session, relation)}
+    gone = [table for table in extent.tables if table not in parts]
+    if gone:
+        raise PermanentError(
+            f"source: {relation}: expected the partition {gone[0]}, found others: somebody has "
+            "split or merged them since the run was planned; start a new run",
+            Diagnosis(side="source"),
+        )
+    numbers = ", ".join(str(parts[table].number) for table in extent.tables)
+    return f"{parts[extent.tables[0]].tested} IN ({numbers}) AND {chosen}"
