@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.backends.api.facts import ChildTable, TableStatistics
+from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
 from penstock.backends.mssql.catalog import (
     DIALECT,
     indexed,
@@ -17,6 +17,7 @@ from penstock.backends.mssql.catalog import (
 )
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import BLOCKS, MSSQL
+from penstock.backends.mssql.histogram import read_bounds
 from penstock.backends.mssql.partitions import (
     Part,
     child_of,
@@ -203,6 +204,17 @@ class MssqlSource(SqlSource):
             return nullable, False
         assert isinstance(relation, TableRef)
         return nullable, key.text in indexed(self._session, relation)
+
+    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
+        tag = self._ranged(relation, key)
+        # Of the rows that a condition selects, a sample knows more.
+        if where is None and not key.expression and self.is_table(relation):
+            assert isinstance(relation, TableRef)
+            type_, (rows, _) = self._type_of(relation, key), stored(self._session, relation)
+            found = read_bounds(self._session, relation, key, tag, type_, rows)
+            if found is not None:
+                return self._statistics(relation, key, *found)
+        return super().key_statistics(relation, key, where)
 
     def sample(self, relation: Relation, key: Key) -> tuple[str, str] | None:
         if not self.is_table(relation):

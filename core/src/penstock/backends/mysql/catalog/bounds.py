@@ -6,24 +6,19 @@ where it ends (https://dev.mysql.com/doc/refman/8.4/en/range-optimization.html: 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
-from itertools import takewhile
 
 from penstock.backends.api.facts import WeightedBound
 from penstock.backends.mysql.catalog.tables import OF_TABLE, rows_of_each
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.sql.between import middle
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import Relation, TableRef
 
 ORIGIN = "the server's estimates, by dives into the key's index"
 # Ranges that are weighed.
 MOST = 256
-_PREFIX = 8
-_DIGITS = " 0123456789abcdefghijklmnopqrstuvwxyz"
 # Of halving what is left of a range, before it is taken to have no keys within.
 TRIES = 24
 
@@ -116,9 +111,9 @@ class _Dive:
         for _ in range(TRIES):
             middles: dict[int, str] = {}
             for place in sorted(open_):
-                middle = _middle(self._tag, ranges[place].first, ends[place])
-                if middle is not None and middle != ends[place]:
-                    middles[place] = middle
+                at = middle(self._tag, ranges[place].first, ends[place])
+                if at is not None and at != ends[place]:
+                    middles[place] = at
             if not middles:
                 break
             open_ = set()
@@ -154,66 +149,3 @@ class _Dive:
 
     def _literal(self, text: str) -> str:
         return MYSQL.bound(Bound(self._tag, text))
-
-
-def _middle(tag: str, low: str, high: str) -> str | None:
-    """A text between two others, as far as can be told without knowing their order."""
-    match tag:
-        case "int2" | "int4" | "int8":
-            return str((int(low) + int(high) + 1) // 2)
-        case "numeric":
-            return format((Decimal(low) + Decimal(high)) / 2, "f")
-        case "date" | "timestamp" | "timestamptz":
-            first, last = (_time(text) for text in (low, high))
-            middle = first + (last - first) / 2
-            if tag == "date":
-                return middle.date().isoformat()
-            text = middle.replace(tzinfo=None).isoformat(" ", "microseconds")
-            return f"{text}+00" if tag == "timestamptz" else text
-        case "bytea":
-            digits = _halved(bytes.fromhex(low[2:]), bytes.fromhex(high[2:]))
-            return "\\x" + digits.hex()
-        case "text":
-            return _between(low, high)
-    return None
-
-
-def _time(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _halved(low: bytes, high: bytes) -> bytes:
-    """Between two, as numbers of the bytes after those that they share."""
-    same = _shared(low, high)
-    numbers = [
-        int.from_bytes(each[same : same + _PREFIX].ljust(_PREFIX, b"\0")) for each in (low, high)
-    ]
-    return low[:same] + (sum(numbers) // 2).to_bytes(_PREFIX)
-
-
-def _shared(low: str | bytes, high: str | bytes) -> int:
-    """How many characters both begin with."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))
-
-
-def _between(low: str, high: str) -> str:
-    """Between two texts, as numbers of digits that nearly every collation has in this order."""
-    same = _shared(low, high)
-    ends = (low[same : same + _PREFIX], high[same : same + _PREFIX])
-    upper = any(map(str.isupper, ends))
-    number = sum(_number(end.lower()) for end in ends) // 2
-    digits = ""
-    for _ in range(_PREFIX):
-        number, place = divmod(number, len(_DIGITS))
-        digits = _DIGITS[place] + digits
-    digits = digits.rstrip()
-    return low[:same] + (digits.upper() if upper else digits)
-
-
-def _number(text: str) -> int:
-    number = 0
-    for character in text.ljust(_PREFIX):
-        place = bisect_right(_DIGITS, character) - 1
-        number = number * len(_DIGITS) + max(place, 0)
-    return number

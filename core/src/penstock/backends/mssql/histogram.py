@@ -1,0 +1,145 @@
+"""Bounds of a key's ranges from the histogram of a statistic, which reads no row of the table.
+
+It has 200 steps at most, and few where keys are spread evenly; so between two steps keys are taken
+to be spread evenly here, as the server does.
+
+https://learn.microsoft.com/en-us/sql/relational-databases/system-dynamic-management-views/sys-dm-db-stats-histogram-transact-sql
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from penstock.backends.api.facts import WeightedBound
+from penstock.backends.mssql.catalog import of_table
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.sql.between import middle, time_of
+from penstock.backends.sql.dialect import Type
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Key
+from penstock.model.tables import TableRef
+
+# Of the rows, how many may have been written since.
+STALE = 0.05
+# Of the rows, how many may lie between two bounds that are known; with more a sample is better.
+COARSE = 1 / 32
+# As many ranges at most are halved again.
+FINE = 1 / 1024
+# Those whose order is not that of the steps: see `Dialect.comparable`.
+_OTHERWISE = ("varchar",)
+_FOUND = (
+    "JOIN sys.stats AS t ON t.object_id = o.object_id AND t.has_filter = 0"
+    " JOIN sys.stats_columns AS x ON x.object_id = t.object_id AND x.stats_id = t.stats_id"
+    " AND x.stats_column_id = 1"
+    " JOIN sys.columns AS c ON c.object_id = x.object_id AND c.column_id = x.column_id"
+    " CROSS APPLY sys.dm_db_stats_properties(t.object_id, t.stats_id) AS p"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    key: str | None
+    """As the text of a bound; None for NULL."""
+    below: float
+    """Rows between the step before it and this one."""
+    equal: float
+    """Rows that have this key."""
+
+
+def read_bounds(
+    session: MssqlSession, table: TableRef, key: Key, tag: str, type_: Type, rows: int
+) -> tuple[tuple[WeightedBound, ...], float, str] | None:
+    """Bounds with their weights, the share of rows whose key is NULL, and their origin; None where
+    there is no histogram, or none that will do.
+
+    Parameters:
+        rows: how many the table has now.
+    """
+    if tag in _OTHERWISE:
+        return None
+    try:
+        found = session.facts(found_query(session, key), table)
+        if not found:
+            return None
+        ((number, name, known, sampled, changed, day),) = found
+        if max(changed or 0, rows - known) > STALE * known:
+            return None
+        steps = [
+            Step(text, float(below), float(equal))
+            for text, below, equal in session.facts(
+                steps_query(session, int(number), tag, type_), table
+            )
+        ]
+    except PlanningError:  # the server is too old, or the user may not see the values
+        return None
+    bounds = bounds_of(steps, tag, max(0, rows - known))
+    if bounds is None:
+        return None
+    every = "" if sampled == known else f", {sampled:,} of {known:,} rows"
+    return *bounds, f"the histogram of the statistic {name} ({day}{every})"
+
+
+def found_query(session: MssqlSession, key: Key) -> str:
+    """The freshest statistic on a column, and how it came about."""
+    return (
+        "SELECT TOP (1) t.stats_id, t.name, p.rows, p.rows_sampled, p.modification_counter,"
+        f" CONVERT(varchar(10), p.last_updated, 23) {of_table(_FOUND)}"
+        f" AND c.name = {session.dialect.literal(key.text)} AND p.rows > 0"
+        " ORDER BY p.modification_counter, p.rows_sampled DESC"
+    )
+
+
+def steps_query(session: MssqlSession, number: int, tag: str, type_: Type) -> str:
+    apply = f"CROSS APPLY sys.dm_db_stats_histogram(o.object_id, {number}) AS h"
+    text = session.dialect.bound_text(tag, f"CAST(h.range_high_key AS {type_})")
+    return f"SELECT {text}, h.range_rows, h.equal_rows {of_table(apply)} ORDER BY h.step_number"
+
+
+def bounds_of(
+    steps: Sequence[Step], tag: str, more: int
+) -> tuple[tuple[WeightedBound, ...], float] | None:
+    """See `read_bounds`.
+
+    Parameters:
+        more: how many rows have come since; most keys grow, so they are after the last one.
+    """
+    nulls = sum(step.equal for step in steps if step.key is None)
+    known = [(step.key, step.below, step.equal) for step in steps if step.key is not None]
+    total = sum(below + equal for _, below, equal in known) + more
+    if not total:
+        return None
+    pieces: list[tuple[str, float]] = []
+    for (low, _, equal), (high, below, _) in pairwise(known):
+        (first, rows), *others = _halved(tag, low, high, below, FINE * total)
+        if max([rows, *(each for _, each in others)]) > COARSE * total:
+            return None
+        pieces += [(first, rows + equal), *others]
+    last, _, equal = known[-1]
+    pieces.append((last, equal + more))
+    bounds = tuple(WeightedBound(Bound(tag, text), rows / total) for text, rows in pieces)
+    return bounds, nulls / (nulls + total)
+
+
+def _halved(
+    tag: str, low: str, high: str, rows: float, least: float
+) -> Iterator[tuple[str, float]]:
+    """Where rows between two keys are halved, again and again until they are few; each with its
+    rows up to the next one."""
+    at = middle(tag, low, high) if rows > least and tag in _EVEN else None
+    # A text may say less than its value: a bound in the wrong place would cut rows twice.
+    if at is None or not _EVEN[tag](low) < _EVEN[tag](at) < _EVEN[tag](high):
+        yield low, rows
+        return
+    yield from _halved(tag, low, at, rows / 2, least)
+    yield from _halved(tag, at, high, rows / 2, least)
+
+
+_EVEN: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("int2", "int4", "int8", "numeric"), Fraction),
+    **dict.fromkeys(("date", "timestamp", "timestamptz"), time_of),
+}
+"""Tags of keys that can be halved, and what their texts mean."""

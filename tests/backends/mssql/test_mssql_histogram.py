@@ -1,0 +1,149 @@
+"""Bounds from a histogram: what is asked for, and what is made of the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.backends.api.facts import KeyStatistics
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.histogram import Step, bounds_of, read_bounds
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.types import MsType
+from penstock.errors import PlanningError
+from penstock.model.extents import Key
+from penstock.model.tables import TableRef
+from penstock.planning.cuts import cut_range
+
+TABLE, KEY = TableRef("dbo", "t"), Key("it's")
+FOUND = (2, "PK_t", 1000, 1000, 0, "2026-01-02")
+STEPS = [("1", 0.0, 1.0), ("999", 997.0, 1.0), ("1000", 0.0, 1.0)]
+
+
+class Played(MssqlSession):
+    """A server's answers."""
+
+    def __init__(self, found: Sequence[Any] = FOUND, steps: Sequence[Any] = STEPS) -> None:
+        self.dialect = MSSQL
+        self.asked: list[str] = []
+        self._answers = [[found] if found else [], list(steps)]
+
+    def facts(self, query: str, table: TableRef) -> list[tuple[Any, ...]]:
+        self.asked.append(query)
+        if len(self.asked) > len(self._answers):
+            raise PlanningError("source: table dbo.t: Invalid object name")
+        return self._answers[len(self.asked) - 1]
+
+
+def test_what_is_asked() -> None:
+    session = Played()
+    assert read_bounds(session, TABLE, KEY, "numeric", MsType("decimal", 9, 2), 1000)
+    found, steps = session.asked
+    assert "x.stats_column_id = 1" in found
+    assert "t.has_filter = 0" in found
+    assert found.endswith(
+        "AND c.name = N'it''s' AND p.rows > 0 ORDER BY p.modification_counter, p.rows_sampled DESC"
+    )
+    assert steps.startswith(
+        "SELECT CONVERT(nvarchar(60), CAST(h.range_high_key AS decimal(9,2)), 2), h.range_rows,"
+        " h.equal_rows FROM sys.objects AS o"
+    )
+    assert "CROSS APPLY sys.dm_db_stats_histogram(o.object_id, 2) AS h" in steps
+    assert steps.endswith("ORDER BY h.step_number")
+
+
+def test_where_it_comes_from() -> None:
+    read = read_bounds(Played(), TABLE, KEY, "int4", MsType("int"), 1000)
+    assert read is not None
+    assert read[2] == "the histogram of the statistic PK_t (2026-01-02)"
+    sampled = (2, "_WA_1", 1_000_000, 20_000, 0, "2026-01-02")
+    read = read_bounds(Played(sampled), TABLE, KEY, "int4", MsType("int"), 1000)
+    assert read is not None
+    assert read[2].endswith("_WA_1 (2026-01-02, 20,000 of 1,000,000 rows)")
+
+
+def test_even_keys_have_few_steps_and_many_bounds() -> None:
+    read = read_bounds(Played(), TABLE, KEY, "int8", MsType("bigint"), 1000)
+    assert read is not None
+    bounds, nulls, origin = read
+    assert nulls == 0
+    assert sum(bound.weight for bound in bounds) == pytest.approx(1)
+    keys = [int(bound.bound.text) for bound in bounds]
+    assert keys == sorted(set(keys))
+    statistics = KeyStatistics(KEY, False, nulls, bounds, origin, True)
+    cut = cut_range(statistics, 8)
+    assert [fraction for _, fraction in cut.extents] == pytest.approx([0.125] * 8, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        Played(found=()),
+        Played(found=(2, "PK_t", 1000, 1000, 51, "2026-01-02")),
+        Played(found=(2, "PK_t", 940, 940, 0, "2026-01-02")),
+        Played(steps=()),
+        # Between two texts no other one is known.
+        Played(steps=[("a", 0.0, 1.0), ("b", 998.0, 1.0)]),
+    ],
+    ids=["none", "written to", "grown", "empty", "coarse"],
+)
+def test_where_a_sample_is_better(session: Played) -> None:
+    assert read_bounds(session, TABLE, KEY, "text", MsType("nvarchar", 9), 1000) is None
+
+
+def test_texts_of_another_order_and_servers_without() -> None:
+    session = Played()
+    assert read_bounds(session, TABLE, KEY, "varchar", MsType("varchar", 9), 1000) is None
+    assert not session.asked
+    session._answers = []
+    assert read_bounds(session, TABLE, KEY, "int4", MsType("int"), 1000) is None
+
+
+def test_nulls_and_rows_that_have_come_since() -> None:
+    steps = [Step(None, 0, 100), Step("1", 0, 10), Step("2", 0, 70), Step("9", 0, 10)]
+    found = bounds_of(steps, "int4", 10)
+    assert found is not None
+    bounds, nulls = found
+    assert [(each.bound.text, each.weight) for each in bounds] == [
+        ("1", 0.1), ("2", 0.7), ("9", 0.2),
+    ]  # fmt: skip
+    assert nulls == 0.5
+
+
+def keys_of(tag: str) -> st.SearchStrategy[list[str]]:
+    if tag == "numeric":
+        numbers = st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal(f"{n}E-10"))
+        return unique(numbers).map(lambda found: [format(each, "f") for each in found])
+    if tag == "int8":
+        return unique(st.integers(-(2**63), 2**63 - 1)).map(lambda found: [*map(str, found)])
+    times = st.datetimes()
+    return unique(times).map(
+        lambda found: [f"{each.isoformat(' ', 'microseconds')}3" for each in found]
+    )
+
+
+def unique(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(values, min_size=2, max_size=5, unique=True).map(sorted)
+
+
+@pytest.mark.parametrize("tag", ["int8", "numeric", "timestamp"])
+@settings(max_examples=30)
+@given(data=st.data())
+def test_bounds_ascend(tag: str, data: st.DataObject) -> None:
+    """Else rows would be in two partitions."""
+    keys = data.draw(keys_of(tag))
+    steps = [Step(text, 1000.0, 1.0) for text in keys]
+    found = bounds_of(steps, tag, 0)
+    if found is None:
+        return  # keys too close to each other
+    texts = [each.bound.text for each in found[0]]
+    values: list[Any] = [*map(Decimal, texts)] if tag != "timestamp" else [
+        each.ljust(27, "0") for each in texts
+    ]  # fmt: skip
+    assert values == sorted(set(values))
+    assert set(keys) <= set(texts)
