@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mssql_python.exceptions import OperationalError, ProgrammingError
+from mssql_python.exceptions import OperationalError
 
 from penstock.backends.mssql import snapshot
 from penstock.backends.mssql.backend import MssqlBackend
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.snapshot import HeldDatabase, enter, lock_of, made
-from penstock.errors import PlanningError, SnapshotLost
+from penstock.errors import PlanningError, SnapshotLost, TransientError
 from penstock.model.snapshots import Snapshot
 
 from .mssql_tables import Copy, execute, numbers, rows
@@ -52,7 +53,7 @@ class Played(Connection):
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         self._ask(statement, values)
         if self.gone and statement.startswith("USE") and "shop" not in statement:
-            raise ProgrammingError("Syntax error", "[SQL Server]Database does not exist")
+            raise OperationalError("Server rejected the connection", "[X]Database does not exist")
         return 0
 
     def _ask(self, statement: str, values: Sequence[Any]) -> None:
@@ -102,6 +103,21 @@ def test_it_is_locked_before_it_is_there_and_dropped_at_the_end(
     assert not held.alive()
 
 
+def test_an_interrupt_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(Played):
+        def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+            super().change(statement, values)
+            if statement.startswith("CREATE DATABASE"):
+                raise KeyboardInterrupt
+            return 0
+
+    server = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        hold(monkeypatch, server)
+    assert server.when("DROP DATABASE") > server.when('CREATE DATABASE "')
+    assert server.closed
+
+
 def test_a_session_that_is_cut_off_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Played(), Played()
     held = hold(monkeypatch, first, second)
@@ -129,7 +145,7 @@ def test_what_a_killed_holder_has_left_is_dropped(monkeypatch: pytest.MonkeyPatc
     assert "DATEADD(second, -600, GETDATE())" in server.asked[server.when("create_date")]
     first, *_ = (asked for asked in server.asked if lock_of(left) in asked)
     assert "Exclusive Session 0" in first
-    assert server.when(f'DROP DATABASE "{left}"') < server.when("CREATE DATABASE")
+    assert server.when(f'DROP DATABASE "{left}"') < server.when('CREATE DATABASE "')
     assert not any(f'"{read}"' in asked for asked in server.asked)
 
 
@@ -221,3 +237,14 @@ def test_all_sessions_read_in_it(
     assert rows(mssql_url, "SELECT count(*) FROM t") == [(50,)]
     (name,) = (each.snapshot.token for each in held)
     assert rows(mssql_url, f"SELECT DB_ID('{name}')") == [(None,)]
+    with (
+        closing(MssqlBackend().source(mssql_url)) as source,
+        pytest.raises(SnapshotLost, match="source: snapshot: "),
+    ):
+        source.adopt(held[0].snapshot)
+
+
+def test_a_session_that_is_lost_says_nothing_of_the_snapshot() -> None:
+    server = Played(cut=True)
+    with pytest.raises(TransientError):
+        enter(server, "penstock_snapshot_1")

@@ -16,9 +16,9 @@ from mssql_python.exceptions import Exception as DriverError
 
 from penstock.backends.mssql.connection import Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.errors import planning, translated
+from penstock.backends.mssql.errors import planning, translated, words_of
 from penstock.backends.mssql.locks import SESSION, SHARED, lock_name, release, try_lock
-from penstock.errors import Diagnosis, PenstockError, PermanentError, PlanningError, SnapshotLost
+from penstock.errors import Diagnosis, PenstockError, PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot
 
 MARK = "penstock_snapshot_"
@@ -38,7 +38,8 @@ _RIGHTS = (
 # What a snapshot may be dropped by is what its source has: it inherits that.
 _MAY = (
     "SELECT CASE WHEN HAS_PERMS_BY_NAME(NULL, NULL, 'ALTER ANY DATABASE') = 1"
-    " OR HAS_PERMS_BY_NAME(NULL, NULL, 'CREATE ANY DATABASE') = 1"
+    " OR (HAS_PERMS_BY_NAME(NULL, NULL, 'CREATE ANY DATABASE') = 1"
+    " OR HAS_PERMS_BY_NAME('master', 'DATABASE', 'CREATE DATABASE') = 1)"
     " AND HAS_PERMS_BY_NAME(DB_NAME(), 'DATABASE', 'CONTROL') = 1 THEN 1 ELSE 0 END"
 )
 # The database's own view has the primary's files on a secondary of an availability group.
@@ -82,7 +83,7 @@ class HeldDatabase:
         try:
             self.snapshot = self._take()
         except BaseException:
-            self._connection.close()
+            self.close()  # it may be there, where a signal has come
             raise
 
     def _take(self) -> Snapshot:
@@ -156,17 +157,16 @@ def enter(connection: Connection, name: str) -> None:
             left = connection.inside
             connection.use("")
             release(connection, lock_of(left))
-        held = try_lock(connection, lock_of(name), mode=SHARED, owner=SESSION)
-    try:
-        with translated("source", "snapshot"):
-            if held:
+        said = f"the database snapshot {name} is being dropped"
+        if try_lock(connection, lock_of(name), mode=SHARED, owner=SESSION):
+            try:
                 connection.use(name)
                 return
-    except PermanentError as error:
-        raise SnapshotLost(error.message, error.diagnosis) from error
-    raise SnapshotLost(
-        f"source: the database snapshot {name} is being dropped", Diagnosis(side="source")
-    )
+            except DriverError as error:
+                # Its state says that no connection came about: whether there is one is asked.
+                said = words_of(error)
+                connection.rows("SELECT 1")
+    raise SnapshotLost(f"source: snapshot: {said}", Diagnosis(side="source"))
 
 
 def drop(connection: Connection, name: str) -> None:
