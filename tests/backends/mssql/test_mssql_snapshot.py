@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 from mssql_python.exceptions import OperationalError
 
+import penstock
+from penstock import CopySpec
 from penstock.backends.mssql import snapshot
 from penstock.backends.mssql.backend import MssqlBackend
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.snapshot import HeldDatabase, enter, lock_of, made
 from penstock.errors import PlanningError, SnapshotLost, TransientError
+from penstock.events import SnapshotChanged
 from penstock.model.snapshots import Snapshot
 
-from .mssql_tables import Copy, execute, numbers, rows
+from .mssql_tables import Copy, execute, numbers, read_files, rows
 
 FILES = [("shop", "/data/shop.mdf"), ("it's [2]", "D:\\data\\2.ndf")]
 
@@ -214,21 +217,25 @@ class OtherDatabase(HeldDatabase):
         return Snapshot(self._name, "2026-01-02T03:04:05.123456+00:00")
 
 
-def test_all_sessions_read_in_it(
-    mssql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def held(mssql_url: str, monkeypatch: pytest.MonkeyPatch) -> list[HeldDatabase]:
+    """Those of a database with a table that loses half of its rows once one is held."""
     execute(
         mssql_url,
         "CREATE TABLE t (id int NOT NULL PRIMARY KEY)",
         f"INSERT INTO t {numbers(100)}",
     )
-    held: list[HeldDatabase] = []
+    found: list[HeldDatabase] = []
 
     def hold(*_: object) -> HeldDatabase:
-        held.append(OtherDatabase(mssql_url))
-        return held[-1]
+        found.append(OtherDatabase(mssql_url))
+        return found[-1]
 
     monkeypatch.setattr(MssqlBackend, "hold_snapshot", hold)
+    return found
+
+
+def test_all_sessions_read_in_it(mssql_url: str, tmp_path: Path, held: list[HeldDatabase]) -> None:
     copied = Copy(
         mssql_url, f"file://{tmp_path / 't'}", degree=2, snapshot="shared", strategy="ntile",
         key="id", partitions=3, verify="counts",
@@ -242,6 +249,34 @@ def test_all_sessions_read_in_it(
         pytest.raises(SnapshotLost, match="source: snapshot: "),
     ):
         source.adopt(held[0].snapshot)
+
+
+def test_others_read_in_it_while_it_is_held_and_after_its_holder_was_killed(
+    mssql_url: str, tmp_path: Path, held: list[HeldDatabase]
+) -> None:
+    ends: dict[str, Any] = {"source": mssql_url, "target": f"file://{tmp_path / 't'}"}
+    penstock.create(
+        CopySpec(
+            **ends, table="dbo.t", run_id="r", strategy="ntile", key="id", partitions=3, degree=1
+        )
+    )
+    holding = penstock.hold("r", **ends)
+    taken = next(holding)
+    assert isinstance(taken, SnapshotChanged)
+    states = []
+    for only in (("p0001",), ()):
+        for event in penstock.resume("r", **ends, only=only, await_snapshot=5):
+            if isinstance(event, SnapshotChanged):
+                states.append(event.state)
+        if only:
+            # As where its process is killed: all that ends is its session.
+            held[0]._connection.close()
+            held[0]._closed = True
+    assert states == ["adopted", "adopted"]
+    assert len(held) == 1
+    assert len(read_files(tmp_path / "t")) == 100
+    holding.close()
+    execute(mssql_url, f'DROP DATABASE "{held[0].snapshot.token}"')
 
 
 def test_a_session_that_is_lost_says_nothing_of_the_snapshot() -> None:
