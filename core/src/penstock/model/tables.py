@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -156,6 +156,26 @@ class TableKey:
     """What of a definition's `besides` stands for it."""
 
 
+DEFAULT, IDENTITY, CHECK, INDEX = "default", "identity", "check", "index"
+UNIQUE = "unique index"
+"""Of rows without NULL in its columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """Something else of a table that other systems may have, too."""
+
+    kind: str
+    """`DEFAULT`, `IDENTITY`, `CHECK`, `INDEX` or `UNIQUE`."""
+    names: tuple[str, ...]
+    """The column that has it, or the index's columns; of a check none."""
+    meaning: Sequence[Any]
+    """JSON. Of a default or a check, see `penstock.backends.sql.expressions`; of an identity its
+    first number and its step; of an index the columns that descend."""
+    left: NotCopied
+    """What of a definition's `besides` stands for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
     """How to create a table, in the terms of its own database."""
@@ -168,6 +188,8 @@ class TableDefinition:
     that it makes."""
     keys: tuple[TableKey, ...] = ()
     """Those that any system can make."""
+    parts: tuple[TablePart, ...] = ()
+    """What means the same in other systems, where they have it."""
     lengths: Mapping[str, int] = field(default_factory=dict)
     """How many characters the texts of a column have at most, where that is limited."""
 

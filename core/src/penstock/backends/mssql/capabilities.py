@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.backends.api.capabilities import STAGED, SourceCapabilities, TargetCapabilities
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, RECREATE, REPLACE, TRUNCATE, UPSERT
+from penstock.spec.modes import APPEND, MODES, RECREATE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import (
     AUTO,
     BLOCKS,
@@ -29,9 +29,14 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=(APPEND, TRUNCATE, REPLACE, UPSERT, RECREATE),
+    modes=tuple(MODES.values()),
     makes_missing=(RECREATE,),
-    options={"conflict_columns": (UPSERT,), "types": (RECREATE,)},
+    options={
+        "conflict_columns": (UPSERT,),
+        # Replace finds the rows that it deletes by an index.
+        "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
+        "types": (RECREATE,),
+    },
     replaces_by_condition=True,
     commits=STAGED,
     steps_with_records=True,

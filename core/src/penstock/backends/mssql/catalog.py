@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.mssql.session import MssqlSession
@@ -160,3 +160,33 @@ def identity_column(session: MssqlSession, table: TableRef) -> str | None:
     more = "JOIN sys.columns AS c ON c.object_id = o.object_id AND c.is_identity = 1"
     found = session.facts(f"SELECT c.name {of_table(more)}", table)
     return str(found[0][0]) if found else None
+
+
+def last_numbers(session: MssqlSession, table: TableRef) -> tuple[str, int, int, int | None] | None:
+    """Of the column that the server numbers by itself: its name, the first number, the step, and
+    the last number; None where no row has got one."""
+    # The catalog of Babelfish has other tables' numbers, too.
+    last = (
+        "CASE WHEN i.last_value IS NOT NULL"
+        " THEN IDENT_CURRENT(QUOTENAME(s.name) + '.' + QUOTENAME(o.name)) END"
+    )
+    rows = session.facts(
+        "SELECT i.name, CAST(i.seed_value AS varchar(40)), CAST(i.increment_value AS varchar(40)),"
+        f" {last} " + of_table("JOIN sys.identity_columns AS i ON i.object_id = o.object_id"),
+        table,
+    )
+    for name, first, step, found in rows:
+        return str(name), int(first), int(step), None if found is None else int(found)
+    return None
+
+
+def enabled_indexes(session: MssqlSession, table: TableRef) -> Mapping[str, str]:
+    """Those that keep no row out, and that the rows are not stored in; by their names, as
+    `IndexChange` has them."""
+    rows = session.facts(
+        f"SELECT i.name {of_table('JOIN sys.indexes AS i ON i.object_id = o.object_id')}"
+        " AND i.type IN (2, 6) AND i.is_unique = 0 AND i.is_disabled = 0"
+        " AND i.is_hypothetical = 0 ORDER BY i.name",
+        table,
+    )
+    return {name: name for (name,) in rows}

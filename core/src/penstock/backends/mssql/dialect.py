@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from penstock.backends.mssql.canonical import TEXT, UTF8, canonical
 from penstock.backends.sql.bounds import decimal
-from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
+from penstock.model.tables import TableRef
 
 _TAGS = {
     "bit": "bool",
@@ -58,6 +59,8 @@ _TYPES = {
 }
 BLOCKS = 1 << 16
 """By the two lowest bytes of their pages' numbers."""
+BY_BYTES = "Latin1_General_BIN2"
+"""The collation that tells all texts apart, but for blanks at their ends."""
 _ISO = 121
 """The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
@@ -79,6 +82,13 @@ class MssqlDialect(CatalogDialect):
         "int2", "int4", "int8", "numeric", "date", "time", "timestamp", "timestamptz", "text",
         "varchar", "bytea", "uniqueidentifier",
     )  # fmt: skip
+    functions: Mapping[str, str] = {
+        # Of a column without a zone it is the server's clock.
+        NOW: "SYSDATETIMEOFFSET()",
+        UTC_NOW: "SYSUTCDATETIME()",
+        NEW_UUID: "NEWID()",
+    }
+    truth = ("0", "1")
     now = "SYSUTCDATETIME()"
     counted = "count_big(*)"
 
@@ -88,6 +98,12 @@ class MssqlDialect(CatalogDialect):
 
     def literal(self, text: str) -> str:
         return "N" + super().literal(text)
+
+    def exactly(self, value: str) -> str:
+        return f"{value} COLLATE {BY_BYTES}"
+
+    def numbered(self, first: int, step: int) -> str:
+        return f"IDENTITY({first},{step})"
 
     def text(self, value: str) -> str:
         return f"CAST({value} AS {TEXT})"
@@ -115,6 +131,24 @@ class MssqlDialect(CatalogDialect):
     def schema_made(self, name: str) -> Sequence[str]:
         make = self.literal(f"CREATE SCHEMA {self.ident(name)}")
         return (f"IF SCHEMA_ID({self.literal(name)}) IS NULL EXEC ({make})",)
+
+    def renamed(self, table: TableRef, name: str) -> str:
+        # Of a constraint, too.
+        parts = (f"[{part.replace(']', ']]')}]" for part in (table.schema, table.name))
+        old = self.literal(".".join(parts))
+        return f"EXEC sp_rename {old}, {self.literal(name)}, N'OBJECT'"
+
+    def indexes_dropped(self, table: TableRef, names: Sequence[str]) -> str:
+        # What is disabled is still defined, whatever becomes of the run.
+        return self._indexes(table, names, "DISABLE")
+
+    def indexes_made(self, table: TableRef, definitions: Sequence[str]) -> str:
+        return self._indexes(table, definitions, "REBUILD")
+
+    def _indexes(self, table: TableRef, names: Sequence[str], what: str) -> str:
+        return ";\n".join(
+            f"ALTER INDEX {self.ident(name)} ON {self.table(table)} {what}" for name in names
+        )
 
     def differ(self, names: Sequence[str]) -> str:
         # There is no IS DISTINCT FROM before 2022.

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from penstock.backends.mssql.catalog import of_table, unique_keys
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.mssql.alike import identity_steps, made_alike
+from penstock.backends.mssql.catalog import enabled_indexes, of_table, unique_keys
+from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.shared.arrow import is_bytes, is_text
+from penstock.backends.mssql.swap import like
+from penstock.backends.mssql.written import COMMENTS, GRANTS, WRITTEN, Written, attached
+from penstock.backends.shared.arrow import arrow_type, held_kind, is_bytes, is_text
+from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.codec import from_json
+from penstock.model.tables import (
+    INDEX,
+    UNIQUE,
+    Column,
+    NotCopied,
+    TableDefinition,
+    TablePart,
+    TableRef,
+)
 
 MOST_DIGITS = 38
 MOST_KEPT = 400
@@ -27,8 +43,6 @@ _FRACTIONS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
 _TYPE = re.compile(
     r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
 )
-BY_BYTES = "Latin1_General_BIN2"
-"""The collation that tells all texts apart, but for blanks at their ends."""
 
 
 def column_type(kind: pa.DataType, name: str) -> str:
@@ -80,9 +94,12 @@ def check_type(name: str, asked: str) -> None:
 
 
 def key_type(column: Column, definition: TableDefinition) -> str:
-    """The type of a column of texts that is in a key; empty where it is none, or too long."""
+    """The type of a column of texts that is in a key or an index; empty where it is in none, or too
+    long."""
     length = definition.lengths.get(column.name, MOST_KEPT + 1)
-    if length > MOST_KEPT or not any(column.name in key.names for key in definition.keys):
+    indexed = [key.names for key in definition.keys]
+    indexed += [part.names for part in definition.parts if part.kind == INDEX]
+    if length > MOST_KEPT or not any(column.name in names for names in indexed):
         return ""
     return f"nvarchar({length}) COLLATE {BY_BYTES}"
 
@@ -90,18 +107,49 @@ def key_type(column: Column, definition: TableDefinition) -> str:
 class MssqlTables(TargetTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
+    def besides(self, session: Session, request: LoadRequest, columns: Sequence[Column]) -> Besides:
+        assert isinstance(session, MssqlSession)
+        assert request.definition is not None
+        content = request.definition.content
+        if WRITTEN in content:
+            found = made_alike(session, request, from_json(Written, content[WRITTEN]), columns)
+            hanging = from_json(tuple[NotCopied, ...], content["left"])
+        else:
+            definition = _keys_of_values(request.definition, columns)
+            request = replace(request, definition=definition)
+            found, hanging = super().besides(session, request, columns), ()
+            numbered = [name for name, text in found.columns.items() if "IDENTITY" in text]
+            found = replace(found, after=(*found.after, *identity_steps(request, numbered)))
+        dropped = [replace(item, dropped=True) for item in attached(session, request.target)]
+        others = [replace(item, table=str(request.target)) for item in (*hanging, *dropped)]
+        return replace(found, left=(*found.left, *others))
+
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
     ) -> Mapping[str, str]:
+        long = {column.name: column.type for column in columns if _is_long(column)}
         found = {}
         for clause in clauses:
-            for column in columns:
-                long = "max)" in column.type or column.type in ("xml", "ntext", "text", "image")
-                if long and session.dialect.ident(column.name) in clause:
-                    found[clause] = (
-                        f"{column.type} can be in no key; --types '{column.name}=nvarchar(100)' can"
-                    )
+            for name, type_ in long.items():
+                if session.dialect.ident(name) in clause:
+                    found[clause] = f"{type_} can be in no key; --types '{name}=nvarchar(100)' can"
         return found
+
+    def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
+        return [column.name for column in columns if _is_long(column)]
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        return {column.name: held_kind(arrow_type(column)) for column in columns}
+
+    def deferrable(
+        self, session: Session, table: TableRef
+    ) -> tuple[Mapping[str, str], Sequence[str]]:
+        assert isinstance(session, MssqlSession)
+        return enabled_indexes(session, table), ()
+
+    def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+        assert isinstance(session, MssqlSession)
+        return like(session, table, beside)
 
     def check_replaceable(
         self, session: Session, table: TableRef, needs: str, remade: Collection[TableRef] = ()
@@ -123,13 +171,46 @@ class MssqlTables(TargetTables):
                 f"{needs}: foreign keys of other tables point to {table}: {', '.join(others)}; "
                 "drop them first, or use --mode replace"
             )
-        triggers = session.facts(
-            f"SELECT g.name {of_table('JOIN sys.triggers AS g ON g.parent_id = o.object_id')}",
+        bound = session.facts(
+            "SELECT DISTINCT OBJECT_SCHEMA_NAME(d.referencing_id) + '.' +"
+            " OBJECT_NAME(d.referencing_id) "
+            + of_table(
+                "JOIN sys.sql_expression_dependencies AS d ON d.referenced_id = o.object_id"
+                " AND d.is_schema_bound_reference = 1 AND d.referencing_id <> o.object_id"
+                " JOIN sys.objects AS r ON r.object_id = d.referencing_id"
+                " AND r.parent_object_id <> o.object_id"
+            ),
             table,
         )
-        if triggers:
-            lost = ", ".join(f"trigger {name}" for (name,) in triggers)
+        if bound:
             raise PlanningError(
-                f"{needs}: {table} would lose {lost}; drop what is not needed, or use --mode "
+                f"{needs}: expected nothing WITH SCHEMABINDING on {table}, found "
+                f"{', '.join(name for (name,) in bound)}; drop it first, or use --mode truncate"
+            )
+        lost = [item for item in attached(session, table) if _stays(item, needs)]
+        if lost:
+            listed = ", ".join(f"{item.name} ({item.kind})" for item in lost)
+            raise PlanningError(
+                f"{needs}: {table} would lose {listed}; drop what is not needed, or use --mode "
                 "truncate or replace, which keep the table"
             )
+
+
+def _keys_of_values(definition: TableDefinition, columns: Sequence[Column]) -> TableDefinition:
+    """To SQL Server NULL is equal to NULL: a key is as elsewhere where it leaves NULL out."""
+    nullable = {column.name for column in columns if column.nullable}
+    weak = [key for key in definition.keys if not key.primary and nullable & set(key.names)]
+    parts = [TablePart(UNIQUE, key.names, (), key.left) for key in weak]
+    keys = tuple(key for key in definition.keys if key not in weak)
+    return replace(definition, keys=keys, parts=(*definition.parts, *parts))
+
+
+def _is_long(column: Column) -> bool:
+    return "max)" in column.type or column.type in ("xml", "ntext", "text", "image")
+
+
+def _stays(item: NotCopied, needs: str) -> bool:
+    """Whether what hangs on a table is in the way of another one that takes its place."""
+    if needs == "--mode swap":
+        return item.kind not in (GRANTS, COMMENTS)
+    return item.kind in ("triggers", "security policies") or item.name == "SYSTEM_VERSIONING"

@@ -3,17 +3,22 @@ loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from mssql_python.exceptions import Exception as DriverError
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
-from penstock.backends.mssql.catalog import made_at
+from penstock.backends.mssql.alike import set_identity
+from penstock.backends.mssql.catalog import enabled_indexes, made_at
 from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.locks import SESSION, is_free, try_lock, wait_for
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.stage import sweep
+from penstock.backends.mssql.swap import LOCK_MS
+from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_runs import LoadedRuns
 from penstock.backends.sql.loaded_table import LoadedTable
@@ -125,7 +130,35 @@ class MssqlRuns(LoadedRuns):
         if step.after:
             spec = CopySpec.from_stored(run.spec, "", "")
             check_loaded(self._tables, run.run_id, run.plan.load.table, spec.mode)
-        self._tables.session.run(step.statement)
+            if step.id == SWAP:
+                LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
+        session, table = self._tables.session, run.plan.load.table
+        if (indexes := IndexChange.of(step, table)) is not None:
+            if (left := indexes.left(enabled_indexes(session, table))).indexes:
+                session.run(left.statement(session.dialect))
+        elif step.sequence_of:
+            set_identity(session, table, step.position)
+        elif step.urgent:
+            with self._hurried():
+                session.run(step.statement)
+        else:
+            session.run(step.statement)
+
+    def is_done(self, run: RunRow, step: Step) -> bool:
+        session, table = self._tables.session, run.plan.load.table
+        indexes = IndexChange.of(step, table)
+        return indexes is not None and indexes.is_done(enabled_indexes(session, table))
+
+    @contextmanager
+    def _hurried(self) -> Iterator[None]:
+        """Who waits for a lock has others wait: so not for long."""
+        connection = self._tables.connection
+        connection.change(f"SET LOCK_TIMEOUT {LOCK_MS}")
+        try:
+            yield
+        finally:
+            with suppress(DriverError):  # of a session that has ended
+                connection.change("SET LOCK_TIMEOUT -1")
 
     def after_step(self, run: RunRow, step: Step) -> None:
         """Nothing is noted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from penstock.backends.mssql.connection import Connection
@@ -55,6 +56,15 @@ class MssqlSession:
             for statement in statements.split(";\n"):
                 count = self.connection.change(statement)
         return count
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """A transaction that is rolled back."""
+        self.connection.change("BEGIN TRANSACTION")
+        try:
+            yield
+        finally:
+            self.connection.change("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION")
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         with planning(self.side, subject):

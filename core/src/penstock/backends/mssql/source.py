@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
@@ -11,6 +11,7 @@ from penstock.backends.mssql.catalog import (
     indexed,
     kept_as,
     laid_out,
+    last_numbers,
     stored,
     table_columns,
     unique_keys,
@@ -29,12 +30,14 @@ from penstock.backends.mssql.partitions import (
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
 from penstock.backends.mssql.types import arrow_type
+from penstock.backends.mssql.written import WRITTEN, attached, portable, read_written
 from penstock.backends.shared.arrow import TRAIT
-from penstock.backends.sql.definition import KINDS, definition_of
+from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.relations import TYPE, matching, read_relations
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PlanningError
+from penstock.model.codec import to_json
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
@@ -42,6 +45,7 @@ from penstock.model.tables import (
     NotCopied,
     Query,
     Relation,
+    SequencePosition,
     TableDefinition,
     TableRef,
 )
@@ -110,13 +114,24 @@ class MssqlSource(SqlSource):
             ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
             for key in unique_keys(self._session, relation)
         ]
-        columns = self.columns(relation)
-        left = [
-            NotCopied(KINDS.get("DEFAULT", "defaults"), column.name)
-            for column in columns
-            if column.has_default
-        ]
-        return definition_of(DIALECT, columns, keys, left)
+        written = read_written(self._session, relation)
+        left, parts = portable(written)
+        own, columns = attached(self._session, relation), self.columns(relation)
+        definition = definition_of(DIALECT, columns, keys, own, parts)
+        types = {column.name: column.traits[TYPE] for column in columns}
+        return replace(
+            definition,
+            content={**definition.content, WRITTEN: to_json(written)},
+            besides=(*definition.besides, *left),
+            lengths={name: type_.length for name, type_ in types.items() if type_.is_short_text},
+        )
+
+    def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
+        found = isinstance(relation, TableRef) and last_numbers(self._session, relation)
+        if not found:
+            return {}
+        name, first, _, last = found
+        return {name: SequencePosition(first if last is None else last, last is not None)}
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
         known = read_relations(self._session)

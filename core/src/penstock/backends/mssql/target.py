@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.mssql.alike import column_text, identity_steps, names_free
 from penstock.backends.mssql.capabilities import TARGET
-from penstock.backends.mssql.catalog import DIALECT, table_columns
+from penstock.backends.mssql.catalog import DIALECT, identity_column, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.made import MssqlTables, check_type, column_type, key_type
 from penstock.backends.mssql.records import MssqlRecords
@@ -16,12 +17,14 @@ from penstock.backends.mssql.runs import MssqlRuns
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.source import server_of
 from penstock.backends.mssql.types import arrow_type
+from penstock.backends.mssql.written import WRITTEN, Written
 from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.target import SqlTarget
+from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
 
@@ -53,17 +56,30 @@ class MssqlTarget(SqlTarget):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         alike = definition.dialect == DIALECT
+        texts: dict[str, Column] = {}
+        if WRITTEN in definition.content:
+            named = names_free(self._session, table)
+            written = from_json(Written, definition.content[WRITTEN]).columns
+            # Of some columns each is one that is written.
+            whole = {each.name for each in written} == {column.name for column in columns}
+            texts = {
+                each.name: Column(
+                    each.name, column_text(each, named), each.nullable, generated=each.computed
+                )
+                for each in written
+                if whole or not each.computed
+            }
         found = []
         for column in columns:
             asked = types.get(column.name, "")
-            type_ = column.type
+            type_, text = column.type, texts.get(column.name)
             if asked:
                 check_type(column.name, asked)
-                type_ = asked.strip()
+                type_, text = asked.strip(), None
             elif not alike:
                 type_ = column_type(arrow_type_of(column), column.name)
                 type_ = key_type(column, definition) or type_
-            plain = replace(column, type=type_, generated=False, traits={})
+            plain = text or replace(column, type=type_, generated=False, traits={})
             ((_, described),) = self._session.describe(
                 f"SELECT CAST(NULL AS {type_.partition(' COLLATE')[0]}) AS made",
                 f"column {column.name} of {table}",
@@ -75,13 +91,20 @@ class MssqlTarget(SqlTarget):
         return f"{server_of(self._session)}:{table}"
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
-        return [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+        return [
+            Fit("the server computes it") if theirs.generated else fit_column(mine, theirs)
+            for mine, theirs in zip(source, target, strict=True)
+        ]
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         columns = request.made or self.columns(request.target)
         by_name = {column.name: column for column in columns}
         written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
-        return plan_load(self._session, self.tables, request, columns, written)
+        plan = plan_load(self._session, self.tables, request, columns, written)
+        name = identity_column(self._session, request.target)
+        if request.mode.builds_beside and name:
+            plan = replace(plan, steps=(*plan.steps, *identity_steps(request, [name])))
+        return plan
 
 
 def _in_arrow(column: Column) -> Column:

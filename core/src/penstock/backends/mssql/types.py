@@ -43,6 +43,10 @@ class MsType:
     """Of texts and bytes, `MAX` included; of a decimal its digits, of a time those of a second."""
     scale: int = 0
 
+    @property
+    def is_short_text(self) -> bool:
+        return self.name in ("char", "varchar", *_WIDE) and self.length != MAX
+
     def __str__(self) -> str:
         if self.name in ("decimal", "numeric"):
             return f"{self.name}({self.length},{self.scale})"

@@ -106,6 +106,11 @@ def kind_of(kind: pa.DataType) -> str:
     return ""
 
 
+def held_kind(kind: pa.DataType) -> str:
+    """What a column of a type holds, see `penstock.backends.sql.expressions`."""
+    return "moment" if pt.is_timestamp(kind) and kind.tz else kind_of(kind)
+
+
 class Caster:
     """Casts the batches of one stream to a schema, by position.
 

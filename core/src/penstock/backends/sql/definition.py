@@ -5,14 +5,22 @@ The definition of a table in another table's place is plain data, stored with th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
-from penstock.model.tables import Column, NotCopied, Relation, TableDefinition, TableKey, TableRef
+from penstock.model.tables import (
+    Column,
+    NotCopied,
+    Relation,
+    TableDefinition,
+    TableKey,
+    TablePart,
+    TableRef,
+)
 
 SCHEMA = "schema"
 """The id of the step that creates a schema."""
@@ -39,6 +47,8 @@ class Besides:
     """See `LoadPlan`."""
     left: tuple[NotCopied, ...] = ()
     warnings: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """What follows the types of some columns."""
 
 
 def definition_of(
@@ -46,12 +56,14 @@ def definition_of(
     columns: Sequence[Column],
     keys: Sequence[tuple[str, Sequence[str]]],
     left: Sequence[NotCopied],
+    parts: Sequence[TablePart] = (),
 ) -> TableDefinition:
     """
     Parameters:
         dialect: in which types and statements are written.
         keys: each a kind of `KEYS`, and its columns.
         left: what a table of the same system is made without.
+        parts: what stands for them is in `left`, or added to what others leave out.
     """
     content: dict[str, Any] = {
         "columns": [[column.name, column.type, column.nullable] for column in columns],
@@ -66,7 +78,8 @@ def definition_of(
         # Statements that make them are of this dialect.
         *(replace(item, remedy="") for item in left),
     ]
-    return TableDefinition(dialect, content, tuple(besides), known)
+    parts = [replace(part, left=replace(part.left, remedy="")) for part in parts]
+    return TableDefinition(dialect, content, tuple(besides), known, tuple(parts))
 
 
 def key_clause(dialect: Dialect, key: TableKey) -> str:
@@ -77,21 +90,21 @@ def left_out(
     definition: TableDefinition,
     source: Relation,
     target: TableRef,
-    made: Collection[TableKey] = (),
+    made: Collection[NotCopied] = (),
     *,
     alike: bool,
 ) -> tuple[NotCopied, ...]:
     """What of the source's table is not made.
 
     Parameters:
-        made: keys that are.
+        made: what stands for what is.
         alike: source and target are of one system.
     """
     left = definition.besides
     if alike:
         own = from_json(tuple[NotCopied, ...], definition.content["left"])
         left = (*(key.left for key in definition.keys), *own)
-    left = tuple(item for item in left if item not in {key.left for key in made})
+    left = tuple(item for item in left if item not in made)
     # A statement is for a table of the source's name.
     return tuple(
         replace(item, table=str(target), remedy=item.remedy if source == target else "")
@@ -99,35 +112,40 @@ def left_out(
     )
 
 
-def listed_columns(dialect: Dialect, columns: Sequence[Column]) -> list[str]:
-    return [
-        f"{dialect.ident(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}"
-        for column in columns
-    ]
+def listed_columns(
+    dialect: Dialect, columns: Sequence[Column], more: Mapping[str, str] | None = None
+) -> list[str]:
+    """
+    Parameters:
+        more: see `Besides.columns`.
+    """
+    found = []
+    for column in columns:
+        words = [dialect.ident(column.name), column.type, (more or {}).get(column.name, "")]
+        found.append(" ".join(filter(None, [*words, "" if column.nullable else "NOT NULL"])))
+    return found
 
 
 def create_steps(
     dialect: CatalogDialect,
     table: TableRef,
     columns: Sequence[Column],
-    keys: Sequence[str],
-    options: str = "",
+    besides: Besides,
     *,
     fresh: bool,
 ) -> list[Step]:
     """
     Parameters:
-        keys, options: see `Besides`.
         fresh: a table of that name is dropped first; else it is kept.
     """
     name = dialect.table(table)
-    body = ", ".join([*listed_columns(dialect, columns), *keys])
-    create = f"CREATE TABLE {'' if fresh else 'IF NOT EXISTS '}{name} ({body}) {options}".rstrip()
+    body = ", ".join([*listed_columns(dialect, columns, besides.columns), *besides.constraints])
+    create = f"CREATE TABLE {'' if fresh else 'IF NOT EXISTS '}{name} ({body}) {besides.options}"
     drop = f"DROP TABLE IF EXISTS {name};\n" if fresh else ""
     return [
         *(
             Step(SCHEMA, f"create schema {table.schema}", statement)
             for statement in dialect.schema_made(table.schema)
         ),
-        Step("create", f"create {table}", f"{drop}{create}"),
+        Step("create", f"create {table}", f"{drop}{create.rstrip()}"),
     ]

@@ -20,11 +20,18 @@ def raw(text: str) -> str:
     return f"(\n{text}\n)"
 
 
+NOW, UTC_NOW, NEW_UUID = "now", "now in UTC", "new uuid"
+
+
 class Dialect(ABC):
-    """What conditions are written with. The defaults are those of the standard."""
+    """What conditions are written with, and what a table is made with that its source's has, too.
+    The defaults are those of the standard."""
 
     name: str
     """The database's, for messages."""
+    functions: Mapping[str, str] = {NOW: "CURRENT_TIMESTAMP"}
+    """How a default asks for one of `NOW`, `UTC_NOW` and `NEW_UUID`, as far as there is a way."""
+    truth = ("FALSE", "TRUE")
 
     def ident(self, name: str) -> str:
         return '"' + name.replace('"', '""') + '"'
@@ -40,6 +47,14 @@ class Dialect(ABC):
         if "\0" in text:
             raise PlanningError(f"expected a text without NUL, found {text!r}")
         return "'" + text.replace("'", "''") + "'"
+
+    def exactly(self, value: str) -> str:
+        """A text that is equal to no other one."""
+        return value
+
+    def numbered(self, first: int, step: int) -> str:
+        """What follows the type of a column that the database numbers; empty where it has none."""
+        return ""
 
     def key(self, key: Key) -> str:
         return raw(key.text) if key.expression else self.ident(key.text)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.sql.definition import Besides, create_steps, key_clause, left_out
 from penstock.backends.sql.index_changes import IndexChange
+from penstock.backends.sql.parts import made_parts
 from penstock.backends.sql.relations import check_is_table, read_relations
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.unique_keys import UniqueKey, choose_key
@@ -66,13 +67,31 @@ class TargetTables:
             }
         refused = self.refused(session, columns, list(keys), alike=alike)
         made = {clause: key for clause, key in keys.items() if clause not in refused}
+        kinds = self.kinds(columns) if request.mode.recreates and not alike else {}
+        unindexed = self.unindexed(columns)
+        parts = made_parts(session.dialect, request.target, kinds, request.definition, unindexed)
         return Besides(
             tuple(made),
+            after=parts.steps,
+            columns=parts.columns,
             left=left_out(
-                request.definition, request.source, request.target, made.values(), alike=alike
+                request.definition,
+                request.source,
+                request.target,
+                [*(key.left for key in made.values()), *parts.left],
+                alike=alike,
             ),
             warnings=tuple(f"{clause} is not made: {why}" for clause, why in refused.items()),
         )
+
+    def kinds(self, columns: Sequence[Column]) -> Mapping[str, str]:
+        """What columns hold, see `expressions`; nothing where a table of another system's is made
+        without its defaults, checks and indexes."""
+        return {}
+
+    def unindexed(self, columns: Sequence[Column]) -> Collection[str]:
+        """Those that can be in no index."""
+        return ()
 
     def refused(
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
@@ -138,15 +157,15 @@ def plan_load(
             dialect,
             table,
             columns,
-            besides.constraints,
-            besides.options,
+            besides,
             fresh=request.mode.loads_new_table,
         )
         steps += besides.after
-    if request.indexes == "defer" and not request.mode.loads_new_table:
-        steps += _defer(session, tables, table, warnings)
     if request.mode.truncates:
         steps.append(Step("truncate", f"truncate {table}", dialect.emptied(table)))
+    # Of an empty table; and TRUNCATE may take in use again what was disabled.
+    if request.indexes == "defer" and not request.mode.loads_new_table:
+        steps += _defer(session, tables, table, warnings)
     if request.mode.builds_beside:
         steps += _swap(session, tables, request.target, table, there=there)
     key: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +20,20 @@ from penstock.backends.postgresql.ddl.text import shortened
 from penstock.backends.postgresql.ddl.types import types_of
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import DIALECT, for_server, ident
+from penstock.backends.sql.definition import KINDS
+from penstock.backends.sql.parts import check_part, default_part
 from penstock.errors import PlanningError
-from penstock.model.tables import NotCopied, Query, Relation, TableDefinition, TableKey, TableRef
+from penstock.model.tables import (
+    IDENTITY,
+    INDEX,
+    NotCopied,
+    Query,
+    Relation,
+    TableDefinition,
+    TableKey,
+    TablePart,
+    TableRef,
+)
 
 # They have no input: COPY could not load them.
 UNREADABLE = frozenset(
@@ -87,7 +99,9 @@ def read_definition(
             table["needs"] = read_needs(connection, table, types) if whole else []
         warnings = _make_readable(root)
     found = {"tables": tables, "types": types, "warnings": warnings}
-    return TableDefinition(DIALECT, found, _besides(root), _keys(root), _lengths(root))
+    return TableDefinition(
+        DIALECT, found, _besides(root), _keys(root), tuple(_parts(root)), _lengths(root)
+    )
 
 
 def plain_table(
@@ -149,6 +163,11 @@ def _keys(table: Json) -> tuple[TableKey, ...]:
         and made["definition"].startswith(("PRIMARY KEY (", "UNIQUE ("))
         and " WITHOUT OVERLAPS" not in made["definition"]
     ]
+    found += [
+        TableKey(names, primary=False, left=_index_left(index))
+        for index in table["indexes"]
+        if index["unique"] and index["constraint"] is None and (names := _plain(index)[0])
+    ]
     return tuple(sorted(found, key=lambda key: not key.primary))
 
 
@@ -162,21 +181,71 @@ def _index_left(index: Json) -> NotCopied:
     return NotCopied(_KEYS[made["kind"]] if made else "indexes", index["name"])
 
 
-def _besides(table: Json) -> tuple[NotCopied, ...]:
-    """What the table has besides columns; without statements, which another system cannot read."""
-    found = [_index_left(index) for index in table["indexes"]]
-    found += [
-        NotCopied("check constraints", constraint["name"])
-        for constraint in table["constraints"]
-        if constraint["kind"] == "c"
-    ]
-    found += [
-        NotCopied("defaults", column["name"])
+def _check_left(constraint: Json) -> NotCopied:
+    return NotCopied(KINDS["CHECK"], f"{constraint['name']}: {constraint['definition']}")
+
+
+def _default_left(column: Json) -> NotCopied:
+    text = "" if column["identity"] else f": {column['default']}"
+    return NotCopied("defaults", f"{column['name']}{text}")
+
+
+def _checks(table: Json) -> list[Json]:
+    return [constraint for constraint in table["constraints"] if constraint["kind"] == "c"]
+
+
+def _defaults(table: Json) -> list[Json]:
+    return [
+        column
         for column in table["columns"]
         if column["identity"] or (column["default"] is not None and not column["generated"])
     ]
+
+
+def _besides(table: Json) -> tuple[NotCopied, ...]:
+    """What the table has besides columns; without statements, which another system cannot read."""
+    found = [_index_left(index) for index in table["indexes"]]
+    found += map(_check_left, _checks(table))
+    found += map(_default_left, _defaults(table))
     left = left_out([table], lambda item: TableRef(item["schema"], item["name"]))
     return (*found, *(replace(item, table="", remedy="") for item in left))
+
+
+_CHECK = re.compile(r"CHECK \((.*)\)", re.DOTALL)
+_PART = r'("(?:[^"]|"")+"|[a-z_][a-z0-9_]*)( DESC)?(?: NULLS (?:FIRST|LAST))?'
+_PLAIN_INDEX = re.compile(rf"USING btree \(((?:{_PART}(?:, |(?=\))))+)\)")
+
+
+def _parts(table: Json) -> Iterator[TablePart]:
+    """What other systems may have, too."""
+    owned = {sequence["column"]: sequence for sequence in table["sequences"]}
+    for column in _defaults(table):
+        name, left = column["name"], _default_left(column)
+        if name in owned and (column["identity"] or column["default"].startswith("nextval(")):
+            numbers = owned[name]["start"], owned[name]["increment"]
+            yield TablePart(IDENTITY, (name,), numbers, left)
+        elif column["default"] is not None:
+            yield from default_part(name, column["default"], left)
+    names = [column["name"] for column in table["columns"]]
+    for constraint in _checks(table):
+        if found := _CHECK.fullmatch(constraint["definition"]):
+            yield from check_part(found[1], names, _check_left(constraint))
+    for index in table["indexes"]:
+        keys, descending = _plain(index)
+        if keys and not (index["constraint"] or index["unique"]):
+            yield TablePart(INDEX, keys, descending, _index_left(index))
+
+
+def _plain(index: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of an index that consists of columns alone, and those of them that descend."""
+    found = _PLAIN_INDEX.fullmatch(index["tail"])
+    if not found or not index["valid"]:
+        return (), ()
+    keys = {
+        name[1:-1].replace('""', '"') if name.startswith('"') else name: descends
+        for name, descends in re.findall(_PART, found[1])
+    }
+    return tuple(keys), tuple(name for name, descends in keys.items() if descends)
 
 
 def read_table(connection: Connection, oid: int) -> Json:

@@ -33,13 +33,14 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
 
         definition = request.definition
-        content, keys = plain_content(connection, request.target, request.made, definition.keys)
+        content, made, late = plain_content(connection, request.target, request.made, definition)
         besides = [
             replace(left, table=str(request.target))
             for left in definition.besides
-            if left not in keys
+            if left not in made
         ]
-        return plan_recreate(connection, request, content, besides)
+        plan = plan_recreate(connection, request, content, besides)
+        return replace(plan, steps=(*plan.steps, *late))
     if request.mode.builds_beside:
         from penstock.backends.postgresql.load.swap import plan_swap  # noqa: PLC0415 - as above
 

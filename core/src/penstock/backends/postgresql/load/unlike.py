@@ -1,22 +1,35 @@
-"""Mode recreate from an unlike source: the columns are recreated, and the keys."""
+"""Mode recreate from an unlike source: columns and keys, and what means the same of the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from penstock.backends.postgresql.arrow.types import made_for
+from penstock.backends.postgresql.arrow.types import made_for, travels_as
 from penstock.backends.postgresql.catalog.columns import data_type, read_columns
 from penstock.backends.postgresql.catalog.privileges import check_creatable
+from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.definition import plain_table
-from penstock.backends.postgresql.ddl.text import beside
+from penstock.backends.postgresql.ddl.steps import LAST
+from penstock.backends.postgresql.ddl.text import Json, beside, shortened
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.rehearsal import NEEDS, check_place
 from penstock.backends.postgresql.statements import ident, name
-from penstock.backends.shared.arrow import arrow_type
+from penstock.backends.shared.arrow import arrow_type, held_kind
+from penstock.backends.sql.expressions import UUID
+from penstock.backends.sql.parts import made_parts
 from penstock.errors import PlanningError
-from penstock.model.tables import Column, NotCopied, TableKey, TableRef
+from penstock.model.plans import Step
+from penstock.model.tables import (
+    IDENTITY,
+    Column,
+    NotCopied,
+    TableDefinition,
+    TableKey,
+    TableRef,
+)
 
 
 def made_columns(
@@ -55,18 +68,22 @@ def _check_type(connection: Connection, column: str, wanted: str) -> None:
 
 
 def plain_content(
-    connection: Connection, ref: TableRef, columns: Sequence[Column], keys: Sequence[TableKey]
-) -> tuple[Mapping[str, Any], list[NotCopied]]:
-    """The content of a definition, and what of the keys stands for those that it has.
+    connection: Connection,
+    ref: TableRef,
+    columns: Sequence[Column],
+    definition: TableDefinition,
+) -> tuple[Mapping[str, Any], list[NotCopied], list[Step]]:
+    """The content of a definition, what of the source's stands for all that is made, and steps
+    that make more of it.
 
     Parameters:
         columns: as `made_columns` has found them.
-        keys: the source's.
+        definition: the source's.
     """
     written = [(c.name, _written(c), None, c.nullable) for c in columns]
     names = {column.name for column in columns}
     made, warnings = [], []
-    for key in keys:
+    for key in definition.keys:
         if not names.issuperset(key.names):
             continue
         why = _obstacle(connection, written, key)
@@ -75,8 +92,44 @@ def plain_content(
         else:
             made.append(key)
     table = plain_table(ref.name, written, made)
-    content = {"tables": [table], "types": [], "warnings": warnings}
-    return content, [key.left for key in made]
+    kinds = {column.name: held_kind(travels_as(column)) for column in columns}
+    if connection.info.server_version < 130000:
+        # There is no function for a new UUID.
+        kinds = {name: kind for name, kind in kinds.items() if kind != UUID}
+    parts = made_parts(DIALECT, ref, kinds, definition)
+    numbers = {part.names[0]: part.meaning for part in definition.parts if part.kind == IDENTITY}
+    sequences: list[Json] = []
+    for column in table["columns"]:
+        name = column["name"]
+        if name in parts.numbered:
+            column["identity"] = "d"
+            sequences.append(_sequence(ref, column, *numbers[name]))
+        elif name in parts.columns:
+            column["default"] = parts.columns[name].removeprefix("DEFAULT ") or None
+    content = {
+        "tables": [{**table, "sequences": sequences}],
+        "types": [],
+        "warnings": warnings,
+    }
+    # After all that is done to the table's own row in the catalog.
+    late = [replace(step, rank=LAST + step.rank) for step in parts.steps]
+    return content, [*(key.left for key in made), *parts.left], late
+
+
+_BITS = {"smallint": 15, "integer": 31}
+
+
+def _sequence(ref: TableRef, column: Json, first: int, step: int) -> Json:
+    """That of an identity column, as if it had been read."""
+    most = (1 << _BITS.get(column["type"], 63)) - 1
+    name = shortened(ref.name, f"_{column['name']}_seq")
+    low, high = (1, most) if step > 0 else (-most - 1, -1)
+    return {
+        "schema": "", "name": name, "written": "\0", "column": column["name"], "identity": True,
+        "persistence": "p", "type": column["type"] if column["type"] in _BITS else "bigint",
+        "start": first, "increment": step, "min": min(first, low), "max": max(first, high),
+        "cache": 1, "cycle": False, "readable": True, "comment": None, "value": None,
+    }  # fmt: skip
 
 
 def _obstacle(

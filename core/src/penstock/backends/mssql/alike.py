@@ -1,0 +1,264 @@
+"""A table like another one of SQL Server's: its identity, defaults, checks, computed columns, keys
+and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.backends.api.facts import LoadRequest
+from penstock.backends.mssql.catalog import last_numbers
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.errors import planning
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.written import Written, WrittenCheck, WrittenColumn, WrittenIndex
+from penstock.backends.sql.definition import KINDS, Besides, listed_columns
+from penstock.errors import PlanningError
+from penstock.model.plans import Step
+from penstock.model.tables import Column, NotCopied, SequencePosition, TableRef
+
+LONGEST_NAME = 128
+IDENTITY = "identity"
+"""The id of the step after which the next row gets the number that it would get in the source."""
+Named = Callable[[str], str]
+"""CONSTRAINT and a name, or nothing."""
+
+
+def unnamed(name: str) -> str:
+    return ""
+
+
+def column_text(column: WrittenColumn, named: Named = unnamed) -> str:
+    """What follows its name, but for NOT NULL."""
+    words = [column.type, column.identity]
+    if column.default:
+        words.append(f"{named(column.called)}DEFAULT {column.default}")
+    return " ".join(filter(None, words))
+
+
+def check_text(check: WrittenCheck, named: Named = unnamed) -> str:
+    return f"{named(check.called)}CHECK {check.test}"
+
+
+def key_text(index: WrittenIndex, named: Named = unnamed) -> str:
+    name = named(index.name if index.called else "")
+    return f"{name}{index.constraint} {index.kind} {index.columns}"
+
+
+def index_statement(index: WrittenIndex, table: TableRef) -> str:
+    made = f"{'UNIQUE ' * index.unique}{index.kind} INDEX {MSSQL.ident(index.name)}"
+    return f"CREATE {made} ON {MSSQL.table(table)} {index.columns}"
+
+
+def check_statement(check: WrittenCheck, table: TableRef, named: Named) -> str:
+    """Of one that not all rows meet, or that is not enforced."""
+    alter = f"ALTER TABLE {MSSQL.table(table)}"
+    made = f"{alter} WITH NOCHECK ADD {check_text(check, named)}"
+    return made if check.enabled else f"{made};\n{alter} NOCHECK {named(check.called).strip()}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Something that a table is to have besides the columns that are loaded."""
+
+    left: NotCopied
+    """What stands for it where it is not made."""
+    text: str
+    """A clause, or a statement."""
+    tried: str
+    """On a table that is made to try it, beside others that may have the names."""
+    late: bool = False
+    """It is a statement, for when the table is loaded."""
+
+
+def made_alike(
+    session: MssqlSession, request: LoadRequest, written: Written, columns: Sequence[Column]
+) -> Besides:
+    """
+    Parameters:
+        written: the source's table.
+        columns: that the target's table has.
+    """
+    table = request.target
+    beside = rehearsed(session, table)
+    left = [
+        NotCopied("indexes", f"{index.name} ({index.obstacle})")
+        for index in written.indexes
+        if index.obstacle
+    ]
+    named = names_free(session, table)
+    parts = list(_parts(written, table, beside, named))
+    nameless = {column_text(each, named): column_text(each) for each in written.columns}
+    refused = refused_texts(
+        session,
+        beside,
+        [replace(column, type=nameless.get(column.type, column.type)) for column in columns],
+        [(part.tried, part.late) for part in parts],
+    )
+    made = [part for part in parts if part.tried not in refused]
+    left += [part.left for part in parts if part.tried in refused]
+    steps = [
+        Step(f"make {rank}", f"make {part.left.name} of {table}", part.text, True, rank)
+        for rank, part in enumerate(part for part in made if part.late)
+    ]
+    identities = [column.name for column in written.columns if column.identity]
+    return Besides(
+        tuple(part.text for part in made if not part.late),
+        after=(*steps, *identity_steps(request, identities)),
+        left=tuple(replace(item, table=str(table)) for item in left),
+        warnings=tuple(
+            f"{part.text} is not made: {refused[part.tried]}"
+            for part in parts
+            if part.tried in refused
+        ),
+    )
+
+
+def _parts(written: Written, table: TableRef, beside: TableRef, named: Named) -> Iterator[_Part]:
+    for check in written.checks:
+        late = not (check.trusted and check.enabled)
+        name = replace(check, called=check.called if named(check.called) else "")
+        if not check.enabled and not name.called:
+            # Nothing could be said of it.
+            name = replace(name, called=f"{table.name}_{check.called or 'check'}"[:LONGEST_NAME])
+        called = always if name.called else unnamed
+        text = check_statement(name, table, called) if late else check_text(name, called)
+        tried = check_text(check)
+        if late:
+            tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
+        left = NotCopied(KINDS["CHECK"], check.called or check.test)
+        yield _Part(left, text, tried, late)
+    for index in written.indexes:
+        if index.obstacle:
+            continue
+        if index.constraint:
+            left = NotCopied(KINDS[index.constraint], index.name)
+            yield _Part(left, key_text(index, named), key_text(index))
+    # The clustered one first, on which the others stand.
+    for index in sorted(written.indexes, key=lambda each: each.kind != "CLUSTERED"):
+        if not (index.obstacle or index.constraint):
+            text = index_statement(index, table)
+            left = NotCopied("indexes", index.name, f"{text};")
+            yield _Part(left, text, index_statement(index, beside), late=True)
+
+
+def always(name: str) -> str:
+    return f"CONSTRAINT {MSSQL.ident(name)} "
+
+
+def names_free(session: MssqlSession, table: TableRef) -> Named:
+    """Names that no constraint of another table has: they are a schema's."""
+    rows = session.fetch(
+        # Babelfish has unique keys among these alone.
+        "SELECT o.name FROM (SELECT name, schema_id, parent_object_id FROM sys.objects UNION"
+        " SELECT name, schema_id, parent_object_id FROM sys.key_constraints) AS o"
+        " JOIN sys.schemas AS s ON s.schema_id = o.schema_id"
+        " WHERE s.name = ? AND COALESCE(OBJECT_NAME(o.parent_object_id), '') <> ?",
+        f"table {table}",
+        [table.schema, table.name],
+    )
+    taken = {name for (name,) in rows}
+    return lambda name: always(name) if name and name not in taken else ""
+
+
+# What the server makes
+
+
+def rehearsed(session: MssqlSession, table: TableRef) -> TableRef:
+    """A table on which clauses and statements are tried, and undone."""
+    rows = session.fetch("SELECT SCHEMA_ID(?)", f"schema {table.schema}", [table.schema])
+    schema = table.schema if rows[0][0] is not None else session.search_path()[0]
+    return TableRef(schema, f"{table.name}~rehearsal"[-LONGEST_NAME:])
+
+
+def refused_texts(
+    session: MssqlSession,
+    table: TableRef,
+    columns: Sequence[Column],
+    texts: Sequence[tuple[str, bool]],
+) -> Mapping[str, str]:
+    """Clauses and statements that the server does not take, and why.
+
+    Parameters:
+        table: see `rehearsed`.
+        texts: of each whether it is a statement.
+
+    Raises:
+        PlanningError: it does not make the bare table.
+    """
+    kept: list[tuple[str, bool]] = []
+    if not _obstacle(session, table, columns, texts):
+        return {}
+    if why := _obstacle(session, table, columns, kept):
+        raise PlanningError(
+            f"target: {why}; --types gives a column another type and no default, --columns leaves "
+            "one out"
+        )
+    refused = {}
+    for each in texts:
+        if why := _obstacle(session, table, columns, [*kept, each]):
+            refused[each[0]] = why
+        else:
+            kept.append(each)
+    return refused
+
+
+def _obstacle(
+    session: MssqlSession,
+    table: TableRef,
+    columns: Sequence[Column],
+    texts: Sequence[tuple[str, bool]],
+) -> str:
+    clauses = [text for text, late in texts if not late]
+    body = ", ".join([*listed_columns(MSSQL, columns), *clauses])
+    try:
+        with planning("target", "the table that is to be made"), session.undone():
+            session.run(f"CREATE TABLE {MSSQL.table(table)} ({body})")
+            for text, late in texts:
+                if late:
+                    session.run(text)
+    except PlanningError as error:
+        return error.message.removeprefix("target: ")
+    return ""
+
+
+# The next number
+
+
+def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
+    """
+    Parameters:
+        names: of columns that the server numbers.
+    """
+    sources = {pair.target: pair.source for pair in request.pairs}
+    table = request.target
+    statement = f"DBCC CHECKIDENT ({_quoted(table)}, RESEED)"
+    return [
+        Step(
+            IDENTITY, f"set the next {name} of {table}", statement, True, sequence_of=sources[name]
+        )
+        for name in names
+        if sources.get(name) in (request.counted or ())
+    ]
+
+
+def set_identity(session: MssqlSession, table: TableRef, position: SequencePosition | None) -> None:
+    """Have the next row of a table numbered as that of the source would be; never with a number
+    that a row of the table may have."""
+    found = last_numbers(session, table)
+    if position is None or found is None:
+        return
+    _, _, step, last = found
+    used = position.last if position.called else position.last - step
+    if last is None:
+        # What is set then is the next number itself.
+        used += step
+    elif (used - last) * step <= 0:
+        return
+    session.run(f"DBCC CHECKIDENT ({_quoted(table)}, RESEED, {used}) WITH NO_INFOMSGS")
+
+
+def _quoted(table: TableRef) -> str:
+    text = MSSQL.literal(MSSQL.table(table))
+    # Babelfish takes the N for a part of the name.
+    return text.removeprefix("N") if text.isascii() else text

@@ -1,0 +1,112 @@
+"""Mode `swap`: a table like the target's, and what is done when it has its name."""
+
+from __future__ import annotations
+
+from penstock.backends.mssql.alike import (
+    LONGEST_NAME,
+    always,
+    check_text,
+    column_text,
+    index_statement,
+    key_text,
+    unnamed,
+)
+from penstock.backends.mssql.catalog import of_table
+from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.written import DISABLED, read_written
+from penstock.errors import PlanningError
+from penstock.model.tables import TableRef
+
+# What a session waits for a lock on the target, while others wait for it.
+LOCK_MS = 5_000
+
+
+def like(session: MssqlSession, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+    """See `TargetTables.like`. Names of constraints are a schema's, so until then the new ones have
+    others.
+
+    Raises:
+        PlanningError: an index cannot be made again.
+    """
+    written = read_written(session, table)
+    for index in written.indexes:
+        if index.obstacle not in ("", DISABLED):
+            raise PlanningError(
+                f"--mode swap: {table} would lose index {index.name}, which is {index.obstacle}; "
+                "drop it, or use --mode truncate or replace, which keep the table"
+            )
+    suffix = beside.name[len(table.name) :]
+    names: dict[str, str] = {}
+
+    def named(name: str) -> str:
+        if not name:
+            return ""
+        names[name] = name[: LONGEST_NAME - len(suffix)] + suffix
+        return always(names[name])
+
+    # Babelfish renames none.
+    called = unnamed if session.connection.babelfish else named
+    parts = [
+        f"{MSSQL.ident(each.name)} {column_text(each, called)}"
+        + ("" if each.nullable else " NOT NULL")
+        for each in written.columns
+    ]
+    off = [check for check in written.checks if not check.enabled]
+    parts += [check_text(check, called) for check in written.checks if check.enabled]
+    parts += [key_text(index, called) for index in written.indexes if index.constraint]
+    create = [f"CREATE TABLE {MSSQL.table(beside)} ({', '.join(parts)})"]
+    create += [
+        index_statement(index, beside)
+        for index in sorted(written.indexes, key=lambda each: each.kind != "CLUSTERED")
+        if not index.constraint
+    ]
+    disabled = [index.name for index in written.indexes if index.obstacle]
+    create += [MSSQL.indexes_dropped(beside, disabled)] if disabled else []
+    name = MSSQL.table(table)
+    after = [MSSQL.renamed(TableRef(table.schema, new), old) for old, new in names.items()]
+    for check in off:
+        after.append(f"ALTER TABLE {name} WITH NOCHECK ADD {check_text(check, always)}")
+        after.append(f"ALTER TABLE {name} NOCHECK {always(check.called).strip()}")
+    return ";\n".join(create), [*after, *_grants(session, table), *_comments(session, table)]
+
+
+def _grants(session: MssqlSession, table: TableRef) -> list[str]:
+    more = (
+        "JOIN sys.database_permissions AS p ON p.class = 1 AND p.major_id = o.object_id"
+        " LEFT JOIN sys.columns AS c ON c.object_id = p.major_id AND c.column_id = p.minor_id"
+    )
+    found = []
+    for state, permission, column, grantee in session.facts(
+        "SELECT p.state_desc, p.permission_name, c.name, USER_NAME(p.grantee_principal_id)"
+        f" {of_table(more)} ORDER BY p.grantee_principal_id, p.type, p.minor_id",
+        table,
+    ):
+        verb, _, option = state.partition("_")
+        on = MSSQL.table(table) + (f" ({MSSQL.ident(column)})" if column else "")
+        ending = " WITH GRANT OPTION" if option else ""
+        found.append(f"{verb} {permission} ON {on} TO {MSSQL.ident(grantee)}{ending}")
+    return found
+
+
+def _comments(session: MssqlSession, table: TableRef) -> list[str]:
+    more = (
+        "JOIN sys.extended_properties AS p ON p.class = 1 AND p.major_id = o.object_id"
+        " LEFT JOIN sys.columns AS c ON c.object_id = p.major_id AND c.column_id = p.minor_id"
+    )
+    found = []
+    for name, text, column in session.facts(
+        f"SELECT p.name, CAST(p.value AS nvarchar(4000)), c.name {of_table(more)}", table
+    ):
+        levels = [("SCHEMA", table.schema), ("TABLE", table.name)]
+        levels += [("COLUMN", column)] if column else []
+        listed = "".join(
+            f", @level{number}type = N'{kind}', @level{number}name = {MSSQL.literal(of)}"
+            for number, (kind, of) in enumerate(levels)
+        )
+        value = "NULL" if text is None else MSSQL.literal(text)
+        found.append(
+            f"EXEC sys.sp_addextendedproperty @name = {MSSQL.literal(name)}, @value = {value}"
+            + listed
+        )
+    return found
