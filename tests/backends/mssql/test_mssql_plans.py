@@ -12,7 +12,8 @@ import penstock
 from penstock import CopySpec
 from penstock.backends.mssql import backend
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.partitions import child_of, parts_of, tested
+from penstock.backends.mssql.partitions import child_of, parts_of
+from penstock.backends.mssql.partitions import tested as condition_of
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import PermanentError
 from penstock.events import Committed
@@ -176,11 +177,11 @@ def test_partitions_that_are_others_by_now(url: str, tmp_path: Path) -> None:
     session = MssqlSession(connect(backend.resolve(url, {}, "--source"), "source"))
     table = TableRef("dbo", "halves")
     first, second = (child_of(table, part) for part in parts_of(session, table))
-    assert tested(session, table, Children((first, second)), "a = 1") == (
+    assert condition_of(session, table, Children((first, second)), "a = 1") == (
         '$PARTITION."halves"("id") IN (1, 2) AND a = 1'
     )
     with pytest.raises(PermanentError, match=r"expected the partition dbo.*others: somebody has"):
-        tested(session, table, Children((TableRef("dbo", "halves#2 from 40"),)), "a = 1")
+        condition_of(session, table, Children((TableRef("dbo", "halves#2 from 40"),)), "a = 1")
     session.connection.close()
 
 

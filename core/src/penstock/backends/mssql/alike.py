@@ -234,8 +234,14 @@ def identity_steps(request: LoadRequest, names: Sequence[str]) -> list[Step]:
     table = request.target
     statement = f"DBCC CHECKIDENT ({_quoted(table)}, RESEED)"
     return [
+        # Not beside others: they keep a lock that it would wait for.
         Step(
-            IDENTITY, f"set the next {name} of {table}", statement, True, sequence_of=sources[name]
+            IDENTITY,
+            f"set the next {name} of {table}",
+            statement,
+            after=True,
+            rank=-1,
+            sequence_of=sources[name],
         )
         for name in names
         if sources.get(name) in (request.counted or ())
