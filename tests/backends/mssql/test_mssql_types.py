@@ -6,12 +6,15 @@ import re
 
 import pytest
 
+from penstock.backends.mssql.made import column_type
 from penstock.backends.mssql.source import MssqlSource
 from penstock.backends.mssql.types import MAX, MsType, arrow_type, finer, travelling, type_of
 from penstock.backends.shared.arrow import arrow_type as arrow_of
 from penstock.backends.shared.arrow import kind_of
+from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 
+from ...types.arrow_types import ARROW_TYPES
 from ...types.reading import lines
 from .mssql_tables import execute, is_babelfish, missing
 
@@ -83,3 +86,12 @@ def test_what_may_be_finer_than_a_microsecond(name: str) -> None:
 def test_the_rest_is_never_finer_or_comes_with_all_its_digits() -> None:
     for name in ("datetime", "smalldatetime", "time", "int"):
         assert not finer('"c"', MsType(name, 7))
+
+
+@pytest.mark.parametrize(("mine", "theirs"), lines("mssql/made"))
+def test_into_mssql(mine: str, theirs: str) -> None:
+    try:
+        found = column_type(ARROW_TYPES[mine], "c")
+    except PlanningError:
+        found = "refused"
+    assert found == theirs
