@@ -20,6 +20,26 @@ _NOT_FOR_MSSQL = frozenset(
     {"appname", "as_dict", "autocommit", "charset", "conn_properties", "sqlalchemy_scheme"}
     | {"tds_version", "timeout", "use_datetime2"}
 )
+ODBC = "odbc"
+# Extras for Airflow's own ODBC hook, and FreeTDS, that mean nothing to Penstock.
+_NOT_FOR_ODBC = frozenset(
+    {"app", "clientcharset", "connect_kwargs", "placeholder", "sqlalchemy_scheme", "tds_version"}
+)
+# The others are keywords of a driver, and parameters of a URL under another name.
+_ODBC_WORDS = {
+    "applicationintent": "application_intent",
+    "multisubnetfailover": "multi_subnet_failover",
+    "packetsize": "packet_size",
+    "trustservercertificate": "trust_server_certificate",
+}
+_ODBC_TEXTS = {
+    "authentication": "authentication",
+    "driver": "driver",
+    "dsn": "dsn",
+    "hostnameincertificate": "host_name_in_certificate",
+    "servercertificate": "server_certificate",
+    "serverspn": "server_spn",
+}
 # Extras for Airflow's own PostgreSQL hook, unknown to libpq.
 NOT_FOR_LIBPQ = frozenset(
     {
@@ -68,6 +88,8 @@ def url_of(connection: Any, conn_id: str) -> str:
         return _mysql_url(connection, conn_id)
     if kind == MSSQL:
         return _mssql_url(connection, conn_id)
+    if kind == ODBC:
+        return _odbc_url(connection, conn_id)
     if kind == "aws":
         raise UsageError(
             f"connection {conn_id!r} does not lead to a database: pass a URL such as "
@@ -82,15 +104,16 @@ def url_of(connection: Any, conn_id: str) -> str:
             "which does not support COPY streams: copy to or from files on S3 instead, and let it "
             "load or unload them"
         )
-    schemes = {point.name for point in entry_points(group="penstock.backends")}
+    points = entry_points(group="penstock.backends")
+    schemes = {point.name for point in points if "+" not in point.name}
     if kind in schemes:
         return str(connection.get_uri())
     if _is_postgresql(connection):
         return _libpq_url(connection, conn_id)
+    types = sorted(schemes.union(POSTGRESQL, [CLOUD_SQL, ODBC]))
     raise UsageError(
-        f"connection {conn_id!r}: expected one of the types "
-        f"{', '.join(sorted(schemes.union(POSTGRESQL, [CLOUD_SQL])))}; found {kind or 'none'!r}; "
-        + _CHANGE_TYPE
+        f"connection {conn_id!r}: expected one of the types {', '.join(types)}; found "
+        f"{kind or 'none'!r}; {_CHANGE_TYPE}"
     )
 
 
@@ -156,17 +179,23 @@ def _mysql_url(connection: Any, conn_id: str) -> str:
     return _server_url("mysql", connection, host, port, parameters)
 
 
-def _mssql_url(connection: Any, conn_id: str) -> str:
-    """
+def _host_and_port(connection: Any, conn_id: str) -> tuple[str, str]:
+    """As SQL Server's drivers have them: with a comma.
+
     Raises:
         UsageError: the host names an instance.
     """
-    host, comma, port = (connection.host or "localhost").partition(",")
+    host, comma, port = (connection.host or "").partition(",")
     if "\\" in host:
         raise UsageError(
             f"connection {conn_id!r}: expected a host in its field Host, and the instance's port "
             "in its field Port; found the name of an instance"
         )
+    return host, port.strip() if comma else str(connection.port or "")
+
+
+def _mssql_url(connection: Any, conn_id: str) -> str:
+    host, port = _host_and_port(connection, conn_id)
     extras = dict(connection.extra_dejson)
     # As pymssql has them, which Airflow's own hook connects with.
     if "login_timeout" in extras:
@@ -180,8 +209,23 @@ def _mssql_url(connection: Any, conn_id: str) -> str:
         for name, value in extras.items()
         if name not in _NOT_FOR_MSSQL and value not in (None, "")
     }
-    port = port.strip() if comma else str(connection.port or "")
-    return _server_url(MSSQL, connection, host, port, parameters)
+    return _server_url(MSSQL, connection, host or "localhost", port, parameters)
+
+
+def _odbc_url(connection: Any, conn_id: str) -> str:
+    parameters = {}
+    for written, value in connection.extra_dejson.items():
+        name = written.lower()
+        if name in _NOT_FOR_ODBC or value in (None, ""):
+            continue
+        text = ("yes" if value else "no") if isinstance(value, bool) else str(value).strip()
+        if name in _ODBC_TEXTS:
+            # As in a connection string: {ODBC Driver 18 for SQL Server}
+            parameters[_ODBC_TEXTS[name]] = text.removeprefix("{").removesuffix("}")
+        else:
+            parameters[_ODBC_WORDS.get(name, name)] = text.lower()
+    host, port = _host_and_port(connection, conn_id)
+    return _server_url(f"{MSSQL}+pyodbc", connection, host, port, parameters)
 
 
 def _server_url(

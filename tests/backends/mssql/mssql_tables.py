@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import mssql_python
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyodbc
+import pytest
 
 import penstock
 from penstock import CopySpec
@@ -28,6 +31,20 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
     with closing(connect_mssql(url)) as connection, closing(connection.cursor()) as cursor:
         cursor.execute(query, use_prepare=False)
         return [tuple(row) for row in cursor.fetchall()]
+
+
+FREETDS = "FreeTDS"
+
+
+def over_odbc(url: str) -> str:
+    """The same database through an ODBC driver that is installed."""
+    if FREETDS not in pyodbc.drivers():
+        pytest.skip(f"no ODBC driver {FREETDS}; there is {', '.join(pyodbc.drivers()) or 'none'}")
+    parts = urlsplit(url)
+    # It verifies no certificate.
+    options = {k: v for k, v in parse_qsl(parts.query) if k != "trust_server_certificate"}
+    query = urlencode({**options, "driver": FREETDS})
+    return parts._replace(scheme="mssql+pyodbc", query=query).geturl()
 
 
 def missing(url: str, type_: str) -> bool:

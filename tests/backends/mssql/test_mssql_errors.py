@@ -14,6 +14,7 @@ from mssql_python.exceptions import (
 from mssql_python.exceptions import Exception as DriverError
 
 from penstock.backends.mssql.errors import from_driver, planning, translated
+from penstock.backends.mssql.native import told
 from penstock.errors import PermanentError, PlanningError, TransientError
 
 SERVER = "[Microsoft][ODBC Driver 18 for SQL Server][SQL Server]"
@@ -44,7 +45,7 @@ OURS = "[Microsoft][ODBC Driver 18 for SQL Server]"
 )
 def test_classes(state: str, words: str, expected: type[Exception]) -> None:
     error = sqlstate_to_exception(state, words) or DatabaseError(f"SQLSTATE {state}", words)
-    found = from_driver(error, "source", "table t")
+    found = from_driver(told(error), "source", "table t")
     assert type(found) is expected
     assert found.message.startswith("source: table t: ")
     assert found.diagnosis.side == "source"
@@ -74,14 +75,14 @@ def test_classes(state: str, words: str, expected: type[Exception]) -> None:
     ],
 )
 def test_what_is_said(error: DriverError, message: str) -> None:
-    assert from_driver(error, "source", "h:1433").message == message
+    assert from_driver(told(error), "source", "h:1433").message == message
 
 
 def test_a_refusal_while_planning() -> None:
-    refused = ProgrammingError("Syntax error or access violation", f"{SERVER}No.")
+    refused = told(ProgrammingError("Syntax error or access violation", f"{SERVER}No."))
     with pytest.raises(PlanningError, match=r"^source: t: No$"), planning("source", "t"):
         raise refused
-    lost = OperationalError("Communication link failure", f"{OURS}Gone")
+    lost = told(OperationalError("Communication link failure", f"{OURS}Gone"))
     with pytest.raises(TransientError, match=r"^source: x: Gone$"), planning("source", "x"):
         raise lost
     with pytest.raises(PermanentError, match=r"^target: No$") as raised, translated("target"):

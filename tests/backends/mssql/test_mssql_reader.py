@@ -87,7 +87,7 @@ def test_a_time_of_less_than_a_microsecond() -> None:
     assert raised.value.message == (
         "source: dbo.t, p1: column 'c1', row 5: expected whole microseconds, found a time of 100 "
         "nanoseconds, which record batches would lose; use --query with CAST(... AS "
-        "datetime2(6)), or datetimeoffset(6), which rounds it"
+        "datetime2(6)), or datetimeoffset(6) or time(6), which rounds it"
     )
 
 
@@ -103,17 +103,17 @@ def test_rows_without_columns() -> None:
 
 
 class Slow:
-    """In the place of the driver's cursor: so many rows of some size, each after some time."""
+    """A driver: so many rows of some size, each after some time."""
 
     def __init__(self, rows: int, size: int, seconds: float) -> None:
         self.left, self.size, self.seconds = rows, size, seconds
         self.now = 0.0
         self.asked: list[int] = []
 
-    def execute(self, query: str, *, use_prepare: bool) -> None:
+    def execute(self, query: str) -> None:
         pass
 
-    def arrow_batch(self, rows: int) -> pa.RecordBatch:
+    def batch(self, rows: int, types: object) -> pa.RecordBatch:
         self.asked.append(rows)
         count = min(rows, self.left)
         self.left -= count
@@ -124,12 +124,12 @@ class Slow:
 def asked(monkeypatch: pytest.MonkeyPatch, rows: int, size: int, seconds: float) -> list[int]:
     """How many rows the batches are to have."""
     connection = Connection.__new__(Connection)
-    cursor = Slow(rows, size, seconds)
-    monkeypatch.setattr(connection, "_cursor", cursor, raising=False)
-    monkeypatch.setattr("penstock.backends.mssql.connection.time.monotonic", lambda: cursor.now)
+    driver = Slow(rows, size, seconds)
+    monkeypatch.setattr(connection, "driver", driver, raising=False)
+    monkeypatch.setattr("penstock.backends.mssql.connection.time.monotonic", lambda: driver.now)
     found = connection.batches("SELECT ...", BATCH_ROWS, BATCH_BYTES)
     assert sum(batch.num_rows for batch in found) == rows
-    return cursor.asked
+    return driver.asked
 
 
 def test_batches_become_larger(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mssql_python.exceptions import OperationalError
 
 import penstock
 from penstock import CopySpec
 from penstock.backends.mssql import snapshot
 from penstock.backends.mssql.backend import MssqlBackend
 from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.errors import DriverError
 from penstock.backends.mssql.snapshot import HeldDatabase, enter, lock_of, made
 from penstock.errors import PlanningError, SnapshotLost, TransientError
 from penstock.events import SnapshotChanged
@@ -56,12 +56,12 @@ class Played(Connection):
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         self._ask(statement, values)
         if self.gone and statement.startswith("USE") and "shop" not in statement:
-            raise OperationalError("Server rejected the connection", "[X]Database does not exist")
+            raise DriverError("08004", "[X]Database does not exist")
         return 0
 
     def _ask(self, statement: str, values: Sequence[Any]) -> None:
         if self.cut:
-            raise OperationalError("Communication link failure", "")
+            raise DriverError("08S01", "")
         self.asked.append(" ".join([statement, *map(str, values)]))
 
     def close(self) -> None:

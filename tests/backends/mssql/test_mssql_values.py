@@ -17,7 +17,7 @@ import pytest
 from penstock_testkit import Server
 
 from ...conftest import fresh_database
-from .mssql_tables import Copy, execute, into_files, is_babelfish, missing
+from .mssql_tables import Copy, execute, into_files, is_babelfish, missing, over_odbc
 
 D = Decimal
 BERLIN = timezone(timedelta(hours=1))
@@ -209,12 +209,17 @@ def known(mssql_module: str) -> dict[str, int]:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["mssql", "mssql+pyodbc"])
 def in_files(
-    mssql_module: str, known: dict[str, int], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    mssql_module: str,
+    known: dict[str, int],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> pa.Table:
+    """Through each driver."""
     folder: Path = tmp_path_factory.mktemp("values") / "t"
-    return into_files(mssql_module, folder, strategy="whole").sort_by("n")
+    url = mssql_module if request.param == "mssql" else over_odbc(mssql_module)
+    return into_files(url, folder, strategy="whole").sort_by("n")
 
 
 @pytest.fixture(scope="module")

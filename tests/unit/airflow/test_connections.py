@@ -156,7 +156,7 @@ def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
         "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, mariadb, mssql, "
-        f"mysql, postgres, postgresql, s3; found {kind or 'none'!r}; if it leads to "
+        f"mysql, odbc, postgres, postgresql, s3; found {kind or 'none'!r}; if it leads to "
         "PostgreSQL, set its field Connection Type to postgres, and Host, Port, Login, Password "
         "and Schema (the database's name) as for psql"
     )
@@ -328,4 +328,64 @@ def test_mssql_with_an_instance() -> None:
 def test_mssql_with_another_extra_is_refused_without_showing_it() -> None:
     with pytest.raises(UsageError, match="found another one") as raised:
         mssql_url(extra={"wharehouse": SECRET})
+    assert "pa55" not in repr(raised.value)
+
+
+def odbc_url(**fields: Any) -> str:
+    url = url_of(conn_type="odbc", **{"host": "db", "login": "me", "password": "p/w", **fields})
+    return resolve(url, "--source")[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"port": 14330, "schema": "my shop", "extra": {"driver": "FreeTDS"}},
+            "mssql+pyodbc://me:p%2Fw@db:14330/my%20shop?driver=FreeTDS",
+        ),
+        (
+            {"host": "db.example,1434", "extra": {"Driver": "{ODBC Driver 18 for SQL Server}"}},
+            "mssql+pyodbc://me:p%2Fw@db.example:1434/?driver=ODBC+Driver+18+for+SQL+Server",
+        ),
+        (
+            {
+                "extra": {
+                    "driver": "ODBC Driver 17 for SQL Server",
+                    "Encrypt": "Yes",
+                    "TrustServerCertificate": True,
+                    "ApplicationIntent": "ReadOnly",
+                    "ServerCertificate": "/Etc/c.pem",
+                    "connect_kwargs": {"autocommit": True},
+                    "TDS_Version": "7.4",
+                }
+            },
+            "mssql+pyodbc://me:p%2Fw@db:1433/?driver=ODBC+Driver+17+for+SQL+Server&encrypt=yes"
+            "&trust_server_certificate=yes&application_intent=readonly"
+            "&server_certificate=%2FEtc%2Fc.pem",
+        ),
+        (
+            {"host": "", "schema": "s", "extra": {"dsn": "shop"}},
+            "mssql+pyodbc://me:p%2Fw@localhost:1433/s?dsn=shop",
+        ),
+    ],
+    ids=["FreeTDS", "braces", "keywords", "dsn"],
+)
+def test_odbc(fields: dict[str, Any], expected: str) -> None:
+    url = odbc_url(**fields)
+    assert url == expected
+    assert "p%2Fw" not in repr(place_of(url))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, r"expected \?driver=NAME.*or \?dsn=NAME"),
+        ({"extra": {"dsn": "shop"}}, "found one in the URL"),
+        ({"host": "db\\X", "extra": {"driver": "FreeTDS"}}, "the instance's port"),
+        ({"extra": {"driver": "FreeTDS", "pwd": SECRET}}, "found another one"),
+    ],
+)
+def test_odbc_that_is_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        odbc_url(**fields)
     assert "pa55" not in repr(raised.value)

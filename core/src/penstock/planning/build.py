@@ -92,6 +92,7 @@ def build_plan(
         strategy=choice.strategy,
         reasons=(
             *choice.reasons,
+            *statistics.notes,
             *cut.reasons,
             *mapping.reasons,
             *_made_columns(table.made, formats),

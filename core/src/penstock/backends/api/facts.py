@@ -43,6 +43,8 @@ class TableStatistics:
     """To find the rows of some blocks takes reading all of them."""
     rows_hint: str = ""
     """What gives the source an estimate of the rows where it has none, for people."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known of how it is read, for people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.backends.mssql.capabilities import SOURCE, TARGET
-from penstock.backends.mssql.location import URLS
+from penstock.backends.mssql.location import urls_of
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
@@ -25,13 +26,13 @@ class MssqlBackend:
     environment: tuple[str, ...] = ()
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
-        return URLS.resolve(url, environ, flag)
+        return urls_of(url).resolve(url, environ, flag)
 
     def secrets(self, url: str) -> tuple[str, ...]:
-        return URLS.secrets(url)
+        return urls_of(url).secrets(url)
 
     def place(self, url: str) -> Place:
-        return URLS.place(url)
+        return urls_of(url).place(url)
 
     # The modules are imported where they are used: a worker needs no catalog.
 
@@ -52,6 +53,9 @@ class MssqlBackend:
 
     def preload(self) -> None:
         from penstock.backends.mssql import reader, writer  # noqa: F401, PLC0415
+
+        with suppress(ModuleNotFoundError):  # there may be another driver
+            from penstock.backends.mssql import native  # noqa: F401, PLC0415
 
     def reader(self, spec: WorkerSpec) -> Reader:
         from penstock.backends.mssql.reader import MssqlReader  # noqa: PLC0415

@@ -32,16 +32,8 @@ def canonical(value: str, type_: Type, kind: str) -> str:
                 value = f"{value}.STAsBinary()"
             wide = f"CAST({value} AS varbinary(max))"
             return f"LOWER(CONVERT(varchar(max), {wide}, 2))"
-        case "date":
-            return f"CAST(DATEDIFF(day, '1970-01-01', {value}) AS varchar(20))"
-        case "time":
-            return f"CAST(DATEDIFF_BIG(microsecond, '00:00', {value}) AS varchar(20))"
-        case "timestamp":
-            # A datetime has thirds of a hundredth, which the driver rounds as this does.
-            since = f"CAST({value} AS datetime2({3 if type_.name == 'datetime' else 7}))"
-            if type_.name == "datetimeoffset":
-                since = f"CAST(SWITCHOFFSET({value}, '+00:00') AS datetime2(7))"
-            return f"CAST(DATEDIFF_BIG(microsecond, '1970-01-01', {since}) AS varchar(20))"
+        case "date" | "time" | "timestamp":
+            return f"CAST({counted(value, type_, kind)} AS varchar(20))"
         case "uuid":
             return f"LOWER(CAST({value} AS varchar(36)))"
         case "float":
@@ -50,6 +42,20 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             if type_.name == "hierarchyid":
                 return f"{value}.ToString()"
             return f"CAST({value} AS nvarchar(4000))" if type_.name == "sql_variant" else text
+
+
+def counted(value: str, type_: Type, kind: str) -> str:
+    """The days of a date since 1970, the microseconds of a time since midnight, and those of a
+    moment since 1970, in UTC."""
+    if kind == "date":
+        return f"DATEDIFF(day, '1970-01-01', {value})"
+    if kind == "time":
+        return f"DATEDIFF_BIG(microsecond, '00:00', {value})"
+    # A datetime has thirds of a hundredth, which the driver rounds as this does.
+    since = f"CAST({value} AS datetime2({3 if type_.name == 'datetime' else 7}))"
+    if type_.name == "datetimeoffset":
+        since = f"CAST(SWITCHOFFSET({value}, '+00:00') AS datetime2(7))"
+    return f"DATEDIFF_BIG(microsecond, '1970-01-01', {since})"
 
 
 def _bits(value: str) -> str:

@@ -1,19 +1,19 @@
-"""Sessions: their settings, and how they are cancelled."""
+"""Sessions, over any driver: their settings, and what they are asked."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import mssql_python
 import pyarrow as pa
 
 from penstock.backends.mssql.canonical import UTF8
 from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.driver import open_driver
 from penstock.backends.mssql.errors import translated
-from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_string
+from penstock.backends.mssql.location import server_of_url
+from penstock.backends.mssql.types import MsType
 from penstock.errors import Diagnosis, PermanentError
 
 # SQL Server 2016.
@@ -37,19 +37,12 @@ _SETTINGS = (
 
 
 class Connection:
-    """A session. What it is asked raises the driver's errors."""
+    """A session. What it is asked raises `DriverError`."""
 
     def __init__(self, url: str, side: str) -> None:
-        found = URLS.parse(url)
-        seconds = int(found.options.get("connect_timeout", CONNECT_SECONDS))
-        # A session of a pool would keep what the last one had set.
-        mssql_python.pooling(enabled=False)
         self.side = side
         self._url = url
-        self._driver = mssql_python.connect(
-            connection_string(url), autocommit=True, timeout=seconds, native_uuid=False
-        )
-        self._cursor = self._driver.cursor()
+        self.driver = open_driver(url, side)
         self.utf8 = False
         """Whether there are collations of UTF-8."""
         self.babelfish = False
@@ -72,20 +65,16 @@ class Connection:
         self.inside = snapshot
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Those of the first result that has columns: others may come before it."""
-        cursor = self._cursor
-        self._execute(query, values)
-        while cursor.description is None:
-            if not cursor.nextset():
-                return []
-        return [tuple(row) for row in cursor.fetchall()]
+        """Those of the first result that has columns."""
+        self.driver.execute(query, values)
+        return self.driver.rows()
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Returns: how many rows the statement has changed, not counting what triggers did."""
         if statement.lstrip()[:6].upper() in _COUNTED:
             ((count,),) = self.rows(f"{statement};\nSELECT ROWCOUNT_BIG()", values)
             return int(count)
-        self._execute(statement, values)
+        self.driver.execute(statement, values)
         return 0
 
     def stream(self, query: str, count: int) -> Iterator[list[tuple[Any, ...]]]:
@@ -95,26 +84,27 @@ class Connection:
         try:
             if self.inside:
                 other.use(self.inside)
-            cursor = other._cursor
-            cursor.execute(query, use_prepare=False)
-            while found := cursor.fetchmany(count):
-                yield [tuple(row) for row in found]
+            other.driver.execute(query)
+            while found := other.driver.some(count):
+                yield found
         finally:
             other.close()
 
-    def batches(self, query: str, most: int, size: int) -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, query: str, most: int, size: int, types: Sequence[pa.DataType] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of a query as record batches; the first one comes even if it has no rows.
 
         Parameters:
             most: so many rows at most in each.
             size: so many bytes, as far as a batch's rows are like those of the one before.
+            types: see `Driver.batch`.
         """
-        cursor = self._cursor
-        cursor.execute(query, use_prepare=False)
+        self.driver.execute(query)
         rows = min(FIRST_ROWS, most)
         while True:
             begun = time.monotonic()
-            batch = cursor.arrow_batch(rows)
+            batch = self.driver.batch(rows, types)
             growth = min(GROWTH, BATCH_SECONDS / max(1e-6, time.monotonic() - begun))
             count, each = batch.num_rows, batch.nbytes / max(1, batch.num_rows)
             yield batch
@@ -123,29 +113,16 @@ class Connection:
                 return
             rows = max(1, min(most, int(rows * growth), int(size / max(1.0, each))))
 
-    def load(self, table: str, batches: Iterator[pa.RecordBatch]) -> int:
-        """Load rows in bulk, over a connection of its own. Returns: how many."""
-        with self._driver.cursor() as cursor:
-            found = cursor.bulkcopy_arrow(
-                table, batches, timeout=0, table_lock=True, keep_nulls=True
-            )
-        return int(found["rows_copied"])
-
-    def _execute(self, statement: str, values: Sequence[Any]) -> None:
-        if values:
-            self._cursor.execute(statement, *values)
-        else:
-            self._cursor.execute(statement, use_prepare=False)
+    def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
+        """See `Driver.load`."""
+        return self.driver.load(table, types, batches)
 
     def interrupt(self) -> None:
         """End what another thread is waiting for."""
-        with contextlib.suppress(Exception):
-            # The one call of the driver's that another thread may make; it has no public name.
-            self._cursor.hstmt._cancel()  # type: ignore[union-attr]
+        self.driver.interrupt()
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):
-            self._driver.close()
+        self.driver.close()
 
 
 def connect(url: str, side: str) -> Connection:
@@ -156,8 +133,7 @@ def connect(url: str, side: str) -> Connection:
     Raises:
         TransientError, PermanentError: no connection.
     """
-    found = URLS.parse(url)
-    where = f"{found.host}:{found.port}"
+    where = server_of_url(url)
     try:
         with translated(side, where):
             connection = Connection(url, side)

@@ -1,6 +1,6 @@
-"""What the driver's errors mean for us.
+"""What a driver's errors mean for us.
 
-The driver tells a server's errors by their SQLSTATE:
+Drivers tell a server's errors by their SQLSTATE:
 https://learn.microsoft.com/en-us/sql/odbc/reference/appendixes/appendix-a-odbc-error-codes
 """
 
@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mssql_python.exceptions import Exception as DriverError
-
 from penstock.errors import (
     Diagnosis,
     PenstockError,
@@ -20,22 +18,22 @@ from penstock.errors import (
     TransientError,
 )
 
-# As the driver words the SQLSTATE, which it does not keep itself.
+# SQLSTATEs, in the order of that page.
 TRANSIENT = {
-    "Disconnect error",  # 01002
-    "Client unable to establish connection",  # 08001
-    "Connection not open",  # 08003
-    "Server rejected the connection",  # 08004
-    "Connection failure during transaction",  # 08007
-    "Communication link failure",  # 08S01
-    "Transaction is rolled back",  # 25S03
-    "Serialization failure",  # 40001: a deadlock, or a snapshot that another has changed
-    "Statement completion unknown",  # 40003
-    "Operation canceled",  # HY008
-    "Timeout expired",  # HYT00
-    "Connection timeout expired",  # HYT01
+    "01002",  # disconnect error
+    "08001",  # client unable to establish connection
+    "08003",  # connection not open
+    "08004",  # server rejected the connection
+    "08007",  # connection failure during transaction
+    "08S01",  # communication link failure
+    "25S03",  # transaction is rolled back
+    "40001",  # serialization failure: a deadlock, or a snapshot that another has changed
+    "40003",  # statement completion unknown
+    "HY008",  # operation canceled
+    "HYT00",  # timeout expired
+    "HYT01",  # connection timeout expired
 }
-# What no other try can help, though no connection came about. Words of the driver's.
+# What no other try can help, though no connection came about. Words of drivers.
 _NEVER = re.compile(
     r"certificate|ssl provider: (?!.*timeout)|login failed|encryption not supp", re.I
 )
@@ -48,9 +46,17 @@ _TLS = (
 _LOGIN = "; check the user, the password and the database"
 
 
-def words_of(error: DriverError) -> str:
-    """What the server or the driver said, without who said it."""
-    return _PREFIX.sub("", error.ddbc_error or error.driver_error).strip().rstrip(".")
+class DriverError(Exception):
+    """
+    Parameters:
+        state: an SQLSTATE, empty where the driver has told none.
+        words: what the server or the driver has said; who said it is cut off.
+    """
+
+    def __init__(self, state: str, words: str) -> None:
+        super().__init__(state, words)
+        self.state = state
+        self.words = _PREFIX.sub("", words).strip().rstrip(".")
 
 
 def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockError:
@@ -59,8 +65,7 @@ def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockErr
     Parameters:
         subject: what was looked at, where the server's words do not say.
     """
-    words, state = words_of(error), error.driver_error
-    lowered = words.lower()
+    words, lowered = error.words, error.words.lower()
     advice = ""
     if "certificate" in lowered:
         advice = _TLS
@@ -68,7 +73,7 @@ def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockErr
         advice = _LOGIN
     message = f"{side}: {subject}: {words}{advice}" if subject else f"{side}: {words}{advice}"
     diagnosis = Diagnosis(side=side)
-    transient = state in TRANSIENT or _LOCK.search(words) is not None
+    transient = error.state in TRANSIENT or _LOCK.search(words) is not None
     if transient and not _NEVER.search(words):
         return TransientError(message, diagnosis)
     return PermanentError(message, diagnosis)

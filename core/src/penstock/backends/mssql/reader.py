@@ -17,7 +17,7 @@ from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.partitions import tested, within
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.snapshot import enter
-from penstock.backends.mssql.types import MsType, arrow_type, finer, travelling
+from penstock.backends.mssql.types import MsType, arrow_type, finer
 from penstock.backends.shared.background import Ahead
 from penstock.backends.shared.hex_values import uuids_of
 from penstock.backends.sql.conditions import condition
@@ -66,7 +66,7 @@ class MssqlReader:
             if not self._types:
                 query = f"SELECT {', '.join(names)} FROM {rows}"
                 self._types = [type_ for _, type_ in session.describe(query, subject)]
-            listed = list(map(travelling, names, self._types))
+            listed = list(map(session.connection.driver.travelling, names, self._types))
             tests = list(filter(None, map(finer, names, self._types)))
             if tests:
                 listed.append(f"CASE WHEN {' OR '.join(tests)} THEN 1 ELSE 0 END")
@@ -78,7 +78,7 @@ class MssqlReader:
                 f"source: {spec.relation}, {subject}",
             )
             query = f"SELECT {', '.join(listed) or '1'} FROM {rows} WHERE {chosen}"
-            for batch in session.connection.batches(query, BATCH_ROWS, BATCH_BYTES):
+            for batch in session.connection.batches(query, BATCH_ROWS, BATCH_BYTES, passing.wanted):
                 yield passing.as_travels(batch)
                 if stopped():
                     return
@@ -110,7 +110,7 @@ class _Passing:
     def __init__(self, names: list[str], types: list[MsType], subject: str) -> None:
         self._names = names
         self._types = types
-        self._wanted = list(map(arrow_type, types))
+        self.wanted = list(map(arrow_type, types))
         self._subject = subject
         self._rows = 0
 
@@ -125,7 +125,7 @@ class _Passing:
         return pa.RecordBatch.from_arrays(columns, self._names) if columns else batch
 
     def _column(self, array: pa.Array, place: int) -> pa.Array:
-        wanted = self._wanted[place]
+        wanted = self.wanted[place]
         if array.type == wanted:
             return array
         try:
@@ -154,6 +154,6 @@ class _Passing:
                 f"{self._subject}: column {' or '.join(map(repr, names))}, row "
                 f"{self._rows + row + 1:,}: expected whole microseconds, found a time of 100 "
                 "nanoseconds, which record batches would lose; use --query with CAST(... AS "
-                "datetime2(6)), or datetimeoffset(6), which rounds it",
+                "datetime2(6)), or datetimeoffset(6) or time(6), which rounds it",
                 Diagnosis(side="source"),
             )

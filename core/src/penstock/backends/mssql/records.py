@@ -9,12 +9,10 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from mssql_python.exceptions import Exception as DriverError
-
 from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.errors import translated
+from penstock.backends.mssql.errors import DriverError, translated
 from penstock.backends.mssql.locks import EXCLUSIVE, SHARED, is_free, lock_name, wait_for
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.sql.loaded_table import LoadRecords
@@ -101,7 +99,7 @@ class MssqlRecords(LoadRecords):
                 except DriverError as error:
                     raise PlanningError(
                         f"target: the user may not create the control tables in schema "
-                        f"{self._schema!r}: {error.ddbc_error}; expected that privilege, or tables "
+                        f"{self._schema!r}: {error.words}; expected that privilege, or tables "
                         "that an administrator created with the output of `penstock control-ddl "
                         f"--target mssql:// --control-schema {self._schema}`, or another "
                         "--control-schema",

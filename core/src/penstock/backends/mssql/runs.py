@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from mssql_python.exceptions import Exception as DriverError
-
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
 from penstock.backends.mssql.alike import set_identity
 from penstock.backends.mssql.catalog import enabled_indexes, made_at
-from penstock.backends.mssql.errors import translated
+from penstock.backends.mssql.errors import DriverError, translated
 from penstock.backends.mssql.locks import SESSION, is_free, try_lock, wait_for
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.stage import sweep

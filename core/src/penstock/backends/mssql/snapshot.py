@@ -12,11 +12,9 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 
-from mssql_python.exceptions import Exception as DriverError
-
 from penstock.backends.mssql.connection import Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.errors import planning, translated, words_of
+from penstock.backends.mssql.errors import DriverError, planning, translated
 from penstock.backends.mssql.locks import SESSION, SHARED, lock_name, release, try_lock
 from penstock.errors import Diagnosis, PenstockError, PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot
@@ -164,7 +162,7 @@ def enter(connection: Connection, name: str) -> None:
                 return
             except DriverError as error:
                 # Its state says that no connection came about: whether there is one is asked.
-                said = words_of(error)
+                said = error.words
                 connection.rows("SELECT 1")
     raise SnapshotLost(f"source: snapshot: {said}", Diagnosis(side="source"))
 

@@ -200,6 +200,7 @@ class MssqlSource(SqlSource):
             ),
             sampled=known,
             rows_hint=f"UPDATE STATISTICS {self._rows(relation)}" if known else "",
+            notes=tuple(f"read {note}" for note in self._session.connection.driver.notes),
         )
 
     def _default_key(self, relation: Relation) -> str | None:

@@ -11,13 +11,12 @@ from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from mssql_python.exceptions import Exception as DriverError
 
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mssql.catalog import COLLATION
 from penstock.backends.mssql.connection import Connection
-from penstock.backends.mssql.errors import from_driver, translated
+from penstock.backends.mssql.errors import DriverError, from_driver, translated
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.types import MAX, MsType
 from penstock.backends.shared.arrow import Caster, schema_from_text, shown
@@ -90,7 +89,7 @@ class BulkStage:
 
     def _load(self) -> None:
         try:
-            self._taken = self._records.connection.load(self.table, self._handed())
+            self._taken = self._records.connection.load(self.table, self._types, self._handed())
         except BaseException as error:
             self._error = error
         finally:

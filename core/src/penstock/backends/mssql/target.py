@@ -104,7 +104,8 @@ class MssqlTarget(SqlTarget):
         name = identity_column(self._session, request.target)
         if request.mode.builds_beside and name:
             plan = replace(plan, steps=(*plan.steps, *identity_steps(request, [name])))
-        return plan
+        notes = (f"loaded {note}" for note in self._session.connection.driver.notes)
+        return replace(plan, warnings=(*plan.warnings, *notes))
 
 
 def _in_arrow(column: Column) -> Column:

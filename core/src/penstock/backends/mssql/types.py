@@ -104,8 +104,8 @@ def travelling(value: str, of: MsType) -> str:
 
 
 def finer(value: str, of: MsType) -> str:
-    """A test for what the driver would cut off without a word: less than a microsecond. Empty where
-    there is none."""
-    if of.name in ("datetime2", "datetimeoffset") and of.length > MICROS:
+    """A test for what would be cut off without a word: less than a microsecond. Empty where none
+    can be."""
+    if of.name in FRACTIONS and of.length > MICROS:
         return f"DATEPART(nanosecond, {value}) % 1000 <> 0"
     return ""

@@ -1,0 +1,73 @@
+"""What a session asks of a driver, and which one a URL names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.backends.mssql.location import ODBC_URLS, urls_of
+from penstock.backends.mssql.types import MsType
+from penstock.errors import Diagnosis, PermanentError
+
+
+class Driver(Protocol):
+    """A connection with one statement at a time. What it is asked raises `DriverError`."""
+
+    notes: tuple[str, ...]
+    """What it costs to use this driver, for people; none for the one that is meant to be used."""
+
+    def travelling(self, value: str, of: MsType) -> str:
+        """What is selected, so that the driver has a value that can be one of a record batch."""
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> None: ...
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Those of the first result that has columns: others may come before it."""
+
+    def some(self, count: int) -> list[tuple[Any, ...]]:
+        """The next rows; none at the end."""
+
+    def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:
+        """The next rows as a record batch, which has none at the end.
+
+        Parameters:
+            types: of the first columns, as they are to travel; the driver's may differ, if they
+                can be cast. Others are whole numbers.
+        """
+
+    def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
+        """Load rows in bulk, over a connection of its own. Returns: how many.
+
+        Parameters:
+            types: the columns'.
+        """
+
+    def interrupt(self) -> None:
+        """End what another thread is waiting for."""
+
+    def close(self) -> None: ...
+
+
+def open_driver(url: str, side: str) -> Driver:
+    """
+    Raises:
+        DriverError: no connection.
+        PermanentError: the driver is not installed.
+    """
+    try:
+        if urls_of(url) is ODBC_URLS:
+            from penstock.backends.mssql.odbc import OdbcDriver  # noqa: PLC0415
+
+            return OdbcDriver(url)
+        from penstock.backends.mssql.native import NativeDriver  # noqa: PLC0415
+
+        return NativeDriver(url)
+    except ModuleNotFoundError as error:
+        extra = "mssql-odbc" if urls_of(url) is ODBC_URLS else "mssql"
+        raise PermanentError(
+            f"{side}: {urls_of(url).scheme} needs the module {error.name!r}; install it with: "
+            f"pip install 'penstock[{extra}]'",
+            Diagnosis(side=side),
+        ) from error

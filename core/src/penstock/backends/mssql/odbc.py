@@ -1,0 +1,177 @@
+"""Any ODBC driver, through pyodbc: FreeTDS, or Microsoft's.
+
+Drivers differ in what they make of the types that are SQL Server's own. So values come as numbers,
+texts and bytes only, which the server makes of the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+import pyodbc
+
+from penstock.backends.mssql import types
+from penstock.backends.mssql.as_text import READS_JSON, inserts
+from penstock.backends.mssql.canonical import counted
+from penstock.backends.mssql.errors import DriverError
+from penstock.backends.mssql.location import CONNECT_SECONDS, ODBC_URLS, odbc_string
+from penstock.backends.mssql.types import MsType
+from penstock.errors import UsageError
+
+# Whatever a data source has set: the driver's defaults, where a text that is too long is an error.
+_SETTINGS = (
+    "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON"
+)
+_COST = "Python makes each value, at several times the CPU of mssql://"
+_STATE = re.compile(r"^\[\w{5}\] *")
+# Who has said it in what call, and what else was said.
+_REST = re.compile(r" \((-?\d+)\) \(SQL\w+\).*|; \[\w{5}\].*", re.S)
+# FreeTDS has numbers of its own for what it has no SQLSTATE: no answer in time, and none any more.
+_NUMBERS = {20003: "HYT00", 20004: "08S01", 20006: "08S01", 20009: "08001", 20017: "08S01"}
+
+
+def told(error: pyodbc.Error) -> DriverError:
+    state, words = (*map(str, error.args), "", "")[:2]
+    found = _REST.search(words)
+    number = int(found[1] or 0) if found else 0
+    return DriverError(_NUMBERS.get(number, state), _REST.sub("", _STATE.sub("", words)))
+
+
+@contextlib.contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        yield
+    except pyodbc.Error as error:
+        raise told(error) from error
+
+
+class OdbcDriver:
+    """See `Driver`."""
+
+    @_telling()
+    def __init__(self, url: str) -> None:
+        options = ODBC_URLS.parse(url).options
+        name = options.get("driver", "")
+        if name:
+            _check_installed(name, pyodbc.drivers(), "ODBC driver")
+        else:
+            sources = pyodbc.dataSources()
+            _check_installed(options["dsn"], list(sources), "ODBC data source")
+            name = sources.get(options["dsn"], "")
+        self._url = url
+        self._loader: OdbcDriver | None = None
+        self.notes: tuple[str, ...] = (f"through {name or options['dsn']} and pyodbc: {_COST}",)
+        # A session of a pool would keep what the last one had set.
+        pyodbc.pooling = False
+        self._connection = pyodbc.connect(
+            odbc_string(url, name),
+            autocommit=True,
+            timeout=int(options.get("connect_timeout", CONNECT_SECONDS)),
+        )
+        # Else a text of one byte for each character would be one of this process's locale.
+        self._connection.setdecoding(pyodbc.SQL_CHAR, encoding="utf-16le", ctype=pyodbc.SQL_WCHAR)
+        self._cursor = self._connection.cursor()
+        self._cursor.execute(_SETTINGS)
+
+    def travelling(self, value: str, of: MsType) -> str:
+        match of.name:
+            case "date" | "time":
+                return counted(value, of, of.name)
+            case "datetime" | "datetime2" | "smalldatetime" | "datetimeoffset":
+                return counted(value, of, "timestamp")
+            case "money" | "smallmoney":
+                return f"CAST({value} AS decimal(19,4))"
+            case "uniqueidentifier":
+                return f"CAST({value} AS char(36))"
+        return types.travelling(value, of)
+
+    @_telling()
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
+        self._cursor.execute(statement, *values)
+
+    @_telling()
+    def rows(self) -> list[tuple[Any, ...]]:
+        while self._cursor.description is None:
+            if not self._cursor.nextset():
+                return []
+        return [tuple(row) for row in self._cursor.fetchall()]
+
+    @_telling()
+    def some(self, count: int) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self._cursor.fetchmany(count)]
+
+    @_telling()
+    def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:
+        names = [column[0] for column in self._cursor.description]
+        found = self._cursor.fetchmany(count)
+        columns: Sequence[Any] = list(zip(*found, strict=True)) if found else [()] * len(names)
+        arrays = [
+            array_of(values, type_)
+            for values, type_ in zip_longest(columns, types, fillvalue=pa.int32())
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names)
+
+    def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
+        self._loader = loader = OdbcDriver(self._url)
+        count = 0
+        try:
+            reads_json = loader.reads_json()
+            for batch in batches:
+                for statement, values in inserts(table, batch, types, reads_json=reads_json):
+                    loader.execute(f"{statement};\nSELECT ROWCOUNT_BIG()", values)
+                    ((taken,),) = loader.rows()
+                    count += int(taken)
+        finally:
+            loader.close()
+        return count
+
+    def reads_json(self) -> bool:
+        try:
+            self.execute(READS_JSON)
+            return self.rows() == [(1,)]
+        except DriverError:
+            return False
+
+    def interrupt(self) -> None:
+        for each in (self, self._loader):
+            with contextlib.suppress(Exception):
+                if each is not None:
+                    each._cursor.cancel()
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self._connection.close()
+
+
+def _check_installed(name: str, there: Sequence[str], what: str) -> None:
+    """
+    Raises:
+        UsageError: it is not there.
+    """
+    if name.casefold() not in map(str.casefold, there) and not Path(name).is_file():
+        raise UsageError(
+            f"connection: expected an {what} that is installed here, found {name!r}; there is "
+            f"{', '.join(sorted(there)) or 'none'}"
+        )
+
+
+def array_of(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """
+    Raises:
+        DriverError: the driver has values of another type.
+    """
+    try:
+        if pt.is_date(type_):
+            return pa.array(values, pa.int32()).view(type_)
+        if pt.is_temporal(type_):
+            return pa.array(values, pa.int64()).view(type_)
+        return pa.array(values, pa.string() if type_ == pa.uuid() else type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise DriverError("22018", f"expected values of type {type_}, found: {error}") from error
