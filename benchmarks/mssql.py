@@ -23,7 +23,7 @@ SERVER = "PENSTOCK_BENCH_MSSQL"
 _ROWS = {"votes": 2_000_000, "posts": 300_000}
 _SELECTED = {
     "votes": """
-        SELECT n::int AS id, (n * 7919 % 3729195)::int AS post_id,
+        SELECT n::int AS id, (n::bigint * 7919 % 3729195)::int AS post_id,
             CASE WHEN n % 11 = 0 THEN (n % 299398)::int END AS user_id,
             CASE WHEN n % 977 = 0 THEN 50 END AS bounty_amount, (n % 15 + 1)::int AS vote_type_id,
             timestamp '2008-07-31' + n * interval '31 seconds' AS creation_date
