@@ -51,7 +51,7 @@ def told(url: str) -> str:
         )
 
 
-def resumed(ends: dict[str, str]) -> None:
+def resumed(ends: dict[str, Any]) -> None:
     """Resume a run that should be refused, and say what is known where it is not."""
     said = list(penstock.resume("stopped", **ends))
     pytest.fail(f"{told(ends['target'])} after {said}")
