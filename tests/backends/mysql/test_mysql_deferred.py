@@ -166,7 +166,7 @@ def test_rows_that_do_not_fit(pair: Pair) -> None:
     assert set(written(pair.target)) == {"PRIMARY", "once"}
     assert penstock.status(RUN_ID, target=pair.target).steps_done == frozenset()
     execute(pair.target, "DELETE FROM item WHERE id = 5000 AND note = 'in the way'")
-    pair.resume().ended(0)
+    pair.resume("--on-snapshot-lost", "accept").ended(0)
     assert written(pair.target) == before
     pair.check_done()
 

@@ -69,7 +69,10 @@ def test_a_killed_supervisor(pair: Pair) -> None:
     run.wait_for(Committed, count=2)
     run.kill()
     gate.open()
-    resumed = pair.resume()
+    refused = pair.resume()
+    refused.ended(65)
+    assert "is lost" in refused.errors
+    resumed = pair.resume("--on-snapshot-lost", "accept")
     resumed.ended(0)
     assert not {"p0001", "p0002"} & {event.partition_id for event in resumed.of(Opened)}
     pair.check_done()

@@ -111,12 +111,13 @@ class MySqlSource(SqlSource):
     def state(self, relation: Relation) -> SourceState:
         session = self._session
         server = server_of(session)
+        # Nothing tells for sure whether somebody has written: no moment is like another one.
+        ((now,),) = session.fetch("SELECT CAST(SYSDATE(6) AS char)", "state")
         if not isinstance(relation, TableRef):
-            return SourceState(server, "", "", "")
+            return SourceState(server, "", str(now), "")
         made = made_at(session, relation)
         parts = partitioning(session, relation)
-        # Nothing tells for sure whether somebody has written to a table.
-        return SourceState(f"{server}:{relation}", made or "", "", "", parts)
+        return SourceState(f"{server}:{relation}", made or "", str(now), "", parts)
 
     # Sizes
 
