@@ -37,30 +37,6 @@ def facts(url: str) -> tuple[list[str], str]:
     return row[0], row[1]
 
 
-def told(url: str) -> str:
-    """What the indexes are, and what the control tables say of runs and steps."""
-    with psycopg.connect(url) as connection:
-        return "; ".join(
-            str(connection.execute(query).fetchall())
-            for query in (
-                "SELECT indexrelid, pg_get_indexdef(indexrelid) FROM pg_index"
-                " WHERE indrelid = 't'::regclass",
-                "SELECT to_jsonb(s) FROM penstock.step_record AS s",
-                "SELECT to_jsonb(r) FROM penstock.run AS r",
-            )
-        )
-
-
-def resumed(ends: dict[str, Any]) -> None:
-    """Resume a run that should be refused.
-
-    After a thousand other tests in the same process, and only then, it is not; nobody knows why
-    yet. What is known is said with the skipped tests.
-    """
-    said = list(penstock.resume("stopped", **ends))
-    pytest.xfail(f"not refused, for a reason to be found: {told(ends['target'])} after {said}")
-
-
 @pytest.fixture
 def ends(source_url: str, target_url: str) -> dict[str, Any]:
     """Of a copy whose target a stopped run has left without indexes, and unlogged."""
@@ -160,5 +136,5 @@ def test_an_index_of_somebody_else_in_the_place_of_a_dropped_one(
     assert facts(target_url)[0] == []
     execute(target_url, "CREATE INDEX t_kind ON t (note)")
     with pytest.raises(PenstockError, match='relation "t_kind" already exists'):
-        resumed(ends)
+        list(penstock.resume("stopped", **ends))
     assert "t_kind" in facts(target_url)[0]
