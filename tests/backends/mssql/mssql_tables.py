@@ -14,11 +14,9 @@ import pyarrow.parquet as pq
 import pyodbc
 import pytest
 
-import penstock
-from penstock import CopySpec
-from penstock.errors import PenstockError
-from penstock.events import Event, Failed, Finished
 from penstock_testkit import connect_mssql
+
+from ...one_copy import OneCopy
 
 
 def execute(url: str, *statements: str) -> None:
@@ -70,39 +68,14 @@ def is_babelfish(url: str) -> bool:
     return "Babelfish" in version
 
 
-class Copy:
-    """A copy, and what it has told."""
+class Copy(OneCopy):
+    """Of the table ``dbo.t``, where none is named."""
 
     def __init__(self, source: str, target: str, **options: Any) -> None:
-        self.events: list[Event] = []
         given: dict[str, Any] = {"degree": 1, "attempts": 1, "snapshot": "none", **options}
         if "query" not in given:
             given.setdefault("table", "dbo.t")
-        self.error: PenstockError | None = None
-        try:
-            for event in penstock.copy(CopySpec(source=source, target=target, **given)):
-                self.events.append(event)
-        except PenstockError as error:
-            self.error = error
-
-    @property
-    def said(self) -> str:
-        """Of a partition, where one has failed; else of the whole."""
-        for event in self.events:
-            if isinstance(event, Failed):
-                return str(event.error["message"])
-        return self.error.message if self.error else ""
-
-    @property
-    def code(self) -> int:
-        return self.error.exit_code if self.error else 0
-
-    def done(self) -> Finished:
-        """Its report: it has come to its end."""
-        assert not self.error, self.said
-        report = self.events[-1]
-        assert isinstance(report, Finished)
-        return report
+        super().__init__(source=source, target=target, **given)
 
 
 def into_files(source: str, folder: Path, **options: Any) -> pa.Table:

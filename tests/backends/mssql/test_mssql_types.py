@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from penstock.backends.mssql.made import column_type
+from penstock.backends.mssql.made import TYPES
 from penstock.backends.mssql.source import MssqlSource
 from penstock.backends.mssql.types import MAX, MsType, arrow_type, finer, travelling, type_of
 from penstock.backends.shared.arrow import arrow_type as arrow_of
@@ -91,7 +91,7 @@ def test_the_rest_is_never_finer() -> None:
 @pytest.mark.parametrize(("mine", "theirs"), lines("mssql/made"))
 def test_into_mssql(mine: str, theirs: str) -> None:
     try:
-        found = column_type(ARROW_TYPES[mine], "c")
+        found = TYPES.of(ARROW_TYPES[mine], "c")
     except PlanningError:
         found = "refused"
     assert found == theirs

@@ -13,10 +13,10 @@ import pytest
 
 import penstock
 from penstock import CopySpec
-from penstock.errors import PenstockError
-from penstock.events import Event, Failed, Opened
+from penstock.events import Opened
 from penstock_testkit import AnyMysqlServer
 
+from ...one_copy import OneCopy
 from .mysql_pair import execute, rows
 
 PLAIN = "CREATE TABLE t (id int PRIMARY KEY, note varchar(100), day varchar(30))"
@@ -47,35 +47,17 @@ def database(url: str) -> str:
     return urlsplit(url).path[1:]
 
 
-class Copy:
-    """A copy of one partition, and what it has told."""
+class Copy(OneCopy):
+    """A copy of one partition."""
 
     def __init__(self, source: str, target: str, table: str = "t", **options: Any) -> None:
-        self.events: list[Event] = []
         given: dict[str, Any] = {
             "target_table": f"{database(target)}.t", "degree": 1, "strategy": "whole",
             "attempts": 1, **options,
         }  # fmt: skip
         if "query" not in options:
             given["table"] = f"{database(source)}.{table}"
-        self.error: PenstockError | None = None
-        try:
-            for event in penstock.copy(CopySpec(source=source, target=target, **given)):
-                self.events.append(event)
-        except PenstockError as error:
-            self.error = error
-
-    @property
-    def said(self) -> str:
-        """Of the partition, where it has failed; else of the whole."""
-        for event in self.events:
-            if isinstance(event, Failed):
-                return str(event.error["message"])
-        return self.error.message if self.error else ""
-
-    @property
-    def code(self) -> int:
-        return self.error.exit_code if self.error else 0
+        super().__init__(source=source, target=target, **given)
 
 
 @contextmanager
@@ -214,6 +196,14 @@ def test_an_invisible_column_is_loaded(source: str, mysql_url: str) -> None:
     execute(mysql_url, PLAIN.replace("varchar(30)", "varchar(30) INVISIBLE"))
     assert Copy(source, mysql_url).code == 0
     assert rows(mysql_url, "SELECT day FROM t WHERE id = 3") == [("2020-01-03",)]
+
+
+def test_a_long_name_in_another_script(source: str, mysql_url: str) -> None:
+    table = "\u00e4" * 64
+    execute(mysql_url, PLAIN.replace("TABLE t ", f"TABLE {table} "))
+    copied = Copy(source, mysql_url, target_table=f"{database(mysql_url)}.{table}")
+    assert not copied.said
+    assert rows(mysql_url, f"SELECT count(*) FROM {table}") == [(3,)]
 
 
 def test_zero_dates(source: str, mysql_url: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from penstock.backends.mssql.canonical import TEXT, UTF8, canonical
 from penstock.backends.sql.bounds import decimal
 from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
 from penstock.model.tables import TableRef
@@ -64,9 +65,7 @@ BY_BYTES = "Latin1_General_BIN2"
 _ISO = 121
 """The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
-_UNITS = "microsecond|second|minute|hour|day|week|month|quarter|year"
 _SELECT = re.compile(r"SELECT (?:DISTINCT )?")
-_INTERVAL = re.compile(rf"\s*([+-]?\d+)\s*({_UNITS})s?\s*", re.I)
 
 
 class MssqlDialect(CatalogDialect):
@@ -267,13 +266,8 @@ class MssqlDialect(CatalogDialect):
     # Windows of time
 
     def interval(self, text: str) -> str:
-        found = _INTERVAL.fullmatch(text)
-        if found is None:
-            raise PlanningError(
-                f"--interval: expected a number and a unit, such as '1 day' or '3 months'; found "
-                f"{text!r}"
-            )
-        return f"'{int(found[1])} {found[2].lower()}'"
+        count, unit = parse_interval(text)
+        return f"'{count} {unit}'"
 
     def is_positive(self, interval: str) -> str:
         length, _, _ = interval.strip("'").partition(" ")

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.backends.shared.refusals import as_planning
 from penstock.errors import (
     Diagnosis,
     PenstockError,
     PermanentError,
-    PlanningError,
     TransientError,
 )
 
@@ -91,10 +91,5 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
 @contextmanager
 def planning(side: str, subject: str) -> Iterator[None]:
     """Turn a server's refusal into a `PlanningError` that names the subject."""
-    try:
-        with translated(side, subject):
-            yield
-    except PermanentError as error:
-        if type(error) is not PermanentError:
-            raise
-        raise PlanningError(error.message, error.diagnosis) from error.__cause__
+    with as_planning(), translated(side, subject):
+        yield

@@ -5,21 +5,12 @@ https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedu
 
 from __future__ import annotations
 
-import hashlib
-
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.errors import translated
 from penstock.errors import Diagnosis, StallError
 
 SESSION, TRANSACTION = "Session", "Transaction"
 EXCLUSIVE, SHARED = "Exclusive", "Shared"
-_DIGITS = 48
-
-
-def lock_name(control_schema: str, name: str) -> str:
-    """Names are the database's; they are cut after 255 characters."""
-    digest = hashlib.sha256(f"{control_schema}\0{name}".encode()).hexdigest()
-    return f"penstock:{digest[:_DIGITS]}"
 
 
 def try_lock(

@@ -6,9 +6,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.types as pt
-
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.alike import identity_steps, made_alike
 from penstock.backends.mssql.catalog import enabled_indexes, of_table, unique_keys
@@ -16,7 +13,8 @@ from penstock.backends.mssql.dialect import BY_BYTES
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.swap import like
 from penstock.backends.mssql.written import COMMENTS, GRANTS, WRITTEN, Written, attached
-from penstock.backends.shared.arrow import arrow_type, held_kind, is_bytes, is_text
+from penstock.backends.shared.arrow import arrow_type, held_kind
+from penstock.backends.shared.made_types import MadeTypes, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import check_is_table
@@ -33,64 +31,28 @@ from penstock.model.tables import (
     TableRef,
 )
 
-MOST_DIGITS = 38
 MOST_KEPT = 400
 """Characters of a text that a key can hold: 900 bytes, less those of other columns."""
-_INTEGERS = {8: "smallint", 16: "smallint", 32: "int", 64: "bigint"}
-_UNSIGNED = {8: "tinyint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
-_FRACTIONS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
+_FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(6)", "ns": "(6)"}
+TYPES = MadeTypes(
+    database="SQL Server",
+    boolean="bit",
+    signed={8: "smallint", 16: "smallint", 32: "int", 64: "bigint"},
+    unsigned={8: "tinyint", 16: "int", 32: "bigint", 64: "decimal(20,0)"},
+    floats={32: "real", 64: "float"},
+    digits=(38, 38),
+    text="nvarchar(max)",
+    bytes="varbinary(max)",
+    uuid="uniqueidentifier",
+    json="nvarchar(max)",
+    time=with_units("time", _FRACTIONS),
+    timestamp=with_units("datetime2", _FRACTIONS),
+    zoned=with_units("datetimeoffset", _FRACTIONS),
+)
 # A type that somebody has asked for stands in our statement: words, and what is in parentheses.
-_TYPE = re.compile(
+WRITTEN_TYPE = re.compile(
     r"\s*[A-Za-z]\w*\s*(?:\((?:\d+|max)(?:\s*,\s*\d+)?\))?(?:\s+COLLATE\s+\w+)?\s*", re.I
 )
-
-
-def column_type(kind: pa.DataType, name: str) -> str:
-    """The type of a column that is made for values of an Arrow type.
-
-    Raises:
-        PlanningError: SQL Server has none.
-    """
-    if isinstance(kind, pa.UuidType):
-        return "uniqueidentifier"
-    if isinstance(kind, pa.BaseExtensionType):
-        return column_type(kind.storage_type, name)
-    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
-        return column_type(kind.value_type, name)
-    if pt.is_boolean(kind):
-        return "bit"
-    if pt.is_integer(kind):
-        return (_INTEGERS if pt.is_signed_integer(kind) else _UNSIGNED)[kind.bit_width]
-    if pt.is_floating(kind):
-        return "float" if kind.bit_width == 64 else "real"
-    if pt.is_decimal(kind):
-        if 0 <= kind.scale <= kind.precision <= MOST_DIGITS:
-            return f"decimal({kind.precision},{kind.scale})"
-        return "nvarchar(max)"
-    if is_text(kind) or pt.is_null(kind):
-        return "nvarchar(max)"
-    if is_bytes(kind):
-        return "varbinary(max)"
-    if pt.is_date(kind):
-        return "date"
-    if pt.is_time(kind):
-        return f"time({_FRACTIONS[kind.unit]})"
-    if pt.is_timestamp(kind):
-        name = "datetime2" if kind.tz is None else "datetimeoffset"
-        return f"{name}({_FRACTIONS[kind.unit]})"
-    raise PlanningError(
-        f"target: column {name}: SQL Server has no type for {kind}; leave the column out with "
-        "--columns, or have the source write it as text"
-    )
-
-
-def check_type(name: str, asked: str) -> None:
-    """
-    Raises:
-        PlanningError: what somebody has asked for is no type.
-    """
-    if not _TYPE.fullmatch(asked):
-        raise PlanningError(f"--types: column {name}: expected a type, found {asked!r}")
 
 
 def key_type(column: Column, definition: TableDefinition) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -13,13 +12,19 @@ from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import DriverError, translated
-from penstock.backends.mssql.locks import EXCLUSIVE, SHARED, is_free, lock_name, wait_for
+from penstock.backends.mssql.locks import (
+    EXCLUSIVE,
+    SESSION,
+    SHARED,
+    is_free,
+    try_lock,
+    wait_for,
+)
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.sql.loaded_table import LoadRecords
-from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
+from penstock.backends.sql.server.records import CONTROL, ServerRecords
+from penstock.errors import Diagnosis, TransientError
 
 T = TypeVar("T")
-_TABLES = ("loaded_table", "stage", *(kind.value for kind in Kind))
 _KEYS = {
     Kind.RUN: ("run_id",),
     Kind.COMMIT: ("run_id", "partition_id"),
@@ -27,6 +32,7 @@ _KEYS = {
     Kind.RECOPY: ("run_id", "partition_id", "request"),
 }
 LOOK_EVERY = 0.2
+MAKING_SECONDS = 60
 _EXACT = "COLLATE Latin1_General_BIN2"
 
 
@@ -44,21 +50,16 @@ def ddl(schema: str) -> str:
     )
 
 
-class MssqlRecords(LoadRecords):
-    """
-    Parameters:
-        loading: the session is an attempt's: nothing is looked for.
-    """
-
+class MssqlRecords(ServerRecords):
     steps_with_records = True
+    scheme = "mssql"
+    kept_in = "schema"
+    besides = ("stage",)
 
     def __init__(self, session: MssqlSession, schema: str, *, loading: bool = False) -> None:
-        super().__init__(session.dialect)
+        super().__init__(session, schema, loading=loading)
         self._session = session
-        self._schema = schema
-        self._there = loading
         self._open = False
-        # Times are texts: the same everywhere, and sorted.
         self.now = "CONVERT(nvarchar(40), SYSUTCDATETIME(), 121) + '+00:00'"
         self.text = "nvarchar(40)"
 
@@ -70,79 +71,33 @@ class MssqlRecords(LoadRecords):
     def connection(self) -> Connection:
         return self._session.connection
 
-    @property
-    def schema(self) -> str:
-        """Where the control tables are, and the stages."""
-        return self._schema
-
-    def named(self, table: str) -> str:
-        return f"{self.ident(self._schema)}.{self.ident(table)}"
-
-    def lock(self, name: str) -> str:
-        return lock_name(self._schema, name)
-
-    def written(self, column: str, value: Any) -> Any:
-        if isinstance(value, datetime):
-            return value.isoformat(" ")
-        return super().written(column, value)
-
-    def create(self) -> None:
-        if self._found():
-            return
-        with translated("target", "control tables"), self.transaction():
-            # Of two runs that begin at once the second one finds them.
-            wait_for(self.connection, self.lock("penstock:control"), 60, "control tables")
-            if self._missing():
-                try:
-                    for statement in ddl(self._schema).split(";\n"):
-                        self.connection.change(statement)
-                except DriverError as error:
-                    raise PlanningError(
-                        f"target: the user may not create the control tables in schema "
-                        f"{self._schema!r}: {error.words}; expected that privilege, or tables "
-                        "that an administrator created with the output of `penstock control-ddl "
-                        f"--target mssql:// --control-schema {self._schema}`, or another "
-                        "--control-schema",
-                        Diagnosis(side="target"),
-                    ) from error
-        self._there = True
-
-    def _found(self) -> bool:
-        """
-        Raises:
-            PermanentError: a part of the control tables is gone.
-        """
-        if self._there:
-            return True
-        missing = self._missing()
-        if missing and len(missing) < len(_TABLES):
-            raise PermanentError(
-                f"target: control schema {self._schema!r} lacks {', '.join(missing)}, without "
-                "which no run can be read or resumed; restore them, or choose another "
-                "--control-schema for new runs",
-                Diagnosis(side="target"),
-            )
-        self._there = not missing
-        return self._there
-
-    def _missing(self) -> list[str]:
-        with translated("target", "control tables"):
-            rows = self.connection.rows(
-                "SELECT o.name FROM sys.objects AS o JOIN sys.schemas AS s"
-                " ON s.schema_id = o.schema_id WHERE s.name = ? AND o.type = 'U'",
-                [self._schema],
-            )
-        return [name for name in _TABLES if (name,) not in rows]
+    # Locks
 
     @contextmanager
-    def reading(self) -> Iterator[bool]:
-        yield self._found()
+    def holding(self, name: str, what: str) -> Iterator[None]:
+        with self.transaction():
+            self._wait(name, what, EXCLUSIVE)
+            yield
 
-    def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        if reading and not self._found():
-            return []
-        with translated("target", "control tables"):
-            return self.connection.rows(statement, values)
+    def keep(self, name: str) -> bool:
+        return try_lock(self.connection, name, owner=SESSION)
+
+    def is_held(self, names: Sequence[str]) -> bool:
+        return not all(is_free(self.connection, name) for name in names)
+
+    # The tables
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        with self.transaction():
+            wait_for(self.connection, self.lock("penstock:control"), MAKING_SECONDS, CONTROL)
+            yield
+
+    def ddl(self) -> str:
+        return ddl(self._schema)
+
+    def denied(self, error: Exception) -> str:
+        return error.words if isinstance(error, DriverError) else ""
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
         return sum(self._add(kind, row) for row in rows)
@@ -167,11 +122,7 @@ class MssqlRecords(LoadRecords):
             f" SELECT {', '.join(listed)} WHERE NOT EXISTS (SELECT 1 FROM"
             f" {self.named(kind.value)} WITH (UPDLOCK, HOLDLOCK) WHERE {' OR '.join(tests)})"
         )
-        with translated("target", "control tables"):
-            return self.connection.change(statement, values)
-
-    def update(self, statement: str, values: Sequence[Any]) -> int:
-        with translated("target", "control tables"):
+        with translated("target", CONTROL):
             return self.connection.change(statement, values)
 
     # Transactions

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.dialect import MSSQL, OLDER
 from penstock.backends.mssql.errors import planning, translated
 from penstock.backends.mssql.types import type_of
-from penstock.backends.sql.dialect import Type, raw
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import Row
-from penstock.model.tables import Query, Relation, TableRef
 
 BATCH = 1000
 
 
-class MssqlSession:
+class MssqlSession(ServerSession):
     """See `Session`."""
+
+    connection: Connection
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -29,33 +30,12 @@ class MssqlSession:
     def catalog(self) -> str:
         return self.connection.inside or self.connection.home
 
-    def table(self, table: TableRef) -> str:
-        return self.dialect.table(table)
-
-    def rows_of(self, relation: Relation) -> str:
-        """An item of FROM."""
-        if isinstance(relation, Query):
-            return f"{raw(relation.text)} AS penstock_query"
-        assert isinstance(relation, TableRef)
-        return self.table(relation)
-
     def search_path(self) -> tuple[str, ...]:
         ((schema,),) = self.fetch("SELECT SCHEMA_NAME()", "schema")
         return tuple(dict.fromkeys((str(schema), "dbo")))
 
-    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        with planning(self.side, subject):
-            return self.connection.rows(query, values)
-
-    def facts(self, query: str, table: TableRef) -> list[Row]:
-        return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
-
-    def run(self, statements: str) -> int:
-        count = 0
-        with translated(self.side):
-            for statement in statements.split(";\n"):
-                count = self.connection.change(statement)
-        return count
+    def translated(self, subject: str = "") -> AbstractContextManager[None]:
+        return translated(self.side, subject)
 
     @contextmanager
     def undone(self) -> Iterator[None]:

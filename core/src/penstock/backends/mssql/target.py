@@ -11,7 +11,7 @@ from penstock.backends.mssql.alike import column_text, identity_steps, names_fre
 from penstock.backends.mssql.capabilities import TARGET
 from penstock.backends.mssql.catalog import DIALECT, identity_column, table_columns
 from penstock.backends.mssql.connection import connect
-from penstock.backends.mssql.made import MssqlTables, check_type, column_type, key_type
+from penstock.backends.mssql.made import TYPES, WRITTEN_TYPE, MssqlTables, key_type
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import MssqlRuns
 from penstock.backends.mssql.session import MssqlSession
@@ -21,6 +21,7 @@ from penstock.backends.mssql.written import WRITTEN, Written
 from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import fit_column
+from penstock.backends.shared.made_types import check_type
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.target import SqlTarget
@@ -74,10 +75,10 @@ class MssqlTarget(SqlTarget):
             asked = types.get(column.name, "")
             type_, text = column.type, texts.get(column.name)
             if asked:
-                check_type(column.name, asked)
+                check_type(WRITTEN_TYPE, column.name, asked)
                 type_, text = asked.strip(), None
             elif not alike:
-                type_ = column_type(arrow_type_of(column), column.name)
+                type_ = TYPES.of(arrow_type_of(column), column.name)
                 type_ = key_type(column, definition) or type_
             plain = text or replace(column, type=type_, generated=False, traits={})
             ((_, described),) = self._session.describe(

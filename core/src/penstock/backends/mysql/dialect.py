@@ -9,6 +9,7 @@ from dataclasses import replace
 from penstock.backends.mysql.catalog.canonical import canonical
 from penstock.backends.sql.bounds import decimal
 from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound
 from penstock.model.tables import TableRef
@@ -55,9 +56,6 @@ _TYPES = {
     "bytea": "BINARY",
 }
 _SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys'"
-_INTERVAL = re.compile(
-    r"\s*([+-]?\d+)\s*(microsecond|second|minute|hour|day|week|month|quarter|year)s?\s*", re.I
-)
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
 
@@ -211,13 +209,8 @@ class MySqlDialect(CatalogDialect):
     # Windows of time
 
     def interval(self, text: str) -> str:
-        found = _INTERVAL.fullmatch(text)
-        if found is None:
-            raise PlanningError(
-                f"--interval: expected a number and a unit, such as '1 day' or '3 months'; found "
-                f"{text!r}"
-            )
-        return f"{int(found[1])} {found[2].upper()}"
+        count, unit = parse_interval(text)
+        return f"{count} {unit.upper()}"
 
     def is_positive(self, interval: str) -> str:
         return f"{interval.partition(' ')[0]} > 0"

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 import pymysql
 
+from penstock.backends.shared.refusals import as_planning
 from penstock.errors import (
     Diagnosis,
     PenstockError,
     PermanentError,
-    PlanningError,
     TooManyConnections,
     TransientError,
 )
@@ -139,10 +139,5 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
 @contextmanager
 def planning(side: str, subject: str) -> Iterator[None]:
     """Turn a server's refusal into a `PlanningError` that names the subject."""
-    try:
-        with translated(side, subject):
-            yield
-    except PermanentError as error:
-        if type(error) is not PermanentError:
-            raise
-        raise PlanningError(error.message, error.diagnosis) from error.__cause__
+    with as_planning(), translated(side, subject):
+        yield

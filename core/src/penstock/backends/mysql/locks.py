@@ -5,7 +5,6 @@ https://dev.mysql.com/doc/refman/8.4/en/locking-functions.html
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +13,7 @@ from penstock.backends.mysql.connection import Connection
 from penstock.errors import Diagnosis, StallError
 from penstock.spec.worker_spec import Patience
 
-# Names have 64 characters at most.
-_DIGITS = 48
 _LOOK_SECONDS = 1.0
-
-
-def lock_name(control_schema: str, name: str) -> str:
-    """Locks are the server's, not a database's."""
-    digest = hashlib.sha256(f"{control_schema}\0{name}".encode()).hexdigest()
-    return f"penstock:{digest[:_DIGITS]}"
 
 
 def try_lock(connection: Connection, name: str, seconds: float = 0) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import datetime
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -13,16 +12,15 @@ import pymysql
 from penstock.backends.api.records import Hold, Kind
 from penstock.backends.mysql.connection import Connection, wait_for_locks
 from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.locks import lock_name, locked, release, try_lock
+from penstock.backends.mysql.locks import locked, release, try_lock
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.loaded_table import LoadRecords
-from penstock.errors import Diagnosis, PermanentError, PlanningError, TransientError
+from penstock.backends.sql.server.records import CONTROL, ServerRecords
+from penstock.errors import Diagnosis, TransientError
 
 T = TypeVar("T")
 DUPLICATE = 1062
 MAKING_SECONDS = 30
 _DENIED = {1044, 1045, 1142, 1227}
-_TABLES = ("loaded_table", "replaced_table", *(kind.value for kind in Kind))
 
 
 def ddl(schema: str) -> str:
@@ -31,20 +29,15 @@ def ddl(schema: str) -> str:
     return text.format(schema="`" + schema.replace("`", "``") + "`")
 
 
-class MySqlRecords(LoadRecords):
-    """
-    Parameters:
-        loading: the session is an attempt's, in a transaction: nothing is looked for.
-    """
-
+class MySqlRecords(ServerRecords):
     steps_with_records = False
+    scheme = "mysql"
+    kept_in = "database"
+    besides = ("replaced_table",)
 
     def __init__(self, session: MySqlSession, schema: str, *, loading: bool = False) -> None:
-        super().__init__(session.dialect)
+        super().__init__(session, schema, loading=loading)
         self._session = session
-        self._schema = schema
-        self._there = loading
-        # Times are texts: the same everywhere, and sorted.
         self.now = "concat(utc_timestamp(6), '+00:00')"
         self.text = "CHAR"
 
@@ -56,108 +49,50 @@ class MySqlRecords(LoadRecords):
     def connection(self) -> Connection:
         return self._session.connection
 
-    def named(self, table: str) -> str:
-        return f"{self.ident(self._schema)}.{self.ident(table)}"
+    # Locks
 
-    def lock(self, name: str) -> str:
-        return lock_name(self._schema, name)
+    def holding(self, name: str, what: str) -> AbstractContextManager[None]:
+        return locked(self.connection, name, self.patience, what)
 
-    def written(self, column: str, value: Any) -> Any:
-        if isinstance(value, datetime):
-            return value.isoformat(" ")
-        return super().written(column, value)
+    def keep(self, name: str) -> bool:
+        return try_lock(self.connection, name)
 
-    def create(self) -> None:
-        if not self._there:
-            with self._making():
-                self._create()
+    def is_held(self, names: Sequence[str]) -> bool:
+        asked = ", ".join(["is_used_lock(%s)"] * len(names))
+        ((number,),) = self.connection.rows(f"SELECT coalesce({asked})", names)
+        return number is not None
+
+    # The tables: each is made by itself
 
     @contextmanager
-    def _making(self) -> Iterator[None]:
-        """The tables are made one after the other: meanwhile some are missing."""
+    def making(self) -> Iterator[None]:
         name = self.lock("penstock:control")
-        with translated("target", "control tables"):
-            try_lock(self.connection, name, MAKING_SECONDS)
+        try_lock(self.connection, name, MAKING_SECONDS)
         try:
             yield
         finally:
             with suppress(pymysql.Error):  # of a session that has ended
                 release(self.connection, name)
 
-    def _create(self) -> None:
-        if self._found():
-            return
-        try:
-            for statement in ddl(self._schema).split(";\n"):
-                self.connection.change(statement)
-        except pymysql.Error as error:
-            if code_of(error) not in _DENIED:
-                with translated("target", "control tables"):
-                    raise
-            raise PlanningError(
-                f"target: the user may not create the control tables in database "
-                f"{self._schema!r}: {error.args[1]}; expected that privilege, or tables that an "
-                "administrator created with the output of `penstock control-ddl --target mysql://"
-                f" --control-schema {self._schema}`, or another --control-schema",
-                Diagnosis(side="target", code=str(code_of(error))),
-            ) from error
-        self._there = True
+    def ddl(self) -> str:
+        return ddl(self._schema)
 
-    def _found(self) -> bool:
-        """
-        Raises:
-            PermanentError: a part of the control tables is gone.
-        """
-        if self._there:
-            return True
-        missing = self._missing()
-        if missing and len(missing) < len(_TABLES):
-            with self._making():
-                missing = self._missing()
-        if missing and len(missing) < len(_TABLES):
-            raise PermanentError(
-                f"target: control schema {self._schema!r} lacks {', '.join(missing)}, without "
-                "which no run can be read or resumed; restore them, or choose another "
-                "--control-schema for new runs",
-                Diagnosis(side="target"),
-            )
-        self._there = not missing
-        return self._there
-
-    def _missing(self) -> list[str]:
-        with translated("target", "control tables"):
-            rows = self.connection.rows(
-                "SELECT table_name FROM information_schema.tables WHERE table_schema = %s",
-                [self._schema],
-            )
-        return [name for name in _TABLES if (name,) not in rows]
-
-    @contextmanager
-    def reading(self) -> Iterator[bool]:
-        yield self._found()
-
-    def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        if reading and not self._found():
-            return []
-        with translated("target", "control tables"):
-            return self.connection.rows(statement, values)
+    def denied(self, error: Exception) -> str:
+        known = isinstance(error, pymysql.Error) and code_of(error) in _DENIED
+        return str(error.args[1]) if known else ""
 
     def add(self, kind: Kind, rows: Sequence[Mapping[str, Any]]) -> int:
         # One by one: a statement whose second row is there already would not insert the first.
         return sum(super(MySqlRecords, self).add(kind, [row]) for row in rows)
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
-        with translated("target", "control tables"):
+        with translated("target", CONTROL):
             try:
                 return self.connection.change(f"INSERT {rows}", values)
             except pymysql.IntegrityError as error:
                 if code_of(error) != DUPLICATE:
                     raise
                 return 0
-
-    def update(self, statement: str, values: Sequence[Any]) -> int:
-        with translated("target", "control tables"):
-            return self.connection.change(statement, values)
 
     # Transactions
 
@@ -246,15 +181,10 @@ class MySqlRecords(LoadRecords):
             }
         return found
 
-    def alone(self, run_id: str, step_id: str = "") -> AbstractContextManager[None]:
-        # Steps of one run wait for each other: locks by name are not shared.
-        return self._alone(run_id)
-
     @contextmanager
-    def _alone(self, run_id: str) -> Iterator[None]:
+    def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:
+        # Steps of one run wait for each other: locks by name are not shared.
         name = self.lock(f"penstock:steps:{run_id}")
-        with (
-            translated("target", f"run {run_id}"),
-            locked(self.connection, name, self.patience, f"steps of run {run_id}"),
-        ):
+        what = f"run {run_id}"
+        with translated("target", what), self.holding(name, f"steps of {what}"):
             yield

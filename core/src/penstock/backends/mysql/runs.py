@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
 from penstock.backends.mysql.catalog.indexes import read_indexes
 from penstock.backends.mysql.catalog.tables import made_at
 from penstock.backends.mysql.dialect import replaced
 from penstock.backends.mysql.errors import translated
-from penstock.backends.mysql.locks import locked, try_lock
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.load_plan import SWAP
-from penstock.backends.sql.loaded_runs import LoadedRuns
 from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.sql.server.runs import ServerRuns
 from penstock.errors import Diagnosis, PermanentError, TargetChanged
 from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
-from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
-
-# Of one run, at the same time: of more, some are not seen by other runs.
-EXECUTIONS = 8
-
 
 # After the time at which a table was made, in the records of the runs that load it: one of them is
 # altering it right now, which may change that time.
@@ -72,51 +63,16 @@ def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
     return f", and make the indexes that this one has dropped: {due[0]}" if due else ""
 
 
-class MySqlRuns(LoadedRuns):
+class MySqlRuns(ServerRuns):
     def __init__(self, records: MySqlRecords) -> None:
         super().__init__(records)
         self._tables: MySqlRecords = records
 
-    def check_target(self, run_id: str) -> None:
-        run = self.load_run(run_id)
-        if run is None or run.prepared_at is None or run.status == "done":
-            return
-        if SWAP not in self.steps_done(run_id):
-            check_loaded(self._tables, run_id, run.plan.load.table, run.spec["mode"])
+    def made_at(self, table: TableRef) -> str | None:
+        return made_at(self._tables.session, table)
 
-    # Who is at work
-
-    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        records, connection = self._tables, self._tables.connection
-        gate = records.lock(f"penstock:table:{table}")
-        with (
-            translated("target"),
-            locked(connection, gate, self.patience, f"table {table}"),
-        ):
-            others = [
-                row["run_id"]
-                for row in records.read(
-                    Kind.RUN, {"loads": LoadedTable(records, table).id}, ("run_id",)
-                )
-                if row["run_id"] != run_id and self.is_executed(row["run_id"], table)
-            ]
-            if others:
-                check(others)
-            for name in self._presences(run_id):
-                if try_lock(connection, name):
-                    break
-
-    def _presences(self, run_id: str) -> list[str]:
-        """Locks of which each execution of a run takes one: they are not shared."""
-        return [
-            self._tables.lock(f"penstock:run:{run_id}:{number}") for number in range(EXECUTIONS)
-        ]
-
-    def is_executed(self, run_id: str, table: TableRef) -> bool:
-        names = self._presences(run_id)
-        asked = ", ".join(["is_used_lock(%s)"] * len(names))
-        ((number,),) = self._tables.connection.rows(f"SELECT coalesce({asked})", names)
-        return number is not None
+    def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
+        check_loaded(self._tables, run_id, table, mode)
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
         with translated("target", f"run {run_id}"):
@@ -125,24 +81,12 @@ class MySqlRuns(LoadedRuns):
 
     # Steps
 
-    def before_load(self, run: RunRow, load: LoadPlan) -> None:
-        """Nothing is counted: that would read the whole table."""
-
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
-        table = LoadedTable(self._tables, load.table)
-        if MODES[run.spec["mode"]].starts_empty:
-            table.emptied(run.run_id)
         self._note_altered(load.table)
-        made = made_at(self._tables.session, load.table)
-        return {"loads": table.id, "disturbed_by": None, "made": made}
+        return super().after_preparing(run, load)
 
-    def do(self, run: RunRow, step: Step) -> None:
-        if step.after:
-            spec = CopySpec.from_stored(run.spec, "", "")
-            check_loaded(self._tables, run.run_id, run.plan.load.table, spec.mode)
-            if step.id == SWAP:
-                LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
-        session, table = self._tables.session, run.plan.load.table
+    def perform(self, step: Step, table: TableRef) -> None:
+        session = self._tables.session
         if (indexes := IndexChange.of(step, table)) is not None:
             left = indexes.left(read_indexes(session, table))
             self._alter(table, left.statement(session.dialect))
@@ -210,12 +154,3 @@ class MySqlRuns(LoadedRuns):
                 Kind.RUN, {"loads": LoadedTable(self._tables, table).id}, ("spec", "prepared_at")
             )
         )
-
-    # Partitions that are copied again
-
-    def take_back(
-        self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
-    ) -> None:
-        if rows_of is not None:
-            loaded = LoadedTable(self._tables, rows_of)
-            loaded.delete_partitions(run.run_id, MODES[run.spec["mode"]], records)

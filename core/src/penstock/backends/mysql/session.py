@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pymysql
@@ -12,15 +13,16 @@ from penstock.backends.mysql.dialect import MySqlDialect
 from penstock.backends.mysql.errors import planning, translated
 from penstock.backends.mysql.types import type_of
 from penstock.backends.sql.dialect import Type, raw
+from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import Row
-from penstock.model.tables import Query, Relation, TableRef
 
 BATCH = 1000
 
 
-class MySqlSession:
+class MySqlSession(ServerSession):
     """See `Session`."""
 
+    connection: Connection
     catalog = "def"
 
     def __init__(self, connection: Connection, dialect: MySqlDialect) -> None:
@@ -28,33 +30,12 @@ class MySqlSession:
         self.dialect = dialect
         self.side = connection.side
 
-    def table(self, table: TableRef) -> str:
-        return self.dialect.table(table)
-
-    def rows_of(self, relation: Relation) -> str:
-        """An item of FROM."""
-        if isinstance(relation, Query):
-            return f"{raw(relation.text)} AS penstock_query"
-        assert isinstance(relation, TableRef)
-        return self.table(relation)
-
     def search_path(self) -> tuple[str, ...]:
         ((database,),) = self.fetch("SELECT database()", "database")
         return (database,) if database else ()
 
-    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        with planning(self.side, subject):
-            return self.connection.rows(query, values)
-
-    def facts(self, query: str, table: TableRef) -> list[Row]:
-        return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
-
-    def run(self, statements: str) -> int:
-        count = 0
-        with translated(self.side):
-            for statement in statements.split(";\n"):
-                count = self.connection.change(statement)
-        return count
+    def translated(self, subject: str = "") -> AbstractContextManager[None]:
+        return translated(self.side, subject)
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
         with (

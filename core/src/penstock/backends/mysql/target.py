@@ -21,7 +21,7 @@ from penstock.backends.mysql.dialect import BY_BYTES
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import takes_files
-from penstock.backends.mysql.load.made import MySqlTables, column_type, key_type, written_type
+from penstock.backends.mysql.load.made import TYPES, MySqlTables, key_type, written_type
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
@@ -85,7 +85,7 @@ class MySqlTarget(SqlTarget):
                 return replace(plain, type=written[column.name], nullable=True)
             type_ = column.type
             if not alike:
-                type_ = column_type(arrow_type_of(column), column.name)
+                type_ = TYPES.of(arrow_type_of(column), column.name)
                 type_ = key_type(self._session, column, definition) or type_
             plain = replace(plain, type=type_)
             return replace(plain, type=written_type(plain, asked))

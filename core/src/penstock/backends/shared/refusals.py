@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from penstock.backends.api.attempt import Attempt, Standing
-from penstock.errors import Diagnosis, LoadLost, PermanentError, Superseded, TransientError
+from penstock.errors import (
+    Diagnosis,
+    LoadLost,
+    PermanentError,
+    PlanningError,
+    Superseded,
+    TransientError,
+)
+
+
+@contextmanager
+def as_planning() -> Iterator[None]:
+    """What trying again cannot help is a `PlanningError`."""
+    try:
+        yield
+    except PermanentError as error:
+        if type(error) is not PermanentError:
+            raise
+        raise PlanningError(error.message, error.diagnosis) from error.__cause__
 
 
 def check_standing(attempt: Attempt, standing: Standing) -> None:

@@ -86,7 +86,7 @@ class LoadedTable:
         self._table = table
         self._name = self._session.table(table)
         self._counted = self._dialect.ident("rows")
-        self.id = json.dumps([table.schema, table.name])
+        self.id = json.dumps([table.schema, table.name], ensure_ascii=False)
         """As the control tables have it."""
 
     def rows(self) -> int | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from penstock.backends.sql.dialect import CatalogDialect, Type
-from penstock.model.tables import TableRef
+from penstock.backends.sql.dialect import CatalogDialect, Type, raw
+from penstock.model.tables import Query, Relation, TableRef
 
 Row = tuple[Any, ...]
 
@@ -69,6 +70,37 @@ class Session(Protocol):
     def check(self, query: str, subject: str) -> None:
         """Have the database parse a query and resolve its names, but not run it."""
         ...
+
+
+class NamedRelations:
+    """The part of a `Session` that names what it reads."""
+
+    dialect: CatalogDialect
+    catalog: Any
+
+    def parenthesized(self, query: str) -> str:
+        """A query that somebody wrote as an item of FROM. What is no single query is none.
+
+        Raises:
+            PlanningError: the database would take what is none for one.
+        """
+        return f"{raw(query)} AS query"
+
+    def table(self, table: TableRef) -> str:
+        return self.dialect.table(table)
+
+    def rows_of(self, relation: Relation) -> str:
+        """An item of FROM."""
+        if isinstance(relation, Query):
+            return self.parenthesized(relation.text)
+        assert isinstance(relation, TableRef)
+        return self.table(relation)
+
+    @abstractmethod
+    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]: ...
+
+    def facts(self, query: str, table: TableRef) -> list[Row]:
+        return self.fetch(query, f"table {table}", [self.catalog, table.schema, table.name])
 
 
 def closed(text: str, rows: str, *, tests: bool = False) -> str:

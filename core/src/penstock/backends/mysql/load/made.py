@@ -6,9 +6,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.types as pt
-
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mysql.catalog.indexes import deferrable, referring
 from penstock.backends.mysql.catalog.tables import (
@@ -22,7 +19,7 @@ from penstock.backends.mysql.catalog.written import parse, read_written
 from penstock.backends.mysql.load.alike import made_alike
 from penstock.backends.mysql.load.rehearsal import check_makes, refused_clauses
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.shared.arrow import is_bytes, is_text
+from penstock.backends.shared.made_types import MadeTypes, check_type, with_units
 from penstock.backends.sql.definition import Besides
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
 from penstock.backends.sql.load_plan import TargetTables, UnLinks
@@ -31,53 +28,26 @@ from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableDefinition, TableRef
 
-# https://dev.mysql.com/doc/refman/8.4/en/fixed-point-types.html
-MOST_DIGITS, MOST_DECIMALS = 65, 30
-_INTEGERS = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 _FRACTIONS = {"s": "", "ms": "(3)", "us": "(6)", "ns": "(6)"}
+_INTEGERS = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+TYPES = MadeTypes(
+    database="MySQL",
+    boolean="tinyint(1)",
+    signed=_INTEGERS,
+    unsigned={bits: f"{name} unsigned" for bits, name in _INTEGERS.items()},
+    floats={32: "float", 64: "double"},
+    # https://dev.mysql.com/doc/refman/8.4/en/fixed-point-types.html
+    digits=(65, 30),
+    text="longtext",
+    bytes="longblob",
+    uuid="char(36)",
+    json="json",
+    time=with_units("time", _FRACTIONS),
+    timestamp=with_units("datetime", _FRACTIONS),
+    zoned=with_units("timestamp", _FRACTIONS),
+)
 # A type that somebody has asked for stands in our statement: words, and what is in parentheses.
 _TYPE = re.compile(r"\s*[A-Za-z]\w*(?:\s+\w+)*\s*(?:\((?:[\w\s,]|'(?:[^'\\]|'')*')*\)\s*[\w\s]*)?")
-
-
-def column_type(kind: pa.DataType, name: str) -> str:
-    """The type of a column that is made for values of an Arrow type.
-
-    Raises:
-        PlanningError: MySQL has none.
-    """
-    if isinstance(kind, pa.UuidType):
-        return "char(36)"
-    if isinstance(kind, pa.JsonType):
-        return "json"
-    if isinstance(kind, pa.BaseExtensionType):
-        return column_type(kind.storage_type, name)
-    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
-        return column_type(kind.value_type, name)
-    if pt.is_boolean(kind):
-        return "tinyint(1)"
-    if pt.is_integer(kind):
-        return _INTEGERS[kind.bit_width] + ("" if pt.is_signed_integer(kind) else " unsigned")
-    if pt.is_floating(kind):
-        return "double" if kind.bit_width == 64 else "float"
-    if pt.is_decimal(kind):
-        fits = 0 <= kind.scale <= min(MOST_DECIMALS, kind.precision)
-        if fits and kind.precision <= MOST_DIGITS:
-            return f"decimal({kind.precision},{kind.scale})"
-        return "longtext"
-    if is_text(kind) or pt.is_null(kind):
-        return "longtext"
-    if is_bytes(kind):
-        return "longblob"
-    if pt.is_date(kind):
-        return "date"
-    if pt.is_time(kind):
-        return f"time{_FRACTIONS[kind.unit]}"
-    if pt.is_timestamp(kind):
-        return ("datetime" if kind.tz is None else "timestamp") + _FRACTIONS[kind.unit]
-    raise PlanningError(
-        f"target: column {name}: MySQL has no type for {kind}; leave the column out with "
-        "--columns, or have the source write it as text"
-    )
 
 
 def written_type(column: Column, asked: str) -> str:
@@ -88,8 +58,8 @@ def written_type(column: Column, asked: str) -> str:
     Raises:
         PlanningError: that is none.
     """
-    if asked and not _TYPE.fullmatch(asked):
-        raise PlanningError(f"--types: column {column.name}: expected a type, found {asked!r}")
+    if asked:
+        check_type(_TYPE, column.name, asked)
     # Some servers make the first one NOT NULL, with a default, where nothing is said.
     null = " NULL" if column.nullable and column.type.startswith("timestamp") else ""
     return (asked or column.type) + null

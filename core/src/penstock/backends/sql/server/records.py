@@ -1,0 +1,172 @@
+"""Records as tables of a server, which many sessions read and change."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from typing import Any, ClassVar
+
+from penstock.backends.api.records import Kind
+from penstock.backends.sql.loaded_table import LoadRecords
+from penstock.backends.sql.server.session import ServerSession
+from penstock.errors import Diagnosis, PermanentError, PlanningError
+
+CONTROL = "control tables"
+# Names of locks have 64 characters at most, on the server that allows the fewest.
+_DIGITS = 48
+
+
+def lock_name(control_schema: str, name: str) -> str:
+    """The name of a lock that only runs with these control tables take."""
+    digest = hashlib.sha256(f"{control_schema}\0{name}".encode()).hexdigest()
+    return f"penstock:{digest[:_DIGITS]}"
+
+
+class ServerRecords(LoadRecords):
+    """
+    Parameters:
+        loading: the session is an attempt's: nothing is looked for.
+    """
+
+    scheme: ClassVar[str]
+    """Of the server's URLs."""
+    kept_in: ClassVar[str]
+    """What the server calls that in which its tables are: a schema, or a database."""
+    besides: ClassVar[Collection[str]] = ()
+    """Names of control tables that only this backend has."""
+
+    def __init__(self, session: ServerSession, schema: str, *, loading: bool = False) -> None:
+        super().__init__(session.dialect)
+        self._schema = schema
+        self._there = loading
+
+    @property
+    @abstractmethod
+    def session(self) -> ServerSession: ...
+
+    @property
+    def schema(self) -> str:
+        """Where the control tables are."""
+        return self._schema
+
+    def named(self, table: str) -> str:
+        return f"{self.ident(self._schema)}.{self.ident(table)}"
+
+    def lock(self, name: str) -> str:
+        return lock_name(self._schema, name)
+
+    def written(self, column: str, value: Any) -> Any:
+        # Times are texts: the same everywhere, and sorted.
+        if isinstance(value, datetime):
+            return value.isoformat(" ")
+        return super().written(column, value)
+
+    # Locks by name
+
+    @abstractmethod
+    def holding(self, name: str, what: str) -> AbstractContextManager[None]:
+        """Hold a lock that is held for short.
+
+        Parameters:
+            what: it is of, for messages.
+
+        Raises:
+            StallError: it is held for longer than the stall timeout.
+        """
+
+    @abstractmethod
+    def keep(self, name: str) -> bool:
+        """Take a lock until the session ends. Returns: whether nobody else has it."""
+
+    @abstractmethod
+    def is_held(self, names: Sequence[str]) -> bool:
+        """Whether any session has one of these locks."""
+
+    # The tables
+
+    @abstractmethod
+    def making(self) -> AbstractContextManager[None]:
+        """Keep others from making the control tables meanwhile."""
+
+    @abstractmethod
+    def ddl(self) -> str:
+        """The statements that create the control tables."""
+
+    @abstractmethod
+    def denied(self, error: Exception) -> str:
+        """What the server has said, if it is that the user may not make a table; else empty."""
+
+    def create(self) -> None:
+        if self._found():
+            return
+        with self.session.translated(CONTROL), self.making():
+            if self._missing():
+                self._make()
+        self._there = True
+
+    def _make(self) -> None:
+        try:
+            for statement in self.ddl().split(";\n"):
+                self.session.connection.change(statement)
+        except Exception as error:
+            words = self.denied(error)
+            if not words:
+                raise
+            raise PlanningError(
+                f"target: the user may not create the control tables in {self.kept_in} "
+                f"{self._schema!r}: {words}; expected that privilege, or tables that an "
+                "administrator created with the output of `penstock control-ddl --target "
+                f"{self.scheme}:// --control-schema {self._schema}`, or another --control-schema",
+                Diagnosis(side="target"),
+            ) from error
+
+    def _found(self) -> bool:
+        """
+        Raises:
+            PermanentError: a part of the control tables is gone.
+        """
+        if self._there:
+            return True
+        missing, all_names = self._missing(), self._names()
+        if missing and len(missing) < len(all_names):
+            # Where each of them is made by itself, somebody may be at it.
+            with self.session.translated(CONTROL), self.making():
+                missing = self._missing()
+        if missing and len(missing) < len(all_names):
+            raise PermanentError(
+                f"target: control schema {self._schema!r} lacks {', '.join(missing)}, without "
+                "which no run can be read or resumed; restore them, or choose another "
+                "--control-schema for new runs",
+                Diagnosis(side="target"),
+            )
+        self._there = not missing
+        return self._there
+
+    def _names(self) -> tuple[str, ...]:
+        return ("loaded_table", *self.besides, *(kind.value for kind in Kind))
+
+    def _missing(self) -> list[str]:
+        with self.session.translated(CONTROL):
+            rows = self.session.connection.rows(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema ="
+                f" {self.placeholder(1)}",
+                [self._schema],
+            )
+        return [name for name in self._names() if (name,) not in rows]
+
+    @contextmanager
+    def reading(self) -> Iterator[bool]:
+        yield self._found()
+
+    def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
+        if reading and not self._found():
+            return []
+        with self.session.translated(CONTROL):
+            return self.session.connection.rows(statement, values)
+
+    def update(self, statement: str, values: Sequence[Any]) -> int:
+        with self.session.translated(CONTROL):
+            return self.session.connection.change(statement, values)

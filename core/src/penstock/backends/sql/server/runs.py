@@ -1,0 +1,112 @@
+"""The control store of a server, but for what each of them knows of its tables and attempts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+
+from penstock.backends.api.control import RunRow
+from penstock.backends.api.records import Kind, Row
+from penstock.backends.sql.load_plan import SWAP
+from penstock.backends.sql.loaded_runs import LoadedRuns
+from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.sql.server.records import ServerRecords
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import MODES
+
+# Of one run, at the same time: of more, some are not seen by other runs.
+EXECUTIONS = 8
+
+
+class ServerRuns(LoadedRuns):
+    """No rows are counted: that would read the whole table. Instead it is known when a table was
+    made, or emptied: column `made` of the runs that load it."""
+
+    def __init__(self, records: ServerRecords) -> None:
+        super().__init__(records)
+        self._tables: ServerRecords = records
+
+    @abstractmethod
+    def made_at(self, table: TableRef) -> str | None:
+        """None where it is not there."""
+
+    @abstractmethod
+    def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
+        """
+        Raises:
+            TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
+        """
+
+    @abstractmethod
+    def perform(self, step: Step, table: TableRef) -> None:
+        """
+        Parameters:
+            table: the one that is loaded.
+        """
+
+    def check_target(self, run_id: str) -> None:
+        run = self.load_run(run_id)
+        if run is None or run.prepared_at is None or run.status == "done":
+            return
+        if SWAP not in self.steps_done(run_id):
+            self.check_loaded(run_id, run.plan.load.table, run.spec["mode"])
+
+    # Who is at work
+
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        records, what = self._tables, f"table {table}"
+        gate = records.lock(f"penstock:table:{table}")
+        with records.session.translated(what), records.holding(gate, what):
+            loads = {"loads": LoadedTable(records, table).id}
+            others = [
+                row["run_id"]
+                for row in records.read(Kind.RUN, loads, ("run_id",))
+                if row["run_id"] != run_id and self.is_executed(row["run_id"], table)
+            ]
+            if others:
+                check(others)
+            for name in self._presences(run_id):
+                if records.keep(name):
+                    break
+
+    def _presences(self, run_id: str) -> list[str]:
+        """Locks of which each execution of a run takes one: they are not shared."""
+        return [self._tables.lock(f"penstock:run:{run_id}:{n}") for n in range(EXECUTIONS)]
+
+    def is_executed(self, run_id: str, table: TableRef) -> bool:
+        return self._tables.is_held(self._presences(run_id))
+
+    # Steps
+
+    def before_load(self, run: RunRow, load: LoadPlan) -> None:
+        """Nothing is counted."""
+
+    def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
+        table = LoadedTable(self._tables, load.table)
+        if MODES[run.spec["mode"]].starts_empty:
+            table.emptied(run.run_id)
+        return {"loads": table.id, "disturbed_by": None, "made": self.made_at(load.table)}
+
+    def do(self, run: RunRow, step: Step) -> None:
+        table = run.plan.load.table
+        if step.after:
+            spec = CopySpec.from_stored(run.spec, "", "")
+            self.check_loaded(run.run_id, table, spec.mode)
+            if step.id == SWAP:
+                LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
+        self.perform(step, table)
+
+    def after_step(self, run: RunRow, step: Step) -> None:
+        """Nothing is noted."""
+
+    # Partitions that are copied again
+
+    def take_back(
+        self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
+    ) -> None:
+        if rows_of is not None:
+            loaded = LoadedTable(self._tables, rows_of)
+            loaded.delete_partitions(run.run_id, MODES[run.spec["mode"]], records)

@@ -1,0 +1,58 @@
+"""A session of a server, over a connection that gives the rows of a query at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from penstock.backends.shared.refusals import as_planning
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.session import NamedRelations, Row
+
+
+class ServerConnection(Protocol):
+    """What it is asked raises the driver's errors."""
+
+    side: str
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Row]: ...
+
+    def change(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Returns: how many rows the statement has found."""
+        ...
+
+
+class ServerSession(NamedRelations, ABC):
+    """The part of a `Session` that is alike for servers."""
+
+    connection: ServerConnection
+    side: str
+
+    @abstractmethod
+    def translated(self, subject: str = "") -> AbstractContextManager[None]:
+        """Turns the driver's errors into ours."""
+
+    @abstractmethod
+    def search_path(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def stream(self, query: str, subject: str) -> Iterator[Row]: ...
+
+    @abstractmethod
+    def describe(self, query: str, subject: str) -> list[tuple[str, Type]]: ...
+
+    @abstractmethod
+    def check(self, query: str, subject: str) -> None: ...
+
+    def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
+        with as_planning(), self.translated(subject):
+            return self.connection.rows(query, values)
+
+    def run(self, statements: str) -> int:
+        count = 0
+        with self.translated():
+            for statement in statements.split(";\n"):
+                count = self.connection.change(statement)
+        return count
