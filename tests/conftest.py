@@ -24,6 +24,7 @@ from penstock_testkit import (
     any_mysql_server,
     mssql_missing,
     mysql_missing,
+    new_mssql_database,
 )
 
 from .shared_nurseries import shared_nurseries
@@ -155,6 +156,12 @@ def target_url(target_server: Server) -> Iterator[str]:
 @pytest.fixture
 def mysql_url(mysql_server: AnyMysqlServer) -> Iterator[str]:
     with fresh_mysql(mysql_server) as url:
+        yield url
+
+
+@pytest.fixture
+def mssql_url(mssql_server: str) -> Iterator[str]:
+    with new_mssql_database(mssql_server) as url:
         yield url
 
 

@@ -1,4 +1,4 @@
-"""A database for each test, on a real server."""
+"""A database on a real server."""
 
 from __future__ import annotations
 
@@ -12,12 +12,5 @@ from penstock_testkit import new_mssql_database
 @pytest.fixture(scope="module")
 def mssql_module(mssql_server: str) -> Iterator[str]:
     """The URL of a database that the tests of a module share."""
-    with new_mssql_database(mssql_server) as url:
-        yield url
-
-
-@pytest.fixture
-def mssql_url(mssql_server: str) -> Iterator[str]:
-    """The URL of a test's own database."""
     with new_mssql_database(mssql_server) as url:
         yield url

@@ -51,7 +51,7 @@ def test_what_is_asked() -> None:
     )
     assert steps.startswith(
         "SELECT CONVERT(nvarchar(60), CAST(h.range_high_key AS decimal(9,2)), 2), h.range_rows,"
-        " h.equal_rows FROM sys.objects AS o"
+        " h.equal_rows FROM (SELECT CAST(? AS int) AS object_id) AS o"
     )
     assert "CROSS APPLY sys.dm_db_stats_histogram(o.object_id, 2) AS h" in steps
     assert steps.endswith("ORDER BY h.step_number")

@@ -14,10 +14,9 @@ from penstock.model.tables import Column, TableRef
 DIALECT = "mssql"
 COLLATION = "collation"
 """The trait of a column whose values are texts."""
-OF_TABLE = (
-    "FROM sys.objects AS o JOIN sys.schemas AS s ON s.schema_id = o.schema_id {more}"
-    " WHERE DB_NAME() = ? AND s.name = ? AND o.name = ?"
-)
+IDENTITY = "identity"
+"""The trait of the column that the server numbers by itself."""
+OF_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o {more} WHERE 1 = 1"
 """For `Session.facts`."""
 PAGE = 8192
 
@@ -34,7 +33,7 @@ class UniqueKey:
         return f"{'primary key' if self.primary else 'unique key'} ({', '.join(self.names)})"
 
 
-def of_table(more: str = "") -> str:
+def of_table(more: str) -> str:
     return OF_TABLE.format(more=more)
 
 
@@ -68,7 +67,7 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
                 nullable=bool(nullable),
                 generated=made,
                 has_default=bool(identity) or bool(default),
-                traits={TYPE: type_, COLLATION: collation or ""},
+                traits={TYPE: type_, COLLATION: collation or "", IDENTITY: bool(identity)},
             )
         )
     return tuple(columns)
@@ -124,8 +123,9 @@ def stored(session: MssqlSession, table: TableRef) -> tuple[int, int]:
 
 def made_at(session: MssqlSession, table: TableRef) -> str:
     """What is another one for a table that was made anew."""
+    more = "JOIN sys.tables AS t ON t.object_id = o.object_id"
     rows = session.facts(
-        f"SELECT o.object_id, CONVERT(varchar(40), o.create_date, 121) {of_table()}", table
+        f"SELECT o.object_id, CONVERT(varchar(40), t.create_date, 121) {of_table(more)}", table
     )
     return ":".join(map(str, rows[0])) if rows else ""
 
@@ -155,20 +155,14 @@ _PAGED = {0: "a heap", 1: "a table with a clustered index"}
 """Types of indexes: https://learn.microsoft.com/en-us/sql/relational-databases/system-catalog-views/sys-indexes-transact-sql"""
 
 
-def identity_column(session: MssqlSession, table: TableRef) -> str | None:
-    """The column that the server numbers by itself."""
-    more = "JOIN sys.columns AS c ON c.object_id = o.object_id AND c.is_identity = 1"
-    found = session.facts(f"SELECT c.name {of_table(more)}", table)
-    return str(found[0][0]) if found else None
-
-
 def last_numbers(session: MssqlSession, table: TableRef) -> tuple[str, int, int, int | None] | None:
     """Of the column that the server numbers by itself: its name, the first number, the step, and
     the last number; None where no row has got one."""
     # The catalog of Babelfish has other tables' numbers, too.
     last = (
         "CASE WHEN i.last_value IS NOT NULL"
-        " THEN IDENT_CURRENT(QUOTENAME(s.name) + '.' + QUOTENAME(o.name)) END"
+        " THEN IDENT_CURRENT(QUOTENAME(OBJECT_SCHEMA_NAME(o.object_id)) + '.'"
+        " + QUOTENAME(OBJECT_NAME(o.object_id))) END"
     )
     rows = session.facts(
         "SELECT i.name, CAST(i.seed_value AS varchar(40)), CAST(i.increment_value AS varchar(40)),"

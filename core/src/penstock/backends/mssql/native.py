@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -36,12 +37,8 @@ def told(error: NativeError) -> DriverError:
     return DriverError(state, error.ddbc_error or error.driver_error)
 
 
-@contextlib.contextmanager
-def _telling() -> Iterator[None]:
-    try:
-        yield
-    except NativeError as error:
-        raise told(error) from error
+CLOSE_SECONDS = 5.0
+"""For how long a call that was cancelled may go on."""
 
 
 class NativeDriver:
@@ -50,8 +47,21 @@ class NativeDriver:
     notes: tuple[str, ...] = ()
     travelling = staticmethod(travelling)
 
-    @_telling()
     def __init__(self, url: str) -> None:
+        # To free what another thread's call uses would crash the process.
+        self._calls = threading.Lock()
+        with self._call():
+            self._connect(url)
+
+    @contextlib.contextmanager
+    def _call(self) -> Iterator[None]:
+        with self._calls:
+            try:
+                yield
+            except NativeError as error:
+                raise told(error) from error
+
+    def _connect(self, url: str) -> None:
         seconds = int(URLS.parse(url).options.get("connect_timeout", CONNECT_SECONDS))
         # A session of a pool would keep what the last one had set.
         mssql_python.pooling(enabled=False)
@@ -59,35 +69,38 @@ class NativeDriver:
             connection_string(url), autocommit=True, timeout=seconds, native_uuid=False
         )
         self._cursor = self._connection.cursor()
+        # A load has a connection of its own; of this one it reads how to connect.
+        self._loader = self._connection.cursor()
 
-    @_telling()
     def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
-        if values:
-            self._cursor.execute(statement, *values)
-        else:
-            self._cursor.execute(statement, use_prepare=False)
+        with self._call():
+            if values:
+                self._cursor.execute(statement, *values)
+            else:
+                self._cursor.execute(statement, use_prepare=False)
 
-    @_telling()
     def rows(self) -> list[tuple[Any, ...]]:
-        while self._cursor.description is None:
-            if not self._cursor.nextset():
-                return []
-        return [tuple(row) for row in self._cursor.fetchall()]
+        with self._call():
+            while self._cursor.description is None:
+                if not self._cursor.nextset():
+                    return []
+            return [tuple(row) for row in self._cursor.fetchall()]
 
-    @_telling()
     def some(self, count: int) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self._cursor.fetchmany(count)]
+        with self._call():
+            return [tuple(row) for row in self._cursor.fetchmany(count)]
 
-    @_telling()
     def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:
-        return self._cursor.arrow_batch(count)
+        with self._call():
+            return self._cursor.arrow_batch(count)
 
-    @_telling()
     def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
-        with self._connection.cursor() as cursor:
-            found = cursor.bulkcopy_arrow(
+        try:
+            found = self._loader.bulkcopy_arrow(
                 table, batches, timeout=0, table_lock=True, keep_nulls=True
             )
+        except NativeError as error:
+            raise told(error) from error
         return int(found["rows_copied"])
 
     def interrupt(self) -> None:
@@ -96,5 +109,9 @@ class NativeDriver:
             self._cursor.hstmt._cancel()  # type: ignore[union-attr]
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):
-            self._connection.close()
+        if self._calls.acquire(timeout=CLOSE_SECONDS):
+            try:
+                with contextlib.suppress(Exception):
+                    self._connection.close()
+            finally:
+                self._calls.release()

@@ -54,6 +54,7 @@ class MssqlRecords(ServerRecords):
     steps_with_records = True
     scheme = "mssql"
     kept_in = "schema"
+    listing = "SELECT name FROM sys.tables WHERE schema_id = SCHEMA_ID(?)"
     besides = ("stage",)
 
     def __init__(self, session: MssqlSession, schema: str, *, loading: bool = False) -> None:

@@ -12,6 +12,7 @@ from penstock.backends.mssql.types import type_of
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import Row
+from penstock.model.tables import TableRef
 
 BATCH = 1000
 
@@ -29,6 +30,25 @@ class MssqlSession(ServerSession):
     @property
     def catalog(self) -> str:
         return self.connection.inside or self.connection.home
+
+    def facts(self, query: str, table: TableRef) -> list[Row]:
+        """The query's value is the table's number."""
+        number = self._number(table)
+        return [] if number is None else self.fetch(query, f"table {table}", [number])
+
+    def _number(self, table: TableRef) -> int | None:
+        # Sooner than a search through all objects.
+        ((number,),) = self.fetch("SELECT OBJECT_ID(?)", f"table {table}", [self.table(table)])
+        if number is None and self.connection.babelfish:
+            # It does not read each name that is in quotes.
+            found = self.fetch(
+                "SELECT o.object_id FROM sys.objects AS o JOIN sys.schemas AS s"
+                " ON s.schema_id = o.schema_id WHERE s.name = ? AND o.name = ?",
+                f"table {table}",
+                [table.schema, table.name],
+            )
+            number = found[0][0] if found else None
+        return None if number is None else int(number)
 
     def search_path(self) -> tuple[str, ...]:
         ((schema,),) = self.fetch("SELECT SCHEMA_NAME()", "schema")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.mssql.alike import column_text, identity_steps, names_free
 from penstock.backends.mssql.capabilities import TARGET
-from penstock.backends.mssql.catalog import DIALECT, identity_column, table_columns
+from penstock.backends.mssql.catalog import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.made import TYPES, WRITTEN_TYPE, MssqlTables, key_type
 from penstock.backends.mssql.records import MssqlRecords
@@ -102,9 +102,9 @@ class MssqlTarget(SqlTarget):
         by_name = {column.name: column for column in columns}
         written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
         plan = plan_load(self._session, self.tables, request, columns, written)
-        name = identity_column(self._session, request.target)
-        if request.mode.builds_beside and name:
-            plan = replace(plan, steps=(*plan.steps, *identity_steps(request, [name])))
+        numbered = [column.name for column in columns if column.traits.get(IDENTITY)]
+        if request.mode.builds_beside and numbered:
+            plan = replace(plan, steps=(*plan.steps, *identity_steps(request, numbered)))
         notes = (f"loaded {note}" for note in self._session.connection.driver.notes)
         return replace(plan, warnings=(*plan.warnings, *notes))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Loaded, Wait
-from penstock.backends.mssql.catalog import identity_column, table_columns
+from penstock.backends.mssql.catalog import IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MssqlDialect
 from penstock.backends.mssql.errors import translated
@@ -23,6 +23,7 @@ from penstock.backends.shared.refusals import check_standing
 from penstock.backends.shared.staged import StagedWriter
 from penstock.backends.sql.loading import SqlLoading
 from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.model.tables import Column
 from penstock.spec.worker_spec import WorkerSpec
 
 T = TypeVar("T")
@@ -35,9 +36,10 @@ def mssql_writer(spec: WorkerSpec) -> StagedWriter:
 class Loading(SqlLoading[BulkStage]):
     """Transactions that load one table take turns; others read it meanwhile, if it lets them."""
 
-    def __init__(self, records: MssqlRecords, attempt: Attempt) -> None:
+    def __init__(self, records: MssqlRecords, attempt: Attempt, columns: Sequence[Column]) -> None:
         super().__init__(records, attempt)
         self._own = records
+        self._numbered = any(column.traits[IDENTITY] for column in columns)
         self._loads = attempt.spec.target_table
         self._stage: BulkStage | None = None
 
@@ -66,8 +68,7 @@ class Loading(SqlLoading[BulkStage]):
     @contextmanager
     def _identity_kept(self) -> Iterator[None]:
         """Where the server numbers a column by itself, it takes the source's numbers."""
-        name = identity_column(self._own.session, self._loads)
-        if name is None or name not in self._names:
+        if not self._numbered:
             yield
             return
         self._session.run(f"SET IDENTITY_INSERT {self._table} ON")
@@ -124,6 +125,7 @@ class Hooks:
         self._records: MssqlRecords | None = None
         self._token = ""
         self._place = ("", "")
+        self._known: tuple[object, Sequence[Column]] | None = None
         self._spoilt = False
         """An attempt failed on this session, and may have left settings or a lost connection."""
 
@@ -132,7 +134,7 @@ class Hooks:
         if self._records is not None and (self._spoilt or place != self._place):
             # Its locks go with it.
             self._records.connection.close()
-            self._records, self._token = None, ""
+            self._records, self._token, self._known = None, "", None
         if self._records is None:
             session = MssqlSession(connect(spec.target, "target"))
             self._records = MssqlRecords(session, spec.control_schema, loading=True)
@@ -183,26 +185,34 @@ class Hooks:
 
     def open_stage(self, attempt: Attempt, wait: Wait) -> BulkStage:
         records = self._connected(attempt.spec)
-        found = table_columns(records.session, attempt.spec.target_table)
-        there = {column.name: column for column in found}
-        columns = [there[pair.target] for pair in attempt.spec.pairs]
-        return BulkStage(records, attempt, self._token, columns)
+        return BulkStage(records, attempt, self._token, self._columns(attempt))
+
+    def _columns(self, attempt: Attempt) -> Sequence[Column]:
+        """Those that are loaded: looked up once, and again after a failure."""
+        spec = attempt.spec
+        if self._known is None or self._known[0] != (spec.target_table, spec.pairs):
+            found = table_columns(self._connected(spec).session, spec.target_table)
+            there = {column.name: column for column in found}
+            columns = [there[pair.target] for pair in spec.pairs]
+            self._known = (spec.target_table, spec.pairs), columns
+        return self._known[1]
 
     @contextmanager
     def reading(self, attempt: Attempt) -> Iterator[Loading]:
         with translated("target", f"partition {attempt.partition.id}"):
-            yield Loading(self._connected(attempt.spec), attempt)
+            yield Loading(self._connected(attempt.spec), attempt, self._columns(attempt))
 
     @contextmanager
     def writing(self, attempt: Attempt) -> Iterator[Loading]:
         records = self._connected(attempt.spec)
         with translated("target", f"partition {attempt.partition.id}"):
+            columns = self._columns(attempt)
             records.connection.change("BEGIN TRANSACTION")
             try:
                 table = attempt.spec.target_table
                 name = records.lock(f"penstock:load:{table}")
                 wait_for(records.connection, name, attempt.spec.stall_timeout, f"table {table}")
-                yield Loading(records, attempt)
+                yield Loading(records, attempt, columns)
             finally:
                 records.roll_back()  # nothing is left of it after a commit
 

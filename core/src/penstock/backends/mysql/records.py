@@ -33,6 +33,7 @@ class MySqlRecords(ServerRecords):
     steps_with_records = False
     scheme = "mysql"
     kept_in = "database"
+    listing = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
     besides = ("replaced_table",)
 
     def __init__(self, session: MySqlSession, schema: str, *, loading: bool = False) -> None:

@@ -35,6 +35,8 @@ class ServerRecords(LoadRecords):
     """Of the server's URLs."""
     kept_in: ClassVar[str]
     """What the server calls that in which its tables are: a schema, or a database."""
+    listing: ClassVar[str]
+    """A query for the names of all tables there."""
     besides: ClassVar[Collection[str]] = ()
     """Names of control tables that only this backend has."""
 
@@ -150,11 +152,7 @@ class ServerRecords(LoadRecords):
 
     def _missing(self) -> list[str]:
         with self.session.translated(CONTROL):
-            rows = self.session.connection.rows(
-                "SELECT table_name FROM information_schema.tables WHERE table_schema ="
-                f" {self.placeholder(1)}",
-                [self._schema],
-            )
+            rows = self.session.connection.rows(self.listing, [self._schema])
         return [name for name in self._names() if (name,) not in rows]
 
     @contextmanager
