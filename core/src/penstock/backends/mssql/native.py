@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import mssql_python
@@ -71,6 +72,7 @@ class NativeDriver:
         self._cursor = self._connection.cursor()
         # A load has a connection of its own; of this one it reads how to connect.
         self._loader = self._connection.cursor()
+        self._kept: Any = None
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
         with self._call():
@@ -95,13 +97,30 @@ class NativeDriver:
             return self._cursor.arrow_batch(count)
 
     def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
+        # One that has failed, or still waits for rows, is not used again.
+        kept, self._kept = self._kept or self._connected_loader(), None
         try:
-            found = self._loader.bulkcopy_arrow(
+            loader = kept.cursor() if kept else self._loader
+            found = loader.bulkcopy_arrow(
                 table, batches, timeout=0, table_lock=True, keep_nulls=True
             )
         except NativeError as error:
             raise told(error) from error
+        self._kept = kept
         return int(found["rows_copied"])
+
+    def _connected_loader(self) -> Any:
+        """The driver's own connection for loads, which is kept for the next table; None where the
+        driver does not have it in the place where this one looks: it opens one for each, then."""
+        try:
+            connection = import_module("mssql_py_core").PyCoreConnection
+            how = self._loader._build_pycore_context()
+        except (ImportError, AttributeError):
+            return None
+        try:
+            return connection(how)
+        finally:
+            how.clear()  # there is a password in it
 
     def interrupt(self) -> None:
         with contextlib.suppress(Exception):
