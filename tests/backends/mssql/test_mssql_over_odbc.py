@@ -140,7 +140,8 @@ def test_both_ways_to_load(
         [pa.array(column, kind) for column, kind in zip(values, kinds, strict=True)],
         listed_names(6),
     )
-    assert odbc.load("t", types, iter([batch, batch.slice(0, 0)])) == 3
+    columns = dict(zip(listed_names(6), types, strict=True))
+    assert odbc.load("t", columns, iter([batch, batch.slice(0, 0)])) == 3
     odbc.close()
     found = rows(mssql_url, "SELECT * FROM t ORDER BY LEN(c4)")
     expected = list(zip(*values[:5], strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -113,9 +113,11 @@ class Connection:
                 return
             rows = max(1, min(most, int(rows * growth), int(size / max(1.0, each))))
 
-    def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
+    def load(
+        self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
+    ) -> int:
         """See `Driver.load`."""
-        return self.driver.load(table, types, batches)
+        return self.driver.load(table, columns, batches)
 
     def interrupt(self) -> None:
         """End what another thread is waiting for."""

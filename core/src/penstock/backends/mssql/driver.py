@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -37,11 +37,13 @@ class Driver(Protocol):
                 can be cast. Others are whole numbers.
         """
 
-    def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
+    def load(
+        self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
+    ) -> int:
         """Load rows in bulk, over a connection of its own. Returns: how many.
 
         Parameters:
-            types: the columns'.
+            columns: names and types of the table's, as they come in the batches.
         """
 
     def interrupt(self) -> None:

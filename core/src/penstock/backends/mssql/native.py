@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -96,13 +96,22 @@ class NativeDriver:
         with self._call():
             return self._cursor.arrow_batch(count)
 
-    def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
+    def load(
+        self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
+    ) -> int:
         # One that has failed, or still waits for rows, is not used again.
         kept, self._kept = self._kept or self._connected_loader(), None
         try:
             loader = kept.cursor() if kept else self._loader
             found = loader.bulkcopy_arrow(
-                table, batches, timeout=0, table_lock=True, keep_nulls=True
+                table,
+                batches,
+                timeout=0,
+                # By name: Babelfish as it comes tells the driver of the last column alone, which
+                # would go by position, and take the first one's values.
+                column_mappings=list(columns),
+                table_lock=True,
+                keep_nulls=True,
             )
         except NativeError as error:
             raise told(error) from error

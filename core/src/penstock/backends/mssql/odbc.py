@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -118,9 +118,11 @@ class OdbcDriver:
         ]
         return pa.RecordBatch.from_arrays(arrays, names)
 
-    def load(self, table: str, types: Sequence[MsType], batches: Iterator[pa.RecordBatch]) -> int:
+    def load(
+        self, table: str, columns: Mapping[str, MsType], batches: Iterator[pa.RecordBatch]
+    ) -> int:
         self._loader = loader = OdbcDriver(self._url)
-        count = 0
+        count, types = 0, list(columns.values())
         try:
             reads_json = loader.reads_json()
             for batch in batches:

@@ -61,6 +61,7 @@ class BulkStage:
         self._records = records
         self._attempt = attempt
         self._token = token
+        self._names = [column.name for column in columns]
         self._types = [column.traits[TYPE] for column in columns]
         self.texts = [column.name for column in columns if column.traits[COLLATION]]
         """Names of those whose values are texts."""
@@ -89,7 +90,8 @@ class BulkStage:
 
     def _load(self) -> None:
         try:
-            self._taken = self._records.connection.load(self.table, self._types, self._handed())
+            columns = dict(zip(self._names, self._types, strict=True))
+            self._taken = self._records.connection.load(self.table, columns, self._handed())
         except BaseException as error:
             self._error = error
         finally:

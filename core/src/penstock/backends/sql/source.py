@@ -37,6 +37,7 @@ class SqlSource:
     def __init__(self, session: Session, rows: Callable[[Relation], str]) -> None:
         self._session = session
         self._rows = rows
+        self._tables: dict[TableRef, bool] = {}
 
     # For subclasses
 
@@ -72,10 +73,12 @@ class SqlSource:
         return matching([table for table in known if not known[table]], include, exclude)
 
     def is_table(self, relation: Relation) -> bool:
-        """A base table, not a view."""
-        return isinstance(relation, TableRef) and not read_relations(self._session).get(
-            relation, True
-        )
+        """A base table, not a view. Asked once: a database may have many of them."""
+        if not isinstance(relation, TableRef):
+            return False
+        if relation not in self._tables:
+            self._tables[relation] = not read_relations(self._session).get(relation, True)
+        return self._tables[relation]
 
     # Columns
 
