@@ -54,6 +54,8 @@ _TYPES = {
     "time": "TIME(6)",
     "bytea": "BINARY",
 }
+_EXACT = ("decimal", "binary")
+"""CAST takes their length."""
 _SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys'"
 _INTERVAL = re.compile(
     r"\s*([+-]?\d+)\s*(microsecond|second|minute|hour|day|week|month|quarter|year)s?\s*", re.I
@@ -167,6 +169,14 @@ class MySqlDialect(CatalogDialect):
         if type_.unsigned and type_.name in _WIDER:
             return _WIDER[type_.name]
         return _TAGS.get(type_.name, str(type_.name))
+
+    def cast_type(self, type_: Type) -> str:
+        # CAST has names of its own, and few of the columns'.
+        if type_.name in _EXACT:
+            return str(replace(type_, unsigned=False))
+        if type_.unsigned or type_.name == "bit":
+            return "UNSIGNED"
+        return self.types.get(self.tag_of(type_), str(type_))
 
     def comparable(self, tag: str, value: str) -> str:
         if self._by_bytes and tag in ("text", "varchar", "bpchar"):

@@ -216,6 +216,11 @@ class CatalogDialect(Dialect):
             raise PlanningError(f"{self.name} has no type {tag!r}, which a bound of the key has")
         return self.types[tag]
 
+    def cast_type(self, type_: Type) -> str:
+        """What makes values ones of a column's type, for `cast`."""
+        # Of a text without the column's length: one that is longer is another value.
+        return self.types["text"] if self.tag_of(type_) == "text" else str(type_)
+
     def bound(self, bound: Bound) -> str:
         if bound.type == "numeric":
             return self.number(bound)
