@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from signal import SIGKILL
 from typing import Any
 
@@ -65,8 +66,8 @@ def test_an_invisible_column(mysql_url: str, connection: pymysql.Connection, mod
         "CREATE TABLE u LIKE t",
         "UPDATE t SET hidden = 8 WHERE id = 2",
     )
-    ends = {"source": mysql_url, "target": mysql_url, "table": "t", "target_table": "u"}
-    list(copy(CopySpec(**ends, mode=mode, verify="checksums")))
+    spec = CopySpec(source=mysql_url, target=mysql_url, table="t", target_table="u", mode=mode)
+    list(copy(replace(spec, verify="checksums")))
     assert rows(mysql_url, "SELECT id, hidden FROM u ORDER BY id") == [(1, 7), (2, 8)]
     (shown,) = (row for row in columns_of(connection, "u") if row[0] == "hidden")
     assert "INVISIBLE" in shown[5].upper()
