@@ -64,3 +64,18 @@ def test_values_of_a_query_for_them(spec: CopySpec) -> None:
 def test_values_that_no_condition_names(spec: CopySpec) -> None:
     with pytest.raises(PlanningError, match="--key flags: no condition can name values of type"):
         plan(replace(spec, strategy="values", key="flags"))
+
+
+def test_ranges_of_keys_far_apart(mysql_url: str, tmp_path: Path) -> None:
+    """One key that is far from all others leaves them in one range no more."""
+    execute(
+        mysql_url,
+        "CREATE TABLE far (id bigint unsigned PRIMARY KEY)",
+        f"INSERT INTO far VALUES {', '.join(f'({number})' for number in range(1000))}",
+        "INSERT INTO far VALUES (9223372036854775808), (18446744073709551615)",
+        "ANALYZE TABLE far",
+    )
+    ((database,),) = rows(mysql_url, "SELECT database()")
+    spec = CopySpec(source=mysql_url, table=f"{database}.far", target=f"file://{tmp_path}/items")
+    found = plan(replace(spec, strategy="range", key="id", partitions=4))
+    assert [200 < (each.rows or 0) < 300 for each in found.partitions] == [True] * 4
