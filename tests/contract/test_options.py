@@ -100,11 +100,12 @@ def test_some_columns_and_some_rows(outward: Pair) -> None:
     outward.check(Rows({"id": "bigint", "day": "date"}, some))
 
 
-def test_a_query(outward: Pair) -> None:
+@pytest.mark.parametrize("end", [" -- some", " ;\n"])
+def test_a_query(outward: Pair, end: str) -> None:
     if outward.mine.table is None:
         pytest.skip("its URLs lead to rows")
     outward.mine.fill(ROWS)
-    query = f"SELECT id, grp FROM {outward.mine.table} WHERE id < 100 -- some"
+    query = f"SELECT id, grp FROM {outward.mine.table} WHERE id < 100{end}"
     outward.copy(table=None, query=query, strategy="hash", key="id", partitions=3)
     outward.check(
         Rows({"id": "bigint", "grp": "text"}, [(row[0], row[3]) for row in ROWS.rows[:100]])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from penstock import verify
 from penstock.spec.modes import UPSERT
+from penstock.verification import rows
 
 from .copying import Pair
-from .database import SqlDatabase
+from .database import Database, SqlDatabase
 
 CUT = {"strategy": "ntile", "key": "id", "partitions": 2}
 
@@ -24,8 +27,29 @@ def test_rows_that_were_changed(inward: Pair) -> None:
     inward.theirs.execute(f"DELETE FROM {table} WHERE id = 290")
     found = verify(finished.run_id, **inward.ends, checksum=True, show_rows=True)
     assert len(found.wrong) == 2
-    rows = {(row.key, row.what) for check in found.wrong for row in check.rows}
+    listed = {(row.key, row.what) for check in found.wrong for row in check.rows}
     if UPSERT in inward.theirs.backend.target_capabilities.modes:
-        assert rows == {("7", "different"), ("290", "missing in the target")}
+        assert listed == {("7", "different"), ("290", "missing in the target")}
     else:  # by no key: a row is named by all of it
-        assert {key.partition(",")[0] for key, _ in rows} == {"(7", "(290"}
+        assert {key.partition(",")[0] for key, _ in listed} == {"(7", "(290"}
+
+
+def test_more_rows_than_are_compared_at_once(
+    name: str, open_database: Callable[[str], Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changed ones in one partition, and ones of nobody: each side reads one stream at a time."""
+    monkeypatch.setattr(rows, "BATCH", 5)
+    monkeypatch.setattr(rows, "MOST_ROWS", 100)
+    pair = Pair(open_database(name), open_database("postgresql"))
+    pair.make(key="id")
+    finished = pair.copy(mode="truncate", **CUT)
+    assert isinstance(pair.theirs, SqlDatabase)
+    table = pair.theirs.table
+    pair.theirs.execute(f"UPDATE {table} SET amount = amount + (id % 2) WHERE id BETWEEN 10 AND 49")
+    pair.theirs.execute(f"INSERT INTO {table} (id) SELECT id + 1000 FROM {table} WHERE id < 20")
+    found = verify(finished.run_id, **pair.ends, checksum=True, show_rows=True)
+    listed = {(int(row.key), row.what) for check in found.checks for row in check.rows}
+    assert listed == {
+        *((number, "different") for number in range(11, 50, 2)),
+        *((number, "only in the target") for number in range(1000, 1020)),
+    }

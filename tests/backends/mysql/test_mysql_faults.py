@@ -174,6 +174,19 @@ def test_two_runs_upsert(pair: Pair) -> None:
     until_done(pair, runs)
 
 
+def test_upsert_into_a_table_that_the_server_thinks_is_empty(pair: Pair) -> None:
+    """As it thinks for some seconds after a load: rows are found by the key all the same."""
+    execute(
+        pair.target,
+        "ALTER TABLE item STATS_PERSISTENT = 1, STATS_AUTO_RECALC = 0",
+        "ANALYZE TABLE item",
+        f"INSERT INTO item SELECT * FROM {pair.source.rpartition('/')[2]}.item",
+        "FLUSH TABLES item",
+    )
+    pair.copy("--mode", "upsert", partitions=1).ended(0, within=15)
+    pair.check_done()
+
+
 def test_a_run_that_truncates_while_another_one_loads(pair: Pair) -> None:
     gate = pair.gate(middle(2))
     first = pair.copy(run_id="first")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from signal import SIGKILL
 from typing import Any
 
@@ -55,6 +56,21 @@ def written(connection: pymysql.Connection, table: str) -> WrittenTable:
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW CREATE TABLE {table}")
         return parse(cursor.fetchone()[1])
+
+
+@pytest.mark.parametrize("mode", ["recreate", "truncate"])
+def test_an_invisible_column(mysql_url: str, connection: pymysql.Connection, mode: str) -> None:
+    execute(
+        mysql_url,
+        "ALTER TABLE t ADD hidden int INVISIBLE DEFAULT 7",
+        "CREATE TABLE u LIKE t",
+        "UPDATE t SET hidden = 8 WHERE id = 2",
+    )
+    spec = CopySpec(source=mysql_url, target=mysql_url, table="t", target_table="u", mode=mode)
+    list(copy(replace(spec, verify="checksums")))
+    assert rows(mysql_url, "SELECT id, hidden FROM u ORDER BY id") == [(1, 7), (2, 8)]
+    (shown,) = (row for row in columns_of(connection, "u") if row[0] == "hidden")
+    assert "INVISIBLE" in shown[5].upper()
 
 
 def test_into_another_table_of_the_same_database(

@@ -408,7 +408,7 @@ class TestAtTheEndOfARun:
         assert done.returncode == 65
         where = home(filled, 1500)
         assert f"{where} (" in done.stderr
-        assert "1 partition differ" in done.stderr
+        assert "1 partition differs" in done.stderr
         assert status(RUN, target=filled.target.url).run.status == "failed"
 
         filled.target.run("UPDATE t SET note = 'note 1500' WHERE id = 1500")

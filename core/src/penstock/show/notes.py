@@ -88,7 +88,9 @@ def note(event: Event, tally: Tally) -> Note | None:
                 "warning", (f"degree lowered to {event.degree}: {one_line(event.message)}",)
             )
         case Verified():
-            differ = f", {counted(event.mismatches, 'partition')} differ" if not event.ok else ""
+            verb = "differs" if event.mismatches == 1 else "differ"
+            found = f", {counted(event.mismatches, 'partition')} {verb}"
+            differ = "" if event.ok else found
             table = tally.table(event.run_id)
             which = f" {one_line(table)}" if table else ""
             text = f"verified{which} by {event.method} in {duration(event.seconds)}{differ}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, groupby, islice
 from operator import itemgetter
+from tempfile import SpooledTemporaryFile
 
 from penstock.model.extents import Extent, Whole
 from penstock.model.plans import Partition
@@ -18,6 +21,8 @@ from penstock.verification.result import DIFFERENT, EXTRA, MISSING, Check, RowDi
 MOST_ROWS = 20
 """Differing rows listed for each partition."""
 BATCH = 1000
+IN_MEMORY = 1 << 20
+"""Bytes of keys that are set aside without a file."""
 
 Rows = Iterator[tuple[str, str]]
 
@@ -91,7 +96,7 @@ class RowSearch:
                 "differing rows were searched for in the whole table" + where
             )
             found = compare_rows(self._mine(Whole()), self._theirs(Whole()))
-            return self.locate(checks, list(islice(found, self._most_rows)))
+            return self.locate(checks, _first(found, self._most_rows))
         wrong = {check.partition_id for check in checks if not check.ok}
         rows: dict[str | None, list[RowDifference]] = {}
         for partition in self._comparison.run.plan.partitions:
@@ -109,15 +114,18 @@ class RowSearch:
     ) -> list[RowDifference]:
         if not theirs.records:
             found = compare_rows(self._mine(partition.extent), self._theirs(partition.extent))
-            return list(islice(found, MOST_ROWS))
-        found = compare_rows(
-            self._mine(partition.extent), self._theirs(Whole(), loaded_by=[record])
-        )
+            return _first(found, MOST_ROWS)
+
+        def candidates() -> Generator[RowDifference]:
+            return compare_rows(
+                self._mine(partition.extent), self._theirs(Whole(), loaded_by=[record])
+            )
+
         if not (self._comparison.owns_rows or self._unique):
-            return list(islice(found, MOST_ROWS))
+            return _first(candidates(), MOST_ROWS)
         # A row from elsewhere may have replaced one that the run loaded.
         rows: list[RowDifference] = []
-        for keys in _batches(row.key for row in found):
+        for keys in _batches(lambda: (row.key for row in candidates())):
             rows += compare_rows(self._mine(partition.extent, keys), self._theirs(Whole(), keys))
             if len(rows) >= MOST_ROWS:
                 break
@@ -128,8 +136,7 @@ class RowSearch:
     ) -> list[RowDifference]:
         """Rows that the run has not loaded, if there should be none."""
         rows: list[RowDifference] = []
-        others = self._theirs(Whole(), other_than=records)
-        for keys in _batches(key for key, _ in others):
+        for keys in _batches(lambda: (key for key, _ in self._theirs(Whole(), other_than=records))):
             found = compare_rows(self._mine(Whole(), keys), self._theirs(Whole(), keys))
             rows += [row for row in found if row.key not in listed]
             if len(rows) >= MOST_ROWS:
@@ -163,13 +170,31 @@ class RowSearch:
         return located
 
 
-def _batches(keys: Iterable[str]) -> Iterator[list[str]]:
-    left = iter(keys)
-    while batch := list(islice(left, BATCH)):
-        yield batch
+def _first(found: Generator[RowDifference], most: int) -> list[RowDifference]:
+    """No stream stays open: a session reads one at a time."""
+    with closing(found):
+        return list(islice(found, most))
 
 
-def compare_rows(mine: Rows, theirs: Rows) -> Iterator[RowDifference]:
+def _batches(read: Callable[[], Generator[str]]) -> Iterator[list[str]]:
+    """Keys, while no stream of them is open: a session reads one at a time.
+
+    Those after the first batch are read anew, if they are asked for, and set aside.
+    """
+    with closing(read()) as keys:
+        batch = list(islice(keys, BATCH))
+    yield batch
+    if len(batch) < BATCH:
+        return
+    with SpooledTemporaryFile(IN_MEMORY, "w+", encoding="ascii") as aside:
+        with closing(read()) as keys:
+            aside.writelines(f"{json.dumps(key)}\n" for key in islice(keys, BATCH, None))
+        aside.seek(0)
+        while batch := [json.loads(line) for line in islice(aside, BATCH)]:
+            yield batch
+
+
+def compare_rows(mine: Rows, theirs: Rows) -> Generator[RowDifference]:
     """The keys whose rows differ between two sorted streams of keys and digests.
 
     Holds the digests of one key at a time.

@@ -55,6 +55,8 @@ _TYPES = {
     "time": "TIME(6)",
     "bytea": "BINARY",
 }
+_EXACT = ("decimal", "binary")
+"""CAST takes their length."""
 _SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys'"
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
@@ -69,6 +71,7 @@ class MySqlDialect(CatalogDialect):
     Parameters:
         by_bytes: compare texts by their bytes, as bounds of other systems have to be. The source's
             own bounds are compared in the order of its columns, which its indexes have.
+        found_by: the index of the target's table by which `merge` finds rows; any, if it is empty.
     """
 
     name = "MySQL"
@@ -82,8 +85,9 @@ class MySqlDialect(CatalogDialect):
         " THEN 1 ELSE 0 END"
     )
 
-    def __init__(self, *, by_bytes: bool = False) -> None:
+    def __init__(self, *, by_bytes: bool = False, found_by: str = "") -> None:
         self._by_bytes = by_bytes
+        self._found_by = found_by
 
     def ident(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"
@@ -149,14 +153,18 @@ class MySqlDialect(CatalogDialect):
         keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
         values = ", ".join(f"s.{name}" for name in [*keys, *others])
+        # Of a table that was filled a moment ago the server thinks that it is small: it would read
+        # all of it for each row that is staged.
+        index = f" FORCE INDEX ({self.ident(self._found_by)})" if self._found_by else ""
+        target = f"{table} AS t{index} ON {same}"
         insert = (
             f"INSERT INTO {table} ({', '.join([*keys, *others])}) SELECT {values}"
-            f" FROM {staged} AS s LEFT JOIN {table} AS t ON {same} WHERE t.{keys[0]} IS NULL"
+            f" FROM {staged} AS s LEFT JOIN {target} WHERE t.{keys[0]} IS NULL"
         )
         if not others:
             return insert
         changes = ", ".join(f"t.{name} = s.{name}" for name in others)
-        update = f"UPDATE {table} AS t JOIN {staged} AS s ON {same} SET {changes}"
+        update = f"UPDATE {staged} AS s STRAIGHT_JOIN {target} SET {changes}"
         return f"{update} WHERE {self.differ(rest)};\n{insert}"
 
     # Bounds
@@ -165,6 +173,14 @@ class MySqlDialect(CatalogDialect):
         if type_.unsigned and type_.name in _WIDER:
             return _WIDER[type_.name]
         return _TAGS.get(type_.name, str(type_.name))
+
+    def cast_type(self, type_: Type) -> str:
+        # CAST has names of its own, and few of the columns'.
+        if type_.name in _EXACT:
+            return str(replace(type_, unsigned=False))
+        if type_.unsigned or type_.name == "bit":
+            return "UNSIGNED"
+        return self.types.get(self.tag_of(type_), str(type_))
 
     def comparable(self, tag: str, value: str) -> str:
         if self._by_bytes and tag in ("text", "varchar", "bpchar"):

@@ -93,7 +93,9 @@ class MySqlTarget(SqlTarget):
         self._defined = tuple(map(made, columns))
         # Made for this session alone, and looked at.
         with self._made() as (session, temporary):
-            found = session.describe(f"SELECT * FROM {session.table(temporary)}", f"{table}")
+            # By name: it may have invisible ones.
+            names = ", ".join(session.dialect.ident(column.name) for column in self._defined)
+            found = session.describe(f"SELECT {names} FROM {session.table(temporary)}", f"{table}")
         return tuple(
             self._in_arrow(replace(column, traits={TYPE: type_}))
             for column, (_, type_) in zip(self._defined, found, strict=True)

@@ -11,9 +11,9 @@ import pymysql
 from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.records import NOW, Kind
 from penstock.backends.api.worker import LINES, Block, Loaded, Wait
-from penstock.backends.mysql.catalog.tables import table_columns
+from penstock.backends.mysql.catalog.tables import table_columns, unique_keys
 from penstock.backends.mysql.connection import Connection, connect, wait_for_locks
-from penstock.backends.mysql.dialect import BY_BYTES
+from penstock.backends.mysql.dialect import BY_BYTES, MySqlDialect
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.lines import check_carried
 from penstock.backends.mysql.load.loading import load_stream, takes_files
@@ -59,6 +59,14 @@ class Staged(SqlLoading[int]):
     @contextmanager
     def staged_table(self, stage: int) -> Iterator[tuple[str, int]]:
         yield STAGE, stage
+
+    def merge(self, attempt: Attempt, stage: int) -> Loaded:
+        assert isinstance(self._session, MySqlSession)
+        key = set(attempt.spec.conflict_columns)
+        known = unique_keys(self._session, attempt.spec.target_table)
+        index = next((each.name for each in known if set(each.names) == key), "")
+        self._dialect = MySqlDialect(by_bytes=True, found_by=index)
+        return super().merge(attempt, stage)
 
 
 class CastStream:

@@ -27,7 +27,9 @@ def canonical_texts(session: Session, rows: str, pairs: Sequence[ColumnPair]) ->
     if not pairs:
         return {}
     dialect = session.dialect
-    types = dict(session.describe(f"SELECT * FROM {rows}", "checksum"))
+    # By name: some columns are not among all that a table shows.
+    names = ", ".join(dialect.ident(name) for name in {pair.source: None for pair in pairs})
+    types = dict(session.describe(f"SELECT {names} FROM {rows}", "checksum"))
     return {
         pair.target: dialect.canonical(
             dialect.ident(pair.source), types[pair.source], pair.canonical

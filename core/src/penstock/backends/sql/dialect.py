@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from string import whitespace
 from typing import Any
 
 from penstock.backends.sql.bounds import WHOLE_NUMBERS, check_whole, hexadecimal
@@ -15,9 +16,13 @@ Type = Any
 """A type as the database's driver describes it."""
 
 
+_ENDS = f";{whitespace}"
+
+
 def raw(text: str) -> str:
-    """SQL that somebody wrote, as one operand; a comment at its end ends with its line."""
-    return f"(\n{text}\n)"
+    """SQL that somebody wrote, as one operand; a comment at its end ends with its line, and a
+    semicolon ends nothing."""
+    return f"(\n{text.rstrip(_ENDS)}\n)"
 
 
 NOW, UTC_NOW, NEW_UUID = "now", "now in UTC", "new uuid"
@@ -215,6 +220,11 @@ class CatalogDialect(Dialect):
         if tag not in self.types:
             raise PlanningError(f"{self.name} has no type {tag!r}, which a bound of the key has")
         return self.types[tag]
+
+    def cast_type(self, type_: Type) -> str:
+        """What makes values ones of a column's type, for `cast`."""
+        # Of a text without the column's length: one that is longer is another value.
+        return self.types["text"] if self.tag_of(type_) == "text" else str(type_)
 
     def bound(self, bound: Bound) -> str:
         if bound.type == "numeric":

@@ -124,7 +124,7 @@ def distinct(
         type_: the key's, to which they are cast.
 
     Raises:
-        PlanningError: there are more than the limit.
+        PlanningError: there are more than the limit, or no condition can name them.
     """
     dialect = session.dialect
     value = dialect.comparable(tag, "value")
@@ -139,7 +139,13 @@ def distinct(
         subject,
     )
     check_distinct(subject, len(values), limit)
-    return tuple(Bound(tag, text) for (text,) in values)
+    bounds = tuple(Bound(tag, text) for (text,) in values)
+    try:
+        for each in bounds[:1]:
+            dialect.bound(each)
+    except PlanningError:
+        raise PlanningError(f"{subject}: no condition can name values of type {tag}") from None
+    return bounds
 
 
 def check_one_column(width: int) -> None:

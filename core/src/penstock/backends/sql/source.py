@@ -206,9 +206,8 @@ class SqlSource:
             listed = f"SELECT * FROM {self._rows(Query(query))}"
             keys.check_one_column(len(self._session.describe(listed, subject)))
         tag = dialect.tag_of(type_)
-        # Of an unlike query, as values of the key's type; a decimal has a precision of its own.
-        wanted = str(type_) if tag != "text" else dialect.types["text"]
-        return keys.distinct(self._session, listed, tag, wanted, limit, subject)
+        # A query may be unlike.
+        return keys.distinct(self._session, listed, tag, dialect.cast_type(type_), limit, subject)
 
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool

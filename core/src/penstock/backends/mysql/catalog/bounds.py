@@ -116,19 +116,33 @@ class _Dive:
                     middles[place] = at
             if not middles:
                 break
-            open_ = set()
+            empty = []
             for place, at in zip(middles, self._nearest([*middles.values()]), strict=True):
                 if at is None or at == lasts[place]:
-                    ends[place] = middles[place]  # nothing is between it and the end
-                    open_.add(place)
+                    empty.append(place)
                 elif at != ranges[place].first:
                     found[place] = at
+            # Nothing is between the middle and the end. What is left of the range ends with its
+            # last key, however far before that is.
+            open_ = set()
+            before = self._before([middles[place] for place in empty])
+            for place, at in zip(empty, before, strict=True):
+                if at is not None and at != ranges[place].first:
+                    ends[place] = at
+                    open_.add(place)
         return found
 
     def _nearest(self, texts: list[str]) -> list[str | None]:
         """The first key that there is from each of them on."""
         return self._fetch(
             [f"min({self.column})"] * len(texts), [f" WHERE {self._from(text)}" for text in texts]
+        )
+
+    def _before(self, texts: list[str]) -> list[str | None]:
+        """The last key that there is before each of them."""
+        return self._fetch(
+            [f"max({self.column})"] * len(texts),
+            [f" WHERE {self.column} < {self._literal(text)}" for text in texts],
         )
 
     def estimates(self, tests: list[str]) -> list[int]:
@@ -141,6 +155,8 @@ class _Dive:
             f"(SELECT {MYSQL.bound_text(self._tag, value)} FROM {self._rows}{condition})"
             for value, condition in zip(values, conditions, strict=True)
         ]
+        if not asked:
+            return []
         (found,) = self._session.fetch(f"SELECT {', '.join(asked)}", self._subject)
         return [None if text is None else str(text) for text in found]
 

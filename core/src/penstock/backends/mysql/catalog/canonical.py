@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from penstock.backends.sql.dialect import Type
 
+_WHOLE = ("tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year")
+
 
 def canonical(value: str, type_: Type, kind: str) -> str:
     """See `Dialect.canonical`."""
+    # Computed, a number has no zeros before it, which ZEROFILL writes, and a year 0000.
+    if type_.name in _WHOLE:
+        value = f"({value} + 0)"
+    elif type_.name == "decimal":
+        value = f"(-(-{value}))"  # of the same precision
     text = f"CONVERT({value} USING utf8mb4)"
     match kind:
-        case "integer":
-            return f"CONVERT({value} + 0 USING utf8mb4)" if type_.name == "bit" else text
         case "decimal":
             trimmed = f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
             return f"CASE WHEN locate('.', {text}) THEN {trimmed} ELSE {text} END"
