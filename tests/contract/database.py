@@ -6,7 +6,7 @@ A page of configuration is a subclass in `databases/`, and `usual.txt` in `tests
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,11 @@ class Database(ABC):
     def hashes_texts(self) -> bool:
         """It can compute checksums of texts."""
         return True
+
+    @property
+    def lacks(self) -> Collection[str]:
+        """Strategies of the backend that this server does not have."""
+        return ()
 
     @classmethod
     @abstractmethod

@@ -25,6 +25,8 @@ def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
         return f"{source.system} as a source does not support --strategy {strategy}; it supports "
     if mode not in target.modes:
         return f"{target.system} as a target does not support --mode {mode}; it supports "
+    if strategy in pair.mine.lacks:
+        return f"--strategy {strategy}"
     by_condition = mode.deletes_by_partition and target.replaces_by_condition
     if by_condition and "key" not in STRATEGIES[strategy]:
         return "--key"

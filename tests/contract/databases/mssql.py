@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cached_property
 from typing import Any
@@ -36,6 +36,10 @@ class MSSQL(SqlDatabase):
         with self.connected() as connection, connection.cursor() as cursor:
             cursor.execute("SELECT CAST(SERVERPROPERTY('Babelfish') AS int)")
             return bool(cursor.fetchone()[0])
+
+    @property
+    def lacks(self) -> Collection[str]:
+        return ("blocks",) if self._is_babelfish else ()
 
     @property
     def hashes_texts(self) -> bool:
