@@ -89,7 +89,10 @@ def _move_out(bench: Bench, url: str, rows: dict[str, int], name: str, degree: i
     ends = Ends(url, bench.target_url, back=False)
     found = measure(None, bench.target, lambda: movers()[name](ends, degree))
     for table, count in rows.items():
-        bench.check(f"{SCHEMA}.{table}", count)
+        try:
+            bench.check(f"{SCHEMA}.{table}", count)
+        except WrongResult as error:
+            raise WrongResult(f"{name}: {error}") from error
     return found
 
 
