@@ -18,7 +18,7 @@ KEY = {"strategy": "range", "key": "id"}
 with DAG("mssql", schedule=None, start_date=START, default_args=AT_ONCE) as dag:
     there = copy_table(
         group_id="there", source_conn_id="pg_src", table="public.t", target_conn_id="ms",
-        target_table="dbo.t", mode="replace", **KEY, partitions=3, verify="checksums",
+        target_table="dbo.t", mode="replace", **KEY, partitions=3, verify="counts",
     )
     back = copy_table(
         group_id="back", source_conn_id="ms", table="dbo.t", target_conn_id="pg_dst",

@@ -110,10 +110,18 @@ class Pair:
 
     def verify(self, finished: Finished) -> None:
         """Penstock itself finds that both ends have the same rows."""
-        hashes = self.mine.hashes_texts and self.theirs.hashes_texts
-        found = verify(finished.run_id, **self.ends, checksum=hashes)
+        found = verify(finished.run_id, **self.ends, checksum=self.hashes_texts)
         assert found.ok, [(check.partition_id, check.note) for check in found.wrong]
-        assert found.method == ("checksums" if hashes else "counts")
+        assert found.method == ("checksums" if self.hashes_texts else "counts")
+
+    @property
+    def hashes_texts(self) -> bool:
+        return self.mine.hashes_texts and self.theirs.hashes_texts
+
+    def compares_texts(self) -> None:
+        """Skips a test that does, where one of the two cannot."""
+        if not self.hashes_texts:
+            pytest.skip("checksums of texts take SQL Server 2019, or another system")
 
     @contextmanager
     def refused(self, *parts: str) -> Iterator[None]:

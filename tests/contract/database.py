@@ -52,6 +52,9 @@ class Database(ABC):
         """It can compute checksums of texts."""
         return True
 
+    finds_texts: ClassVar[bool] = True
+    """A target finds the rows that a partition by a key of texts has here."""
+
     @property
     def lacks(self) -> Collection[str]:
         """Strategies of the backend that this server does not have."""
@@ -139,8 +142,12 @@ class SqlDatabase(Database):
             self.place.format(self.types[kind].written) for kind in rows.columns.values()
         )
         with self.connected() as connection:
-            cursor = connection.cursor()
-            cursor.executemany(f"INSERT INTO {self.table} VALUES ({places})", rows.rows)
+            self.insert_all(
+                connection.cursor(), f"INSERT INTO {self.table} VALUES ({places})", rows
+            )
+
+    def insert_all(self, cursor: Any, statement: str, rows: Rows) -> None:
+        cursor.executemany(statement, rows.rows)
 
     def read(self) -> list[Row]:
         with self.connected() as connection:

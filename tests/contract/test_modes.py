@@ -25,6 +25,8 @@ def refusal(mode: Mode, strategy: str, pair: Pair) -> str:
         return f"{source.system} as a source does not support --strategy {strategy}; it supports "
     if mode not in target.modes:
         return f"{target.system} as a target does not support --mode {mode}; it supports "
+    if mode.deletes_by_partition and strategy == "values" and not pair.mine.finds_texts:
+        return "--key grp: the target cannot tell a partition's rows"
     if strategy in pair.mine.lacks:
         return f"--strategy {strategy}"
     by_condition = mode.deletes_by_partition and target.replaces_by_condition

@@ -19,6 +19,7 @@ CUT = {"strategy": "ntile", "key": "id", "partitions": 2}
 def test_rows_that_were_changed(inward: Pair) -> None:
     if not isinstance(inward.theirs, SqlDatabase):
         pytest.skip("rows of files are not changed: see test_parquet_copies")
+    inward.compares_texts()
     inward.make(key="id")
     finished = inward.copy(mode="truncate", **CUT)
     inward.verify(finished)
@@ -41,6 +42,7 @@ def test_more_rows_than_are_compared_at_once(
     monkeypatch.setattr(rows, "BATCH", 5)
     monkeypatch.setattr(rows, "MOST_ROWS", 100)
     pair = Pair(open_database(name), open_database("postgresql"))
+    pair.compares_texts()
     pair.make(key="id")
     finished = pair.copy(mode="truncate", **CUT)
     assert isinstance(pair.theirs, SqlDatabase)

@@ -12,7 +12,7 @@ import mssql_python
 import pyarrow as pa
 from mssql_python.exceptions import Exception as NativeError
 
-from penstock.backends.mssql.errors import DriverError
+from penstock.backends.mssql.errors import DUPLICATE, DriverError
 from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_string
 from penstock.backends.mssql.types import MsType, travelling
 
@@ -25,6 +25,7 @@ _STATES = {
     "Connection failure during transaction": "08007",
     "Communication link failure": "08S01",
     "Transaction is rolled back": "25S03",
+    "Integrity constraint violation": DUPLICATE,
     "Serialization failure": "40001",
     "Statement completion unknown": "40003",
     "Operation canceled": "HY008",

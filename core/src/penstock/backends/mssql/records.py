@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.errors import DriverError, translated
+from penstock.backends.mssql.errors import DUPLICATE, DriverError, translated
 from penstock.backends.mssql.locks import (
     EXCLUSIVE,
     SESSION,
@@ -124,7 +124,13 @@ class MssqlRecords(ServerRecords):
             f" {self.named(kind.value)} WITH (UPDLOCK, HOLDLOCK) WHERE {' OR '.join(tests)})"
         )
         with translated("target", CONTROL):
-            return self.connection.change(statement, values)
+            try:
+                return self.connection.change(statement, values)
+            except DriverError as error:
+                # Babelfish keeps no such lock: somebody came between.
+                if error.state != DUPLICATE or self.connection.rows("SELECT @@TRANCOUNT") != [(0,)]:
+                    raise
+                return 0
 
     # Transactions
 

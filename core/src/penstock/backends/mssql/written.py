@@ -15,7 +15,7 @@ from penstock.backends.sql.parts import check_part, default_part
 from penstock.errors import PlanningError
 from penstock.model.tables import IDENTITY, INDEX, NotCopied, TablePart, TableRef
 
-WRITTEN = "written"
+WRITTEN = "mssql"
 """What a definition's content has besides."""
 DISABLED = "disabled"
 GRANTS, COMMENTS = "grants", "comments"

@@ -199,7 +199,8 @@ def _value(session: Session, key: Key, tag: str, text: str) -> str:
 
 def _is_exact(session: Session, tag: str, text: str) -> str:
     if tag != "date":
-        return "1 = 1"
+        return "1"
     # A cast to a date cuts the time of day off without a word.
     date, time = (session.dialect.bound(Bound(name, text)) for name in ("date", "timestamp"))
-    return f"{session.dialect.cast(date, session.dialect.types['timestamp'])} = {time}"
+    midnight = session.dialect.cast(date, session.dialect.types["timestamp"])
+    return f"CASE WHEN {midnight} = {time} THEN 1 ELSE 0 END"  # a condition is not always a value
