@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
+import psycopg
 import pytest
 
 import penstock
@@ -215,6 +216,36 @@ def test_zero_dates(source: str, mysql_url: str) -> None:
     execute(mysql_url, "DROP DATABASE penstock")
     assert Copy(f"{source}?zero_dates=null", mysql_url, "zero").code == 0
     assert rows(mysql_url, "SELECT day FROM t") == [(None,)]
+
+
+@pytest.mark.parametrize("system", ["mysql", "postgresql"])
+def test_zero_dates_of_columns_that_are_never_null(
+    mysql_url: str, target_url: str, system: str
+) -> None:
+    """A table that is made has room for what they become."""
+    execute(
+        mysql_url,
+        "SET sql_mode = ''",
+        "CREATE TABLE days (id int, born date NOT NULL DEFAULT '0000-00-00' COMMENT 'NOT NULL',"
+        " seen datetime(3) NOT NULL, made timestamp NOT NULL, other date NOT NULL,"
+        " PRIMARY KEY (id, other))",
+        "INSERT INTO days VALUES (1, 0, 0, 0, '2020-01-01')",
+    )
+    target = mysql_url if system == "mysql" else target_url
+    into = f"{database(mysql_url)}.made" if system == "mysql" else "public.made"
+    copied = Copy(
+        f"{mysql_url}?zero_dates=null", target, "days", mode="recreate", target_table=into
+    )
+    assert not copied.said
+    query = "SELECT born, seen, made FROM made"
+    if system == "mysql":
+        assert rows(target, query) == [(None, None, None)]
+        assert rows(target, "SELECT column_comment FROM information_schema.columns WHERE"
+                    " table_schema = database() AND table_name = 'made' AND column_name = 'born'"
+                    ) == [("NOT NULL",)]  # fmt: skip
+    else:
+        with psycopg.connect(target) as connection:
+            assert connection.execute(query).fetchall() == [(None, None, None)]
 
 
 def test_a_row_that_is_larger_than_a_packet(source: str, mysql_url: str) -> None:

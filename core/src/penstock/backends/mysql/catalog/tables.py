@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.catalog.written import parse, read_statement
@@ -20,6 +20,8 @@ DIALECT = "mysql"
 TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
 # MariaDB writes how wide numbers are shown; tinyint(1) says that they are truth values.
 _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
+# The type comes first.
+_NOT_NULL = re.compile(r"^(.+?) NOT NULL\b")
 FLAVOUR, WRITTEN = "flavour", "written"
 """What a definition's content has besides."""
 CHARSET = "character set"
@@ -120,8 +122,12 @@ def engine_of(session: MySqlSession, table: TableRef) -> str:
 
 
 def read_definition(
-    session: MySqlSession, table: TableRef, columns: Sequence[Column]
+    session: MySqlSession, table: TableRef, columns: Sequence[Column], emptied: Collection[str]
 ) -> TableDefinition:
+    """
+    Parameters:
+        emptied: columns that may be NULL in a table of the definition, whatever this one says.
+    """
     keys = [
         ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
         for key in unique_keys(session, table)
@@ -138,6 +144,8 @@ def read_definition(
     texts = {
         name: text for name, text in written.columns.items() if " GENERATED ALWAYS AS " not in text
     }
+    for name in texts.keys() & set(emptied):
+        texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
     defined = [
         replace(column, type=texts.get(column.name, column.type), nullable=True)
         for column in columns
