@@ -186,6 +186,8 @@ BY_BATCHES: list[tuple[LiteralString, str]] = [
     ("int", "int NOT NULL"),
     ("numeric(10, 3)", "decimal(10, 2)"),
     ("numeric", "decimal(10, 2)"),
+    ("double precision", "double(9, 2)"),
+    ("double precision", "double(9, 0)"),
     ("timestamp", "datetime"),
     ("text", "enum('a', 'b')"),
     ("text", "int"),
