@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ import psycopg
 import pytest
 
 import penstock
-from penstock import CopySpec
+from penstock import CopySpec, PlanningError
 from penstock.events import Opened
 from penstock_testkit import AnyMysqlServer
 
@@ -292,13 +293,25 @@ def test_who_may_load_and_no_more(
         assert "INSERT command denied to user 'somebody'" in copied.said
 
 
+@pytest.mark.parametrize("mode", ["append", "recreate"])
 def test_a_server_that_is_read_only(
-    mysql_server: AnyMysqlServer, source: str, mysql_url: str
+    mysql_server: AnyMysqlServer, source: str, mysql_url: str, mode: str
 ) -> None:
     execute(mysql_url, PLAIN)
     grants = (f"ALL ON {database(mysql_url)}.*", "ALL ON penstock.*")
     with user(mysql_server, mysql_url, *grants) as url, setting(mysql_url, "read_only", 1):
-        copied = Copy(source, url)
+        copied = Copy(source, url, mode=mode)
+        asked = CopySpec(
+            source=source,
+            target=url,
+            table=f"{database(source)}.t",
+            target_table=f"{database(url)}.t",
+            mode=mode,
+        )
+        with pytest.raises(PlanningError, match="expected a primary server that can be written to"):
+            penstock.plan(asked)
+        # Who is exempt may go on.
+        assert penstock.plan(replace(asked, target=mysql_url)).partitions
     assert copied.code == 65
     assert "expected a primary server that can be written to" in copied.said
 

@@ -140,10 +140,21 @@ class MySqlTarget(SqlTarget):
             )
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
+        self._check_takes_writes(request.target)
         columns = request.made or self.columns(request.target)
         by_name = {column.name: column for column in columns}
         written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
         return plan_load(self._session, self.tables, request, columns, written)
+
+    def _check_takes_writes(self, table: TableRef) -> None:
+        """
+        Raises:
+            PlanningError: the server is read-only, for this user at least.
+        """
+        with planning("target", f"{table}"):
+            # Servers refuse it then. Their settings do not tell who is exempt.
+            self._session.connection.change("START TRANSACTION READ WRITE")
+            self._session.connection.change("ROLLBACK")
 
 
 def _fitting(mine: Column, theirs: Column) -> Fit:
