@@ -24,6 +24,8 @@ _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
 _NOT_NULL = re.compile(r"^(.+?) NOT NULL\b")
 FLAVOUR, WRITTEN = "flavour", "written"
 """What a definition's content has besides."""
+GENERATED = "generated columns"
+"""What they are called, for people."""
 CHARSET = "character set"
 """The trait of a column whose values are texts."""
 OF_TABLE = "WHERE table_catalog = %s AND table_schema = %s AND table_name = %s"
@@ -141,9 +143,9 @@ def read_definition(
         if key.name not in whole
     ]
     left += [NotCopied(KINDS[each.kind], each.name) for each in written.constraints]
-    texts = {
-        name: text for name, text in written.columns.items() if " GENERATED ALWAYS AS " not in text
-    }
+    generated = written.generated
+    left += [NotCopied(GENERATED, f"{name}: {text}") for name, text in generated.items()]
+    texts = {name: text for name, text in written.columns.items() if name not in generated}
     for name in texts.keys() & set(emptied):
         texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
     defined = [
