@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
+import psycopg
 import pytest
 
 import penstock
-from penstock import CopySpec
+from penstock import CopySpec, PlanningError
 from penstock.events import Opened
 from penstock_testkit import AnyMysqlServer
 
@@ -131,6 +133,7 @@ def test_no_server(source: str) -> None:
         ({"where": "nope = 1"}, "source: --where: Unknown column 'nope'"),
         ({"where": "id = 1) OR (1"}, "source: --where: You have an error"),
         ({"query": "SELECT id FRM t"}, "source: --query: You have an error"),
+        ({"query": "SELECT id FROM t FOR UPDATE"}, "; expected a query that only reads, and locks"),
         ({"query": "SELECT 1 AS id, 2 AS id"}, "source: --query: Duplicate column name 'id'"),
         ({"table": "nope"}, "found no such table"),
         ({"table": "m"}, "of the engine MyISAM, which has no snapshots: expected InnoDB"),
@@ -217,6 +220,36 @@ def test_zero_dates(source: str, mysql_url: str) -> None:
     assert rows(mysql_url, "SELECT day FROM t") == [(None,)]
 
 
+@pytest.mark.parametrize("system", ["mysql", "postgresql"])
+def test_zero_dates_of_columns_that_are_never_null(
+    mysql_url: str, target_url: str, system: str
+) -> None:
+    """A table that is made has room for what they become."""
+    execute(
+        mysql_url,
+        "SET sql_mode = ''",
+        "CREATE TABLE days (id int, born date NOT NULL DEFAULT '0000-00-00' COMMENT 'NOT NULL',"
+        " seen datetime(3) NOT NULL, made timestamp NOT NULL, other date NOT NULL,"
+        " PRIMARY KEY (id, other))",
+        "INSERT INTO days VALUES (1, 0, 0, 0, '2020-01-01')",
+    )
+    target = mysql_url if system == "mysql" else target_url
+    into = f"{database(mysql_url)}.made" if system == "mysql" else "public.made"
+    copied = Copy(
+        f"{mysql_url}?zero_dates=null", target, "days", mode="recreate", target_table=into
+    )
+    assert not copied.said
+    query = "SELECT born, seen, made FROM made"
+    if system == "mysql":
+        assert rows(target, query) == [(None, None, None)]
+        assert rows(target, "SELECT column_comment FROM information_schema.columns WHERE"
+                    " table_schema = database() AND table_name = 'made' AND column_name = 'born'"
+                    ) == [("NOT NULL",)]  # fmt: skip
+    else:
+        with psycopg.connect(target) as connection:
+            assert connection.execute(query).fetchall() == [(None, None, None)]
+
+
 def test_a_row_that_is_larger_than_a_packet(source: str, mysql_url: str) -> None:
     execute(mysql_url, PLAIN.replace("varchar(100)", "longtext"))
     with setting(mysql_url, "max_allowed_packet", 1 << 20), setting(mysql_url, "local_infile", 0):
@@ -260,13 +293,25 @@ def test_who_may_load_and_no_more(
         assert "INSERT command denied to user 'somebody'" in copied.said
 
 
+@pytest.mark.parametrize("mode", ["append", "recreate"])
 def test_a_server_that_is_read_only(
-    mysql_server: AnyMysqlServer, source: str, mysql_url: str
+    mysql_server: AnyMysqlServer, source: str, mysql_url: str, mode: str
 ) -> None:
     execute(mysql_url, PLAIN)
     grants = (f"ALL ON {database(mysql_url)}.*", "ALL ON penstock.*")
     with user(mysql_server, mysql_url, *grants) as url, setting(mysql_url, "read_only", 1):
-        copied = Copy(source, url)
+        copied = Copy(source, url, mode=mode)
+        asked = CopySpec(
+            source=source,
+            target=url,
+            table=f"{database(source)}.t",
+            target_table=f"{database(url)}.t",
+            mode=mode,
+        )
+        with pytest.raises(PlanningError, match="expected a primary server that can be written to"):
+            penstock.plan(asked)
+        # Who is exempt may go on.
+        assert penstock.plan(replace(asked, target=mysql_url)).partitions
     assert copied.code == 65
     assert "expected a primary server that can be written to" in copied.said
 

@@ -20,7 +20,7 @@ from penstock.model.tables import Column
 _SRID_BYTES = 4
 # No value is longer. Without an end, Arrow fails (pyarrow 26).
 _LONGEST = 1 << 30
-_DATES = ("date", "datetime", "timestamp")
+DATES = ("date", "datetime", "timestamp")
 # A month or a day of which there is none.
 _ZERO_DATE = "-00"
 _ZERO_ADVICE = "have zero dates read as NULL by zero_dates=null in the source's URL, "
@@ -88,7 +88,7 @@ class Decoder:
 
     def _converted(self, texts: pa.Array, place: int) -> pa.Array:
         (name, type_), wanted = self._columns[place], self._arrow[place]
-        dates = type_.name in _DATES
+        dates = type_.name in DATES
         try:
             return _parsed(texts, type_, wanted)
         except (ValueError, pa.ArrowException):

@@ -40,6 +40,7 @@ TRANSIENT = {
 _NEVER = ("certificate", "unknown ca", "wrong version number", "ssl is required")
 NO_FUNCTION = 1305
 CANNOT_CONNECT = 2003
+READ_ONLY_TRANSACTION = 1792
 # As PyMySQL writes a plugin's name: 'b'parsec''.
 _PLUGIN = re.compile(r"'b'(\w+)''")
 # MySQL 9.6 and later. https://dev.mysql.com/doc/refman/9.6/en/encryption-functions.html
@@ -56,6 +57,7 @@ _PLUGINS = (
     "or ed25519"
 )
 _PRIMARY = "expected a primary server that can be written to"
+_READS = "expected a query that only reads, and locks no rows"
 _INFILE = "set local_infile = ON on the server"
 _RIGHTS = (
     "the user needs the right CREATE to make tables there, and for the modes recreate and upsert "
@@ -70,7 +72,7 @@ _ADVICE = {
     1251: _PLUGINS,
     1290: _PRIMARY,
     1698: _LOGIN,
-    1792: _PRIMARY,
+    READ_ONLY_TRANSACTION: _PRIMARY,
     1836: _PRIMARY,
     2059: _PLUGINS,
     3159: "add ?ssl_mode=required to the URL",
@@ -111,6 +113,8 @@ def from_driver(error: pymysql.Error, side: str, subject: str = "") -> PenstockE
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
     if code == NO_FUNCTION and "md5" in words.lower():
         advice = f"; {_MD5}"
+    elif code == READ_ONLY_TRANSACTION and side == "source":  # as we open it
+        advice = f"; {_READS}"
     elif code == CANNOT_CONNECT and "certificate verify failed" in words:
         advice = f"; {_CA}"
     message = f"{side}: {subject}: {words}{advice}" if subject else f"{side}: {words}{advice}"

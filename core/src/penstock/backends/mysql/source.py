@@ -16,8 +16,10 @@ from penstock.backends.mysql.catalog.tables import (
     made_at,
     read_definition,
     table_columns,
+    unique_keys,
 )
 from penstock.backends.mysql.connection import connect, kill
+from penstock.backends.mysql.decoding import DATES
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
@@ -55,7 +57,9 @@ class MySqlSource(SqlSource):
     def __init__(self, url: str) -> None:
         self._url = url
         self._adopted = ""
-        self._tinyint1_bool = URLS.parse(url).options.get("tinyint1") == "bool"
+        options = URLS.parse(url).options
+        self._tinyint1_bool = options.get("tinyint1") == "bool"
+        self._zero_dates_null = options.get("zero_dates") == "null"
         session = MySqlSession(connect(url, "source"), MYSQL)
         session.connection.change("SET SESSION TRANSACTION READ ONLY")
         super().__init__(session, session.rows_of)
@@ -91,16 +95,34 @@ class MySqlSource(SqlSource):
         return tuple(Column(name, str(type_), traits={TYPE: type_}) for name, type_ in found)
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        emptied = self._emptied(relation, columns)
+
         def arrow(column: Column) -> Column:
             kind = arrow_type(column.traits[TYPE], self._tinyint1_bool)
-            return replace(column, traits={**column.traits, TRAIT: kind})
+            nullable = column.nullable or column.name in emptied
+            return replace(column, nullable=nullable, traits={**column.traits, TRAIT: kind})
 
         return tuple(map(arrow, columns))
+
+    def _emptied(self, relation: Relation, columns: Sequence[Column]) -> set[str]:
+        """Columns that are NOT NULL, and come with NULL for zero dates. None of the primary key's:
+        no table has NULL there."""
+        if not (self._zero_dates_null and isinstance(relation, TableRef)):
+            return set()
+        keys = unique_keys(self._session, relation)
+        primary = {name for key in keys if key.primary for name in key.names}
+        return {
+            column.name
+            for column in columns
+            if column.traits[TYPE].name in DATES and not column.nullable
+        } - primary
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
         if self.is_table(relation):
             assert isinstance(relation, TableRef)
-            return read_definition(self._session, relation, self.columns(relation))
+            columns = self.columns(relation)
+            emptied = self._emptied(relation, columns)
+            return read_definition(self._session, relation, columns, emptied)
         return super().definition(relation, partitioning=partitioning)
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:

@@ -27,7 +27,8 @@ from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.source import server_of
-from penstock.backends.mysql.types import arrow_type
+from penstock.backends.mysql.types import MyType, arrow_type
+from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import fit_column
@@ -124,7 +125,7 @@ class MySqlTarget(SqlTarget):
         return f"{server_of(self._session)}:{table}"
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
-        fits = [fit_column(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+        fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
         if not takes_files(self._session.connection):
             return fits
         return [carried(*each) for each in zip(fits, source, target, strict=True)]
@@ -139,7 +140,31 @@ class MySqlTarget(SqlTarget):
             )
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
+        self._check_takes_writes(request.target)
         columns = request.made or self.columns(request.target)
         by_name = {column.name: column for column in columns}
         written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
         return plan_load(self._session, self.tables, request, columns, written)
+
+    def _check_takes_writes(self, table: TableRef) -> None:
+        """
+        Raises:
+            PlanningError: the server is read-only, for this user at least.
+        """
+        with planning("target", f"{table}"):
+            # Servers refuse it then. Their settings do not tell who is exempt.
+            self._session.connection.change("START TRANSACTION READ WRITE")
+            self._session.connection.change("ROLLBACK")
+
+
+def _fitting(mine: Column, theirs: Column) -> Fit:
+    fit = fit_column(mine, theirs)
+    if fit.canonical == "text" and _is_json(theirs) and not _is_json(mine):
+        # MySQL writes it anew. MariaDB keeps the text.
+        return replace(fit, warning=losses.JSON, canonical="")
+    return fit
+
+
+def _is_json(column: Column) -> bool:
+    type_ = column.traits.get(TYPE)  # whichever system's it is
+    return isinstance(type_, MyType) and type_.name == "json"

@@ -30,6 +30,8 @@ class MyType:
     """Digits after the point, of a second too."""
     binary: bool = False
     """Its values are bytes, not text."""
+    rounded: bool = False
+    """To `scale` digits, though it is no decimal: `double(9,2)`."""
 
     def __str__(self) -> str:
         """As MySQL writes it; of an enum or a set without its members."""
@@ -91,9 +93,11 @@ def type_of(field: FieldDescriptorPacket) -> MyType:
     if name == "decimal":
         # The sign and the point have a place, too.
         length -= (not unsigned) + (field.scale > 0)
-    scale = field.scale if field.scale < _NO_SCALE else 0
+    scaled = field.scale < _NO_SCALE
+    scale = field.scale if scaled else 0
     binary = name in ("geometry", "vector")
-    return MyType(name, unsigned and name in _SIGNED, length, scale, binary)
+    rounded = scaled and name in ("float", "double")
+    return MyType(name, unsigned and name in _SIGNED, length, scale, binary, rounded)
 
 
 def _text(field: FieldDescriptorPacket, unsigned: bool) -> MyType:

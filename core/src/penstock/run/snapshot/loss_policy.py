@@ -153,11 +153,10 @@ class OptionPolicy:
         was = view.state
         if now.layout != was.layout:
             why = f"was rewritten since ({view.backend.rewrites}?), so its rows may have changed"
-        elif not now.writes or now.writes != was.writes:
-            why = (
-                f"may have been written to since (then: {was.writes or 'unknown'}; now: "
-                f"{now.writes or 'unknown'})"
-            )
+        elif not (was.writes and now.writes):
+            why = "may have been written to since: this source cannot tell whether it was"
+        elif now.writes != was.writes:
+            why = f"may have been written to since (then: {was.writes}; now: {now.writes})"
         else:
             return
         view.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.catalog.written import parse, read_statement
@@ -20,8 +20,12 @@ DIALECT = "mysql"
 TRANSACTIONAL = ("innodb", "rocksdb", "tokudb")
 # MariaDB writes how wide numbers are shown; tinyint(1) says that they are truth values.
 _WIDTH = re.compile(r"^((?:small|medium|big)?int|year|tinyint(?!\(1\)))\(\d+\)")
+# The type comes first.
+_NOT_NULL = re.compile(r"^(.+?) NOT NULL\b")
 FLAVOUR, WRITTEN = "flavour", "written"
 """What a definition's content has besides."""
+GENERATED = "generated columns"
+"""What they are called, for people."""
 CHARSET = "character set"
 """The trait of a column whose values are texts."""
 OF_TABLE = "WHERE table_catalog = %s AND table_schema = %s AND table_name = %s"
@@ -120,8 +124,12 @@ def engine_of(session: MySqlSession, table: TableRef) -> str:
 
 
 def read_definition(
-    session: MySqlSession, table: TableRef, columns: Sequence[Column]
+    session: MySqlSession, table: TableRef, columns: Sequence[Column], emptied: Collection[str]
 ) -> TableDefinition:
+    """
+    Parameters:
+        emptied: columns that may be NULL in a table of the definition, whatever this one says.
+    """
     keys = [
         ("PRIMARY KEY" if key.primary else "UNIQUE", key.names)
         for key in unique_keys(session, table)
@@ -135,9 +143,11 @@ def read_definition(
         if key.name not in whole
     ]
     left += [NotCopied(KINDS[each.kind], each.name) for each in written.constraints]
-    texts = {
-        name: text for name, text in written.columns.items() if " GENERATED ALWAYS AS " not in text
-    }
+    generated = written.generated
+    left += [NotCopied(GENERATED, f"{name}: {text}") for name, text in generated.items()]
+    texts = {name: text for name, text in written.columns.items() if name not in generated}
+    for name in texts.keys() & set(emptied):
+        texts[name] = _NOT_NULL.sub(r"\1 NULL", texts[name])
     defined = [
         replace(column, type=texts.get(column.name, column.type), nullable=True)
         for column in columns

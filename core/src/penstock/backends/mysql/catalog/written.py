@@ -15,6 +15,7 @@ _CONSTRAINT = re.compile(rf"CONSTRAINT {_NAME} (FOREIGN KEY|CHECK) (\(.*)")
 # Whole columns, from the first one on: not their beginnings, and no expressions.
 _WHOLE = re.compile(rf"[(,]{_NAME}(?: DESC)?(?=[,)])")
 REFERENCES = re.compile(rf"\((.+?)\) REFERENCES {_NAME}(?:\.{_NAME})? \((.+?)\)")
+_GENERATED = re.compile(r" GENERATED ALWAYS AS (.+)")
 # A comment may say anything.
 _COMMENT = re.compile(r" COMMENT '(?:[^'\\]|''|\\.)*'")
 
@@ -79,6 +80,13 @@ class WrittenTable:
     def indexes(self) -> dict[str, Written]:
         """Those that keep no row out, of the kinds that are known."""
         return {key.name: key for key in self.keys if key.kind not in ("PRIMARY", "UNIQUE")}
+
+    @property
+    def generated(self) -> dict[str, str]:
+        """From what the columns that the server computes are made, by their names."""
+        texts = {name: _COMMENT.sub("", text) for name, text in self.columns.items()}
+        found = {name: _GENERATED.search(text) for name, text in texts.items()}
+        return {name: text[1] for name, text in found.items() if text}
 
     @property
     def automatic(self) -> str | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest, Siblings
 from penstock.backends.mysql.catalog.indexes import serves
+from penstock.backends.mysql.catalog.tables import GENERATED
 from penstock.backends.mysql.catalog.written import REFERENCES, Written, WrittenTable, unquoted
 from penstock.backends.mysql.load.rehearsal import refused_clauses
 from penstock.backends.mysql.session import MySqlSession
@@ -46,6 +47,11 @@ def made_alike(
     names = {column.name for column in columns}
     options, others = _options(written.options)
     left = [NotCopied("table options", text) for text in (*written.others, *others)]
+    left += [
+        NotCopied(GENERATED, f"{name}: {text}")
+        for name, text in written.generated.items()
+        if name in names
+    ]
     checks = [each for each in written.constraints if each.kind == "CHECK"]
     tried = [key for key in written.keys if key.kind not in _UNTRIED] + checks
     clauses = [each.alone for each in tried if each.named <= names]

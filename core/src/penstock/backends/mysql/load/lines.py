@@ -73,7 +73,7 @@ def _takes(mine: pa.DataType, type_: MyType, theirs: pa.DataType) -> bool:
                 pt.is_integer(mine) or (pt.is_decimal(mine) and 0 <= mine.scale <= theirs.scale)
             )
         case "double":
-            return bool(pt.is_float64(mine))
+            return bool(pt.is_float64(mine)) and not type_.rounded
         case "date":
             return bool(pt.is_date32(mine))
         case "datetime" | "timestamp":

@@ -91,6 +91,23 @@ def _is_compared(column: Column) -> bool:
     )
 
 
+_UTF8 = "CHARACTER SET utf8mb4"
+
+
+def _any_text(session: MySqlSession, table: TableRef) -> str:
+    """The option of a table that holds any text, which its database's character set may not.
+
+    Empty where that does: the database's own collation stays.
+    """
+    ((charset,),) = session.fetch(
+        "SELECT coalesce((SELECT default_character_set_name FROM information_schema.schemata"
+        " WHERE schema_name = %s), @@character_set_server)",
+        "character set",
+        [table.schema],
+    )
+    return "" if charset == "utf8mb4" else _UTF8
+
+
 class MySqlTables(TargetTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
     deferrable = staticmethod(deferrable)  # type: ignore[assignment]
@@ -101,6 +118,7 @@ class MySqlTables(TargetTables):
         content = request.definition.content
         if content.get(FLAVOUR) != flavour_of(session):
             found = super().besides(session, request, columns)
+            found = replace(found, options=_any_text(session, request.target))
         else:
             found = made_alike(session, request, parse(content[WRITTEN]), columns)
         check_makes(session, request.target, columns, found)
@@ -110,7 +128,8 @@ class MySqlTables(TargetTables):
         self, session: Session, columns: Sequence[Column], clauses: Sequence[str], *, alike: bool
     ) -> Mapping[str, str]:
         assert isinstance(session, MySqlSession)
-        found = dict(refused_clauses(session, columns, clauses))
+        # A key of texts takes more bytes in utf8mb4 than in the database's character set.
+        found = dict(refused_clauses(session, columns, clauses, _UTF8))
         # Two texts of the source may be one to the database's collation: the load would fail.
         texts = [] if alike else [each for each in columns if _is_compared(each)]
         for clause in clauses:

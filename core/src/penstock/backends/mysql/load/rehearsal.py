@@ -15,15 +15,19 @@ from penstock.model.tables import Column, TableRef
 
 
 def refused_clauses(
-    session: MySqlSession, columns: Sequence[Column], clauses: Sequence[str]
+    session: MySqlSession, columns: Sequence[Column], clauses: Sequence[str], options: str = ""
 ) -> Mapping[str, str]:
-    """Keys and checks that a table of such columns cannot have, and what the server says."""
+    """Keys and checks that a table of such columns cannot have, and what the server says.
+
+    Parameters:
+        options: of the table.
+    """
     if not clauses:
         return {}
     # An automatic column would have to be a key already.
     plain = [replace(each, type=each.type.replace(" AUTO_INCREMENT", "")) for each in columns]
     found = {}
-    with _made(session, ", ".join(listed_columns(session.dialect, plain))) as name:
+    with _made(session, ", ".join(listed_columns(session.dialect, plain)), options) as name:
         for clause in clauses:
             try:
                 session.connection.change(f"ALTER TABLE {name} ADD {clause}")

@@ -54,7 +54,14 @@ def texts(array: pa.Array, column: Column) -> pa.Array:
         numbers = exactly(array, wanted)
         _check(pc.is_finite(numbers))
         # The server reads a double for a float, too: the shortest text of that is exact.
-        return numbers.cast(pa.float64()).cast(pa.string())
+        wide = numbers.cast(pa.float64())
+        if type_.rounded:
+            # As the server does it: what one has rounded so, another one leaves as it is.
+            whole, scale = pc.floor(wide), 10.0**type_.scale
+            digits = pc.round(pc.multiply(pc.subtract(wide, whole), scale))
+            rounded = pc.add(whole, pc.divide(digits, scale))
+            _check(pc.equal(rounded.cast(wanted), numbers))
+        return wide.cast(pa.string())
     if pt.is_date(wanted):
         days = exactly(array, wanted)
         _check(_between(days.view(pa.int32()), _FIRST_DAY, _LAST_DAY))

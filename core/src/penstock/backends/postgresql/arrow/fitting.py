@@ -84,11 +84,11 @@ def _lost(type_: pa.DataType, target: DataType) -> Iterator[str]:
         elif name == "char":
             yield "cut to one byte"
         elif name == "jsonb":
-            yield "white space, key order and repeated keys are lost"
+            yield losses.JSON
         elif name == "cidr":
             yield "bits to the right of the netmask are set to zero"
     if kind == "json" and name == "jsonb":
-        yield "white space, key order and repeated keys are lost"
+        yield losses.JSON
     if (
         (kind == "decimal" and name in _EXACT_BITS)
         or (kind == "float" and name == "numeric")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.backends.postgresql.catalog.datatypes import DataType
-from penstock.backends.shared.losses import DAY, DIGITS, UTC
+from penstock.backends.shared.losses import DAY, DIGITS, JSON, UTC
 
 _WHOLE = ("int2", "int4", "int8")
 _FLOATS = ("float4", "float8")
@@ -35,7 +35,7 @@ LOSSES: dict[tuple[str, str], str] = {
     ("time", "timetz"): UTC,
     ("timetz", "time"): _ZONE,
     ("interval", "time"): "days, months and years are dropped",
-    ("json", "jsonb"): "white space, key order and repeated keys are lost",
+    ("json", "jsonb"): JSON,
     ("inet", "cidr"): "bits to the right of the netmask are set to zero",
     **{("bpchar", text): "trailing blanks are removed" for text in ("text", "varchar", "name")},
     **{(text, "bpchar"): "trailing blanks are not significant" for text in ("text", "varchar")},
