@@ -86,3 +86,32 @@ def test_a_key_that_is_there_already(source: str, mssql_url: str) -> None:
     assert finished is None
     assert len(failures) == 1
     assert rows(mssql_url, "SELECT id FROM t") == [(4,)]
+
+
+@pytest.mark.parametrize(
+    ("collation", "text", "arrives"),
+    [
+        ("Latin1_General_CI_AS", "d\u00e9j\u00e0 \u20ac", True),
+        ("Latin1_General_CI_AS", "d\u00e9j\u00e0 \u65e5", False),
+        ("SQL_Latin1_General_CP1_CI_AS", "\u0416", False),
+        ("Cyrillic_General_CI_AS", "\u0416", True),
+        ("Japanese_CI_AS", "\u65e5\u672c", True),
+        ("Japanese_CI_AS", "\u00e9", False),
+    ],
+)
+def test_a_character_that_a_code_page_does_not_have(
+    tmp_path: Path, mssql_url: str, collation: str, text: str, arrives: bool
+) -> None:
+    """Drivers and servers write a question mark in its place, and say nothing."""
+    texts = ["plain", None, text]
+    table = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "t": pa.array(texts)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    execute(mssql_url, f"CREATE TABLE t (id int, t varchar(20) COLLATE {collation})")
+    finished, failures = copied(f"file://{tmp_path}", mssql_url, "append")
+    found = [each for _, each in rows(mssql_url, "SELECT id, t FROM t ORDER BY id")]
+    if arrives:
+        assert finished is not None
+        assert found == texts
+    else:
+        assert "column 't', row 3: expected characters of code page" in failures[0]
+        assert not found

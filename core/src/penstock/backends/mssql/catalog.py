@@ -14,11 +14,14 @@ from penstock.model.tables import Column, TableRef
 DIALECT = "mssql"
 COLLATION = "collation"
 """The trait of a column whose values are texts."""
+CODE_PAGE = "code page"
+"""The trait of a column whose texts are in one of few characters; 0 for others."""
 IDENTITY = "identity"
 """The trait of the column that the server numbers by itself."""
 OF_TABLE = "FROM (SELECT CAST(? AS int) AS object_id) AS o {more} WHERE 1 = 1"
 """For `Session.facts`."""
 PAGE = 8192
+_IN_CODE_PAGES = ("char", "varchar", "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,15 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
     )
     rows = session.facts(
         "SELECT c.name, t.name, c.max_length, c.precision, c.scale, c.is_nullable, c.is_computed,"
-        " c.is_identity, c.default_object_id, c.collation_name"
+        " c.is_identity, c.default_object_id, c.collation_name,"
+        " CAST(COLLATIONPROPERTY(c.collation_name, 'CodePage') AS int)"
         f" {of_table(more)} ORDER BY c.column_id",
         table,
     )
     if not rows:
         raise no_such(table, read_relations(session), session.side)
     columns = []
-    for name, type_name, *sizes, nullable, computed, identity, default, collation in rows:
+    for name, type_name, *sizes, nullable, computed, identity, default, collation, page in rows:
         type_ = type_of(type_name, *sizes)
         made = bool(computed) or type_.name in ("timestamp", "rowversion")
         columns.append(
@@ -67,7 +71,12 @@ def table_columns(session: MssqlSession, table: TableRef) -> tuple[Column, ...]:
                 nullable=bool(nullable),
                 generated=made,
                 has_default=bool(identity) or bool(default),
-                traits={TYPE: type_, COLLATION: collation or "", IDENTITY: bool(identity)},
+                traits={
+                    TYPE: type_,
+                    COLLATION: collation or "",
+                    CODE_PAGE: int(page or 0) if type_.name in _IN_CODE_PAGES else 0,
+                    IDENTITY: bool(identity),
+                },
             )
         )
     return tuple(columns)

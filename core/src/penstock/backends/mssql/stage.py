@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mssql.catalog import COLLATION
+from penstock.backends.mssql.code_pages import code_page, first_unknown
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.errors import DriverError, from_driver, translated
 from penstock.backends.mssql.records import MssqlRecords
@@ -63,6 +64,7 @@ class BulkStage:
         self._token = token
         self._names = [column.name for column in columns]
         self._types = [column.traits[TYPE] for column in columns]
+        self._pages = [code_page(column) for column in columns]
         self.texts = [column.name for column in columns if column.traits[COLLATION]]
         """Names of those whose values are texts."""
         self._subject = f"target: partition {attempt.partition.id}"
@@ -117,6 +119,7 @@ class BulkStage:
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
         self._check_lengths(batch)
+        self._check_characters(batch)
         self._wait_for_room(wait)
         self._passed += batch.num_rows
         self._batches.put(_as_loaded(batch))
@@ -182,6 +185,24 @@ class BulkStage:
                 raise PermanentError(
                     f"{self._subject}: column {name!r}, row {self._passed + row + 1:,}: expected "
                     f"a value of {type_}, found {shown(array, row)}",
+                    Diagnosis(side="target"),
+                )
+
+    def _check_characters(self, batch: pa.RecordBatch) -> None:
+        """
+        Raises:
+            PermanentError: a character is not of its column's code page: drivers and servers would
+                write a question mark in its place.
+        """
+        for name, page, array in zip(batch.schema.names, self._pages, batch.columns, strict=True):
+            if not page:
+                continue
+            row = first_unknown(array, page)
+            if row is not None:
+                raise PermanentError(
+                    f"{self._subject}: column {name!r}, row {self._passed + row + 1:,}: expected "
+                    f"characters of code page {page}, found {shown(array, row)}; make the column "
+                    "nvarchar, or give it a collation of UTF-8",
                     Diagnosis(side="target"),
                 )
 
