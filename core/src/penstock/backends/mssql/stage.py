@@ -10,17 +10,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mssql.catalog import COLLATION
-from penstock.backends.mssql.code_pages import code_page, first_unknown
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.errors import DriverError, from_driver, translated
+from penstock.backends.mssql.exact import check_exact
 from penstock.backends.mssql.records import MssqlRecords
-from penstock.backends.mssql.types import MAX, MsType
-from penstock.backends.shared.arrow import Caster, schema_from_text, shown
+from penstock.backends.mssql.types import MsType
+from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.backends.shared.background import computing
 from penstock.backends.shared.hex_values import uuid_texts
 from penstock.backends.shared.refusals import attempt_ended
@@ -62,9 +61,7 @@ class BulkStage:
         self._records = records
         self._attempt = attempt
         self._token = token
-        self._names = [column.name for column in columns]
-        self._types = [column.traits[TYPE] for column in columns]
-        self._pages = [code_page(column) for column in columns]
+        self._columns = list(columns)
         self.texts = [column.name for column in columns if column.traits[COLLATION]]
         """Names of those whose values are texts."""
         self._subject = f"target: partition {attempt.partition.id}"
@@ -92,7 +89,7 @@ class BulkStage:
 
     def _load(self) -> None:
         try:
-            columns = dict(zip(self._names, self._types, strict=True))
+            columns = {column.name: column.traits[TYPE] for column in self._columns}
             self._taken = self._records.connection.load(self.table, columns, self._handed())
         except BaseException as error:
             self._error = error
@@ -118,8 +115,7 @@ class BulkStage:
 
     def write(self, block: Block, wait: Wait) -> None:
         batch = self._caster.cast(block)
-        self._check_lengths(batch)
-        self._check_characters(batch)
+        check_exact(batch, self._columns, self._subject, self._passed)
         self._wait_for_room(wait)
         self._passed += batch.num_rows
         self._batches.put(_as_loaded(batch))
@@ -165,46 +161,6 @@ class BulkStage:
         if isinstance(error, (ValueError, TypeError, pa.ArrowException)):
             return PermanentError(f"{self._subject}: {error}", Diagnosis(side="target"))
         return TransientError(f"{self._subject}: bulk load: {error}", Diagnosis(side="target"))
-
-    def _check_lengths(self, batch: pa.RecordBatch) -> None:
-        """
-        Raises:
-            PermanentError: a text is longer than its column; the loader does not say which.
-        """
-        for name, type_, array in zip(batch.schema.names, self._types, batch.columns, strict=True):
-            if type_.length in (0, MAX):
-                continue
-            if type_.name in ("char", "varchar", "nchar", "nvarchar"):
-                lengths = pc.utf8_length(array)
-            elif type_.name in ("binary", "varbinary"):
-                lengths = pc.binary_length(array)
-            else:
-                continue
-            row = pc.index(pc.greater(lengths, type_.length).fill_null(False), True).as_py()
-            if row >= 0:
-                raise PermanentError(
-                    f"{self._subject}: column {name!r}, row {self._passed + row + 1:,}: expected "
-                    f"a value of {type_}, found {shown(array, row)}",
-                    Diagnosis(side="target"),
-                )
-
-    def _check_characters(self, batch: pa.RecordBatch) -> None:
-        """
-        Raises:
-            PermanentError: a character is not of its column's code page: drivers and servers would
-                write a question mark in its place.
-        """
-        for name, page, array in zip(batch.schema.names, self._pages, batch.columns, strict=True):
-            if not page:
-                continue
-            row = first_unknown(array, page)
-            if row is not None:
-                raise PermanentError(
-                    f"{self._subject}: column {name!r}, row {self._passed + row + 1:,}: expected "
-                    f"characters of code page {page}, found {shown(array, row)}; make the column "
-                    "nvarchar, or give it a collation of UTF-8",
-                    Diagnosis(side="target"),
-                )
 
     # As a stage
 
