@@ -33,7 +33,7 @@ TRANSIENT = {
     "HYT00",  # timeout expired
     "HYT01",  # connection timeout expired
 }
-DUPLICATE = "23000"  # integrity constraint violation
+INTEGRITY = "23000"  # integrity constraint violation
 # What no other try can help, though no connection came about. Words of drivers.
 _NEVER = re.compile(
     r"certificate|ssl provider: (?!.*timeout)|login failed|encryption not supp", re.I

@@ -12,7 +12,7 @@ import mssql_python
 import pyarrow as pa
 from mssql_python.exceptions import Exception as NativeError
 
-from penstock.backends.mssql.errors import DUPLICATE, DriverError
+from penstock.backends.mssql.errors import INTEGRITY, DriverError
 from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_string
 from penstock.backends.mssql.types import MsType, travelling
 
@@ -25,7 +25,7 @@ _STATES = {
     "Connection failure during transaction": "08007",
     "Communication link failure": "08S01",
     "Transaction is rolled back": "25S03",
-    "Integrity constraint violation": DUPLICATE,
+    "Integrity constraint violation": INTEGRITY,
     "Serialization failure": "40001",
     "Statement completion unknown": "40003",
     "Operation canceled": "HY008",
@@ -138,6 +138,7 @@ class NativeDriver:
             self._cursor.hstmt._cancel()  # type: ignore[union-attr]
 
     def close(self) -> None:
+        self._kept = None
         if self._calls.acquire(timeout=CLOSE_SECONDS):
             try:
                 with contextlib.suppress(Exception):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.dialect import MSSQL
-from penstock.backends.mssql.errors import DUPLICATE, DriverError, translated
+from penstock.backends.mssql.errors import INTEGRITY, DriverError, translated
 from penstock.backends.mssql.locks import (
     EXCLUSIVE,
     SESSION,
@@ -127,10 +127,10 @@ class MssqlRecords(ServerRecords):
             try:
                 return self.connection.change(statement, values)
             except DriverError as error:
-                # Babelfish keeps no such lock: somebody came between.
-                if error.state != DUPLICATE or self.connection.rows("SELECT @@TRANCOUNT") != [(0,)]:
+                # Babelfish keeps no such lock: somebody may have come between, and be found now.
+                if error.state != INTEGRITY or self.connection.rows("SELECT @@TRANCOUNT") != [(0,)]:
                     raise
-                return 0
+                return self.connection.change(statement, values)
 
     # Transactions
 

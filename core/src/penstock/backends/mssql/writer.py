@@ -125,7 +125,7 @@ class Hooks:
         self._records: MssqlRecords | None = None
         self._token = ""
         self._place = ("", "")
-        self._known: tuple[object, Sequence[Column]] | None = None
+        self._known: tuple[str, Sequence[Column]] | None = None
         self._spoilt = False
         """An attempt failed on this session, and may have left settings or a lost connection."""
 
@@ -188,13 +188,13 @@ class Hooks:
         return BulkStage(records, attempt, self._token, self._columns(attempt))
 
     def _columns(self, attempt: Attempt) -> Sequence[Column]:
-        """Those that are loaded: looked up once, and again after a failure."""
+        """Those that are loaded: looked up once a run, and again after a failure."""
         spec = attempt.spec
-        if self._known is None or self._known[0] != (spec.target_table, spec.pairs):
+        if self._known is None or self._known[0] != spec.run_id:
             found = table_columns(self._connected(spec).session, spec.target_table)
             there = {column.name: column for column in found}
             columns = [there[pair.target] for pair in spec.pairs]
-            self._known = (spec.target_table, spec.pairs), columns
+            self._known = spec.run_id, columns
         return self._known[1]
 
     @contextmanager

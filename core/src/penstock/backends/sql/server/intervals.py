@@ -6,8 +6,8 @@ import re
 
 from penstock.errors import PlanningError
 
-UNITS = "microsecond|second|minute|hour|day|week|month|quarter|year"
-_INTERVAL = re.compile(rf"\s*([+-]?\d+)\s*({UNITS})s?\s*", re.I)
+_UNITS = "microsecond|second|minute|hour|day|week|month|quarter|year"
+_INTERVAL = re.compile(rf"\s*([+-]?\d+)\s*({_UNITS})s?\s*", re.I)
 
 
 def parse_interval(text: str) -> tuple[int, str]:

@@ -42,7 +42,8 @@ class ServerRuns(LoadedRuns):
 
     @abstractmethod
     def perform(self, step: Step, table: TableRef) -> None:
-        """
+        """Do what a step asks for.
+
         Parameters:
             table: the one that is loaded.
         """
