@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 # What any Python program needs; what the driver needs is the backend's to say.
 ENVIRONMENT = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
-    "PYTHON*", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "PYTHON*", "PENSTOCK_NATIVE", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR",
 )  # fmt: skip
 
 

@@ -9,9 +9,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from penstock.backends.api.mover import Mover, Pumped, Pumping
 from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model.plans import Partition
+
+# So long at most until a signal is handled, however long servers are silent.
+TURN_SECONDS = 0.05
 
 
 @dataclass(slots=True)
@@ -61,11 +65,7 @@ class Waiter:
                 if any(ready_fd == fd for ready_fd, _ in ready):
                     return
                 if not ready:
-                    raise StallError(
-                        f"{side}: no bytes moved in either direction for {self._timeout:g} s "
-                        "(--stall-timeout)",
-                        Diagnosis(side=side),
-                    )
+                    raise self._stalled(side)
                 assert self._watched is not None
                 self._watched.check()
         finally:
@@ -100,9 +100,51 @@ class Waiter:
             self._polls[key] = poll
         return self._polls[key]
 
+    def turn(self, mover: Mover) -> bool:
+        """Let it move bytes for a moment. False once it is done.
+
+        Raises:
+            StallError: nothing has moved for the stall timeout.
+        """
+        watched = self._watched
+        before = mover.waited
+        more = mover.run(
+            TURN_SECONDS,
+            watched.fileno() if watched else -1,
+            watched.check if watched else _nothing,
+        )
+        for side, was, now in zip(("source", "target"), before, mover.waited, strict=True):
+            self._meter.waited[side] += now - was
+        if more and self._timeout and mover.idle >= self._timeout:
+            raise self._stalled(mover.side)
+        return more
+
+    def _stalled(self, side: str) -> StallError:
+        return StallError(
+            f"{side}: no bytes moved in either direction for {self._timeout:g} s (--stall-timeout)",
+            Diagnosis(side=side),
+        )
+
     def pending(self, fd: int) -> bool:
         """Whether the socket is readable now."""
         return bool(self._poll(fd, False, -1).poll(0))
+
+
+def _relay_blocks(
+    reader: Reader, writer: Writer, partition: Partition, waiter: Waiter, meter: Meter
+) -> None:
+    watched = writer.fileno()
+    for block, rows, size in reader.read(partition, waiter):
+        if watched >= 0 and waiter.pending(watched):
+            writer.check()
+        writer.write(block, waiter)
+        meter.rows += rows
+        meter.bytes += size
+        del block  # before the reader takes the next one: a large row is not held twice
+
+
+def _nothing() -> None:
+    pass
 
 
 def relay(
@@ -115,16 +157,17 @@ def relay(
     Raises:
         PermanentError: the row counts differ.
     """
-    watched = writer.fileno()
-    waiter.watch(writer if watched >= 0 else None)
+    waiter.watch(writer if writer.fileno() >= 0 else None)
     try:
-        for block, rows, size in reader.read(partition, waiter):
-            if watched >= 0 and waiter.pending(watched):
-                writer.check()
-            writer.write(block, waiter)
-            meter.rows += rows
-            meter.bytes += size
-            del block  # before the reader takes the next one: a large row is not held twice
+        pump = None
+        if isinstance(reader, Pumping) and isinstance(writer, Pumped):
+            pump = reader.pump(partition, writer.sink, waiter)
+        if pump is None:
+            _relay_blocks(reader, writer, partition, waiter, meter)
+        else:
+            while waiter.turn(pump):
+                meter.rows, meter.bytes = pump.rows, pump.bytes
+            meter.bytes = pump.bytes
     finally:
         waiter.watch(None)
     loaded = writer.end(waiter)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from penstock.backends.api.mover import Mover
     from penstock.model.plans import Partition
     from penstock.model.tables import ColumnPair
     from penstock.spec.worker_spec import WorkerSpec
@@ -53,6 +54,10 @@ class Wait(Protocol):
 
     def answering(self, side: str) -> AbstractContextManager[None]:
         """For calls that a server answers at once, if it answers. Raises `StallError`."""
+        ...
+
+    def turn(self, mover: Mover) -> bool:
+        """Let it move bytes for a moment. False once it is done. Raises `StallError`."""
         ...
 
 

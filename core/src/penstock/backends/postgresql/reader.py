@@ -19,13 +19,16 @@ from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.native import CopySink, NativeMover, libpq, pointer
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import copy_format, selected, statement
+from penstock.backends.shared.native import native
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
+    from penstock.backends.api.mover import Pump
     from penstock.backends.postgresql.arrow.lines import Lines
     from penstock.backends.postgresql.arrow.reading import Decoder
 
@@ -57,15 +60,7 @@ class PostgresReader:
         with wait.answering("source"):
             connection = self._ready(partition)
             form = self._form(connection, partition)
-        query = statement("copy_out").format(
-            rows=select(
-                self._spec.relation,
-                partition.extent,
-                self._spec.where,
-                form.selected if form else selected(self._spec.pairs),
-            ),
-            format=copy_format(form.copied_as if form else self._spec.format),
-        )
+        query = self._query(partition, form)
         empty = True
         for block, count in self._blocks(
             connection, query, wait, form.gathered if form else GATHER
@@ -82,6 +77,43 @@ class PostgresReader:
             empty = False
         if form and empty:
             yield form.decode(b""), 0, 0
+
+    def pump(self, partition: Partition, sink: object, wait: Wait) -> Pump | None:
+        if not isinstance(sink, CopySink) or self._spec.format in SHARED_FORMATS:
+            return None
+        library, module = libpq(), native()
+        if library is None or module is None:
+            return None
+        with wait.answering("source"):
+            connection = self._ready(partition)
+        with translated("source"):
+            query = self._query(partition, None)
+            start_copy(connection, query, "source", wait, ExecStatus.COPY_OUT)
+        ends = (connection, sink.connection)
+        return NativeMover(
+            module.Pump(library, *map(pointer, ends)),
+            ends,
+            lambda: self._finish(connection, wait),
+        )
+
+    def _query(self, partition: Partition, form: Decoder | Lines | None) -> sql.Composed:
+        return statement("copy_out").format(
+            rows=select(
+                self._spec.relation,
+                partition.extent,
+                self._spec.where,
+                form.selected if form else selected(self._spec.pairs),
+            ),
+            format=copy_format(form.copied_as if form else self._spec.format),
+        )
+
+    def _finish(self, connection: Connection, wait: Wait) -> None:
+        """Take what the server says at the end of a stream."""
+        with translated("source"):
+            self.rows = end_copy(connection, "source", wait)
+            if self._spec.snapshot is None:
+                with wait.answering("source"):
+                    connection.execute("COMMIT")
 
     def _blocks(
         self, connection: Connection, query: sql.Composed, wait: Wait, least: int
@@ -121,10 +153,7 @@ class PostgresReader:
                 del block
                 if length < 0:
                     break
-            self.rows = end_copy(connection, "source", wait)
-            if self._spec.snapshot is None:
-                with wait.answering("source"):
-                    connection.execute("COMMIT")
+        self._finish(connection, wait)
 
     def _form(self, connection: Connection, partition: Partition) -> Decoder | Lines | None:
         """What another system is sent of the stream; None where the rows leave as they are."""

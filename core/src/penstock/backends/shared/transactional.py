@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.backends.api.attempt import Attempt, TransactionalHooks, Write
+from penstock.backends.api.mover import Pumped
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.shared.older_attempts import lock_partition
 from penstock.backends.shared.refusals import check_standing, not_replaced, record_gone
@@ -24,6 +25,8 @@ class TransactionalWriter:
     """The stream's own: one call for a block."""
     fileno: Callable[[], int]
     check: Callable[[], None]
+    sink: object = None
+    """See `Pumped`."""
 
     def __init__(self, spec: WorkerSpec, hooks: TransactionalHooks) -> None:
         self._spec = spec
@@ -51,6 +54,7 @@ class TransactionalWriter:
             stream = hooks.open_stream(this, wait)
         self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
         self._end = stream.end
+        self.sink = stream.sink if isinstance(stream, Pumped) else None
         return True
 
     def end(self, wait: Wait) -> Loaded:

@@ -19,6 +19,7 @@ from penstock.backends.postgresql.cancellable import end_copy, flush, start_copy
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.native import CopySink
 from penstock.backends.postgresql.statements import column_list, copy_format, statement
 from penstock.errors import Diagnosis, TransientError
 from penstock.model.tables import Column
@@ -45,8 +46,10 @@ class CopyStream:
         self._connection = connection
         self._into = into
         self._encoder: Encoder | None = None
+        self.sink: CopySink | None = None
         if self._spec.format != ARROW:
             self._start_copy(self._spec.format, wait)
+            self.sink = CopySink(connection)
 
     def _start_copy(self, format_: str, wait: Wait) -> None:
         copy = statement("copy_in").format(

@@ -1,0 +1,16 @@
+//! Moves COPY streams of PostgreSQL outside of the Python interpreter.
+
+mod copy_out;
+mod libpq;
+mod pump;
+mod turn;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<libpq::Libpq>()?;
+    module.add_class::<pump::Pump>()?;
+    Ok(())
+}

@@ -1,0 +1,77 @@
+"""What moves bytes outside of the interpreter, where both ends of a stream know a way to do so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from penstock.backends.api.worker import Wait
+    from penstock.model.plans import Partition
+
+
+class Mover(Protocol):
+    """Moves bytes for a moment at a time, and waits for servers by itself.
+
+    Between these moments signals are handled, and stalls are looked for.
+    """
+
+    def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
+        """Move bytes for so long at most.
+
+        Parameters:
+            watched: the target's socket, for a mover that does not know it; or negative.
+            check: called when that has become readable.
+
+        Returns: False once what is moved is there.
+        """
+        ...
+
+    @property
+    def waited(self) -> tuple[float, float]:
+        """Seconds spent waiting for the source and for the target."""
+        ...
+
+    @property
+    def idle(self) -> float:
+        """Seconds for which nothing has moved."""
+        ...
+
+    @property
+    def side(self) -> str:
+        """What it waits for, if it is idle."""
+        ...
+
+
+class Pump(Mover, Protocol):
+    """Moves all rows of a partition from source to target."""
+
+    @property
+    def rows(self) -> int:
+        """Moved so far, roughly."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Moved so far."""
+        ...
+
+
+@runtime_checkable
+class Pumped(Protocol):
+    """A `Writer` whose target something else than `write` may load."""
+
+    sink: object
+    """The open stream, for readers that know what it is; None where there is none."""
+
+
+@runtime_checkable
+class Pumping(Protocol):
+    """A `Reader` that knows a faster way into some sinks than blocks."""
+
+    def pump(self, partition: Partition, sink: object, wait: Wait) -> Pump | None:
+        """Begin to read a partition's stream; None where it does not know the sink.
+
+        `Reader.rows` is exact once the pump is done.
+        """
+        ...
