@@ -5,48 +5,64 @@
 
 BIN := .venv/bin
 READY := .venv/.ready
+CRATE := core/native
+NATIVE := .venv/.native
 TYPED := $(wildcard core/src airflow_provider/src dagster_plugin/src testkit/src tests demo benchmarks scripts)
 
 .PHONY: help
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
-$(READY): scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml core/pyproject.toml airflow_provider/pyproject.toml dagster_plugin/pyproject.toml testkit/pyproject.toml uv.lock
+$(READY): scripts/bootstrap.sh scripts/bootstrap.py pyproject.toml core/pyproject.toml airflow_provider/pyproject.toml dagster_plugin/pyproject.toml testkit/pyproject.toml $(CRATE)/pyproject.toml uv.lock
 	@sh scripts/bootstrap.sh .venv
 	@touch $@
 
+# Needs cargo; without it, or where it cannot build, everything works too, and one line says so.
+$(NATIVE): $(READY) $(addprefix $(CRATE)/,Cargo.toml Cargo.lock pyproject.toml) $(shell find $(CRATE)/src -name '*.rs')
+	@sh scripts/bootstrap.sh .venv --native
+
 .PHONY: venv
-venv: $(READY) ## make .venv with everything in it
+venv: $(NATIVE) ## make .venv with everything in it
+
+.PHONY: native
+native: $(READY) ## build penstock-native again
+	@sh scripts/bootstrap.sh .venv --native
 
 .PHONY: demo
-demo: $(READY) ## copy tables between two real servers, and see it
+demo: $(NATIVE) ## copy tables between two real servers, and see it
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m demo
 
 # What a contributor runs first.
 .PHONY: check
-check: $(READY) ## the unit tests, and a copy between all kinds of source and target
+check: $(NATIVE) ## the unit tests, and a copy between all kinds of source and target
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 2 --dist worksteal tests/unit \
 		tests/contract/test_pairs.py \
 		tests/backends/postgresql/test_types.py::test_every_value_arrives_as_it_was_in_binary_streams
 
 # With bytecode, whatever the environment says: the tests start thousands of Python processes.
 .PHONY: test
-test: $(READY) ## run every test
+test: $(NATIVE) ## run every test
 	@echo "Every test, on real servers: about half an hour on 2 CPUs." \
 		"make check takes 3 at most."
+	@sh scripts/crate.sh test
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder \
 		--durations=50 --durations-min=2
 
 .PHONY: lint
-lint: $(READY) ## style, types and the direction of imports
+lint: $(NATIVE) ## style, types and the direction of imports
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy $(TYPED)
 	@$(BIN)/lint-imports
+	@sh scripts/crate.sh lint
 
 .PHONY: bench
-bench: $(READY) ## measure
+bench: $(NATIVE) ## measure
 	@$(BIN)/python benchmarks/run.py
+
+.PHONY: wheels
+wheels: $(READY) ## build all wheels into dist/; penstock-native's needs cargo
+	@sh scripts/bootstrap.sh .venv --wheels
 
 .PHONY: lock
 lock: ## write uv.lock anew after a change of dependencies
@@ -54,5 +70,5 @@ lock: ## write uv.lock anew after a change of dependencies
 
 .PHONY: clean
 clean: ## remove .venv and every cache
-	rm -rf .venv .venv-airflow2 .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-airflow2 dist $(CRATE)/target .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

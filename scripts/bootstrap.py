@@ -1,7 +1,9 @@
 """Make the virtual environment of a checkout, with the standard library alone.
 
-Usage: ``bootstrap.py VENV [--lock | --airflow2]``. With ``--lock``, write ``uv.lock`` and the
-requirements of Airflow 2, and install nothing. With ``--airflow2``, install those requirements.
+Usage: ``bootstrap.py VENV [--lock | --airflow2 | --native | --wheels]``. With ``--lock``, write
+``uv.lock`` and the requirements of Airflow 2, and install nothing. With ``--airflow2``, install
+those requirements. With ``--native``, build penstock-native into it, if that can be done here. With
+``--wheels``, build the wheels of all distributions into ``dist/``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 AIRFLOW_2 = Path("tests/airflow/airflow2-requirements.txt")
+PURE = ("core", "airflow_provider", "dagster_plugin")
+NATIVE = Path("core/native")
+# The oldest glibc for which Rust's standard library is built: RHEL 7 and all that came after it.
+MANYLINUX = "manylinux2014"
 
 
 def run(*argv: str | Path, env: dict[str, str] | None = None) -> None:
@@ -125,7 +131,7 @@ def export(uv: Path, venv: Path, env: dict[str, str]) -> Path:
     try:
         run(
             *(uv, "export", "--quiet", "--no-config", "--locked", "--offline", "--all-packages"),
-            *("--output-file", requirements),
+            *("--no-emit-package", "penstock-native", "--output-file", requirements),
             env=without_registry(env),
         )
     except SystemExit as error:
@@ -142,6 +148,47 @@ def install(uv: Path, venv: Path, requirements: Path, env: dict[str, str]) -> No
     # Compiled once here: where Python may not write bytecode, every process would compile anew.
     options = ("--quiet", "--compile-bytecode", "--python", python)
     run(uv, "pip", "install", *options, "-r", requirements, env=env)
+
+
+def install_native(uv: Path, venv: Path, env: dict[str, str]) -> None:
+    """Build penstock-native and install it, where Rust is there; otherwise say that it is missing.
+
+    The stamp `.native` says "built", or is empty where a build has failed: that is not tried again
+    before something changes. No stamp is left where there is no cargo, which may come.
+    """
+    python, stamp, log = venv / "bin/python", venv / ".native", venv / "native.log"
+    stamp.unlink(missing_ok=True)
+    # Where it cannot be built, none from older sources may stay: versions do not tell them apart.
+    older = ("pip", "uninstall", "--quiet", "--python", python, "penstock-native")
+    subprocess.run([uv, *older], cwd=ROOT, env=env, capture_output=True, check=False)
+    instead = "rows move through Python, which takes more CPU time"
+    if shutil.which("cargo") is None:
+        print(f"penstock-native is not built, as there is no cargo on PATH: {instead}")
+        return
+    print("Building penstock-native ...", flush=True)
+    install = (uv, "pip", "install", "--no-deps", "--reinstall", "--python", python, NATIVE)
+    with log.open("w", encoding="utf-8") as said:
+        built = all(
+            subprocess.run(
+                argv, cwd=ROOT, env=env, stdout=said, stderr=subprocess.STDOUT, check=False
+            ).returncode
+            == 0
+            for argv in (install, (python, "-c", "import penstock_native"))
+        )
+    stamp.write_text("built\n" if built else "", encoding="utf-8")
+    if not built:
+        shown = log.relative_to(ROOT)
+        print(f"penstock-native could not be built ({shown} says why): {instead}")
+
+
+def wheels(uv: Path, env: dict[str, str]) -> None:
+    """Build the wheels of all distributions into dist/; penstock-native's for this CPU."""
+    for folder in PURE:
+        run(uv, "build", "--quiet", "--wheel", "--out-dir", "dist", folder, env=env)
+    # zig links with the symbols of an old glibc, whichever one is here; maturin checks the wheel.
+    maturin = (uv, "tool", "run", "--quiet", "--from", "maturin[zig]>=1.9,<2", "maturin")
+    wheel = ("build", "--quiet", "--release", "--locked", "--zig", "--compatibility", MANYLINUX)
+    run(*maturin, *wheel, "--out", "dist", "--manifest-path", NATIVE / "Cargo.toml", env=env)
 
 
 def lock(uv: Path, env: dict[str, str]) -> None:
@@ -162,6 +209,12 @@ def main() -> None:
     env |= {"UV_PYTHON": str(venv / "bin/python"), "UV_PYTHON_DOWNLOADS": "never"}
     if sys.argv[2:] == ["--lock"]:
         lock(uv, env)
+        return
+    if sys.argv[2:] == ["--native"]:
+        install_native(uv, venv, env)
+        return
+    if sys.argv[2:] == ["--wheels"]:
+        wheels(uv, env)
         return
     print(f"Installing into {sys.argv[1]} ...", flush=True)
     requirements = AIRFLOW_2 if sys.argv[2:] == ["--airflow2"] else export(uv, venv, env)

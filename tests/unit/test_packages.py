@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.backends.shared.native import VERSION
+
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("core", "airflow_provider", "dagster_plugin")
+PACKAGES = ("core", "core/native", "airflow_provider", "dagster_plugin")
 NEWEST = 14
+REGISTRIES = {
+    "uv.lock": {"https://pypi.org", "https://files.pythonhosted.org"},
+    "core/native/Cargo.lock": {"https://github.com"},
+}
+
+
+def read(path: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / path).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(params=PACKAGES)
 def project(request: pytest.FixtureRequest) -> dict[str, Any]:
-    text = (ROOT / request.param / "pyproject.toml").read_text(encoding="utf-8")
-    found: dict[str, Any] = tomllib.loads(text)["project"]
+    found: dict[str, Any] = read(f"{request.param}/pyproject.toml")["project"]
     return found
 
 
@@ -31,3 +41,26 @@ def test_each_names_every_python_that_it_runs_on(project: dict[str, Any]) -> Non
     assert named == [
         f"Programming Language :: Python :: 3.{minor}" for minor in range(oldest, NEWEST + 1)
     ]
+
+
+def test_penstock_and_its_native_part_are_of_one_version() -> None:
+    """Penstock uses no other: the two have no promises between them but this one."""
+    core, native = read("core/pyproject.toml")["project"], read("core/native/pyproject.toml")
+    (locked,) = [
+        package["version"]
+        for package in read("core/native/Cargo.lock")["package"]
+        if package["name"] == "penstock-native"
+    ]
+    assert {
+        "pyproject.toml": native["project"]["version"],
+        "Cargo.toml": read("core/native/Cargo.toml")["package"]["version"],
+        "Cargo.lock": locked,
+        "penstock": core["version"],
+    } == dict.fromkeys(("pyproject.toml", "Cargo.toml", "Cargo.lock", "penstock"), VERSION)
+    assert core["optional-dependencies"]["native"] == [f"penstock-native=={VERSION}"]
+
+
+@pytest.mark.parametrize("lock", REGISTRIES)
+def test_locks_name_the_public_registries_alone(lock: str) -> None:
+    text = (ROOT / lock).read_text(encoding="utf-8")
+    assert set(re.findall(r"https?://[^/]+", text)) == REGISTRIES[lock]

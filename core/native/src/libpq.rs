@@ -48,25 +48,32 @@ impl Libpq {
         // SAFETY: the types are those of the documentation, unchanged since libpq 9.
         let functions = unsafe {
             Functions {
-                get_copy_data: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQgetCopyData")?),
-                put_copy_data: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQputCopyData")?),
-                free: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQfreemem")?),
-                consume_input: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQconsumeInput")?),
-                flush: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQflush")?),
-                socket: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQsocket")?),
+                get_copy_data: find(handle, c"PQgetCopyData")?,
+                put_copy_data: find(handle, c"PQputCopyData")?,
+                free: find(handle, c"PQfreemem")?,
+                consume_input: find(handle, c"PQconsumeInput")?,
+                flush: find(handle, c"PQflush")?,
+                socket: find(handle, c"PQsocket")?,
             }
         };
         Ok(Self { functions: Arc::new(functions) })
     }
 }
 
-fn find(handle: *mut c_void, name: &CStr) -> PyResult<*mut c_void> {
+/// A function of an open library.
+///
+/// # Safety
+///
+/// `F` is a pointer to a function of the type that this one has.
+unsafe fn find<F: Copy>(handle: *mut c_void, name: &CStr) -> PyResult<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) }
     // SAFETY: the handle is open.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
         return Err(PyOSError::new_err(format!("no {} there", name.to_string_lossy())));
     }
-    Ok(found)
+    // SAFETY: as the caller promises; it is not null.
+    Ok(unsafe { std::mem::transmute_copy(&found) })
 }
 
 /// A message of COPY, which libpq has allocated.

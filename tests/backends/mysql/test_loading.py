@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.api.attempt import LoadStream
+from penstock.backends.api.mover import Mover
 from penstock.backends.mysql.catalog.tables import table_columns
 from penstock.backends.mysql.connection import Connection, connect, kill
 from penstock.backends.mysql.dialect import MYSQL
@@ -55,6 +56,9 @@ class Waiting:
     @contextmanager
     def answering(self, side: str) -> Iterator[None]:
         yield
+
+    def turn(self, mover: Mover) -> bool:
+        raise AssertionError("nothing here moves bytes by itself")
 
 
 class Table:
