@@ -98,7 +98,7 @@ impl Pump {
                 }
             }
             if let Some((row, handed)) = &mut self.large {
-                if *handed == 0 && is_readable(self.functions.socket(self.into)) {
+                if is_readable(self.functions.socket(self.into)) {
                     return Outcome::Spoke;
                 }
                 let rest = &row.bytes()[*handed..];
@@ -164,6 +164,10 @@ impl Pump {
     }
 
     /// See to it that what was handed on is sent; an outcome where the turn ends before.
+    ///
+    /// What the target says meanwhile is not read here: it may be an error, and libpq does not say
+    /// what it has read before the stream has ended. Nor may it stay unread, as notices would fill
+    /// the way back until the target waits as well.
     fn send(&mut self) -> Option<Outcome> {
         while self.sending {
             match self.functions.flush(self.into) {
@@ -171,9 +175,9 @@ impl Pump {
                 Some(false) => {
                     let socket = self.functions.socket(self.into);
                     match self.waits.wait(Side::Target, socket, true, -1) {
-                        Woken::Ready if self.functions.consume(self.into) => {}
-                        Woken::Ready => return Some(Outcome::TargetFailed),
-                        Woken::Watched | Woken::Over => return Some(Outcome::More),
+                        Woken::Ready => {}
+                        Woken::Watched => return Some(Outcome::Spoke),
+                        Woken::Over => return Some(Outcome::More),
                     }
                 }
                 None => return Some(Outcome::TargetFailed),

@@ -35,6 +35,7 @@ pub struct Waits {
 /// How a wait has ended.
 pub enum Woken {
     Ready,
+    /// The target has said something, whichever side was waited for.
     Watched,
     /// The turn is over, or a signal has come.
     Over,
@@ -56,9 +57,14 @@ impl Waits {
         Instant::now() >= self.deadline
     }
 
-    /// Wait for a socket, and meanwhile for another one to become readable.
+    /// Wait until a socket is readable, or writable, and meanwhile for another one to become
+    /// readable. The one that is to be writable is watched itself.
     pub fn wait(&mut self, side: Side, fd: c_int, writing: bool, watched: c_int) -> Woken {
         let begun = Instant::now();
+        // A large row may come so fast that there is never anything to wait for.
+        if begun >= self.deadline {
+            return Woken::Over;
+        }
         if !matches!(self.idle, Some((before, _)) if before == side) {
             self.idle = Some((side, begun));
         }
@@ -76,11 +82,16 @@ impl Waits {
             Side::Source => self.source += waited,
             Side::Target => self.target += waited,
         }
-        if ready > 0 && polled[0].revents != 0 {
-            self.idle = None;
-            return Woken::Ready;
+        if ready <= 0 {
+            return Woken::Over;
         }
-        if ready > 0 { Woken::Watched } else { Woken::Over }
+        match polled[0].revents {
+            0 => Woken::Watched,
+            found => {
+                self.idle = None;
+                if writing && found & !libc::POLLOUT != 0 { Woken::Watched } else { Woken::Ready }
+            }
+        }
     }
 
     /// Seconds for which nothing has moved.

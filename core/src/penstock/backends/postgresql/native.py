@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import psycopg
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.libpq import library
 from penstock.backends.shared.native import native
 
 # How a turn has ended; `Outcome` in core/native/src/turn.rs.
 MORE, READY, SPOKE, SOURCE_FAILED, TARGET_FAILED = range(5)
+
+_log = logging.getLogger("penstock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +30,15 @@ class CopySink:
 
 @cache
 def libpq() -> Any | None:
-    """The library that psycopg's connections are of; None without `penstock_native`."""
+    """The library of psycopg's connections; None where `penstock_native` cannot be used with it."""
     module = native()
     if module is None:
         return None
-    # Wherever psycopg's own code is linked with it, or has loaded it.
-    if psycopg.pq.__impl__ == "python":
-        return module.Libpq(import_module("psycopg.pq._pq_ctypes").libname)
-    return module.Libpq(import_module(f"psycopg_{psycopg.pq.__impl__}.pq").__file__)
-
-
-def pointer(connection: Connection) -> int:
-    """Of the connection, as the library knows it."""
-    found: int = connection.pgconn.pgconn_ptr  # type: ignore[attr-defined]
-    return found
+    try:
+        return module.Libpq(library())
+    except OSError as error:
+        _log.warning("penstock-native is not used, as it does not find psycopg's libpq: %s", error)
+        return None
 
 
 class NativeMover:

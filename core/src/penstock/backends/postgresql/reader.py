@@ -19,7 +19,8 @@ from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.native import CopySink, NativeMover, libpq, pointer
+from penstock.backends.postgresql.libpq import pointer
+from penstock.backends.postgresql.native import CopySink, NativeMover, libpq
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import copy_format, selected, statement
 from penstock.backends.shared.native import native

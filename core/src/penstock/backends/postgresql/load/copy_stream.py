@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import select
-import socket
 import time
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -19,6 +16,7 @@ from penstock.backends.postgresql.cancellable import end_copy, flush, start_copy
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.load.error_ahead import error_ahead
 from penstock.backends.postgresql.native import CopySink
 from penstock.backends.postgresql.statements import column_list, copy_format, statement
 from penstock.errors import Diagnosis, TransientError
@@ -104,17 +102,16 @@ class CopyStream:
     def _send(self, piece: bytes | memoryview, wait: Wait) -> None:
         pgconn = self._connection.pgconn
         pgconn.put_copy_data(piece)
-        flush(pgconn, "target", wait)
+        while pgconn.flush():
+            wait("target", pgconn.socket, True)
+            if select.select([pgconn.socket], [], [], 0)[0]:
+                self.check()
 
     def check(self) -> None:
-        """Look at what the server says in mid-stream: an error ends the stream early.
-
-        libpq does not look at an error while it sends (it would be found only at the end of the
-        stream), so the socket is peeked at; under TLS that cannot be done.
-        """
+        """Look at what the server says in mid-stream: an error ends the stream early."""
         connection = self._connection
         with self._translated():
-            refused = not connection.pgconn.ssl_in_use and _error_ahead(connection.fileno())
+            refused = error_ahead(connection)
             connection.pgconn.consume_input()
             if refused:
                 self._take_error(connection)
@@ -149,17 +146,3 @@ def _columns(spec: WorkerSpec) -> sql.Composable:
     if not spec.pairs:
         return sql.SQL("")
     return sql.SQL("({})").format(column_list(pair.target for pair in spec.pairs))
-
-
-# An ErrorResponse is 'E', a length of 4 bytes, then its first field, 'S' for severity:
-# https://www.postgresql.org/docs/current/protocol-message-formats.html
-_ERROR_HEAD = 6
-
-
-def _error_ahead(fd: int) -> bool:
-    with contextlib.closing(socket.socket(fileno=os.dup(fd))) as peeker:
-        try:
-            head = peeker.recv(_ERROR_HEAD, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except OSError:
-            return False
-    return len(head) == _ERROR_HEAD and head[0] == ord("E") and head[5] == ord("S")

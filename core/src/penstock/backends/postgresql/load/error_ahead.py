@@ -1,0 +1,53 @@
+"""Whether a server has ended a stream: libpq keeps that to itself until we have ended it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+from functools import cache
+
+from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.libpq import library, pointer
+
+# An ErrorResponse is 'E', a length of 4 bytes, then its first field, 'S' for severity:
+# https://www.postgresql.org/docs/current/protocol-message-formats.html
+_HEAD = 6
+
+
+def error_ahead(connection: Connection) -> bool:
+    """Look at what is the next to be read, without reading it."""
+    head = _decrypted(connection) if connection.pgconn.ssl_in_use else _sent(connection.fileno())
+    return len(head) == _HEAD and head[0] == ord("E") and head[5] == ord("S")
+
+
+def _sent(fd: int) -> bytes:
+    with contextlib.closing(socket.socket(fileno=os.dup(fd))) as peeker:
+        try:
+            return peeker.recv(_HEAD, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return b""
+
+
+def _decrypted(connection: Connection) -> bytes:
+    functions = _functions()
+    session = functions and functions.PQsslStruct(pointer(connection), b"OpenSSL")
+    if functions is None or not session:
+        return b""
+    head = ctypes.create_string_buffer(_HEAD)
+    length: int = functions.SSL_peek(session, head, _HEAD)
+    return head.raw[: max(0, length)]
+
+
+@cache
+def _functions() -> ctypes.CDLL | None:
+    """Of libpq and of the OpenSSL that it is linked with; None where there is another one."""
+    try:
+        found = ctypes.CDLL(library())
+        found.PQsslStruct.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+        found.PQsslStruct.restype = ctypes.c_void_p
+        found.SSL_peek.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)
+    except (OSError, AttributeError):
+        return None
+    return found
