@@ -1,6 +1,7 @@
 //! Moves COPY streams of PostgreSQL outside of the Python interpreter.
 
 mod copy_out;
+mod decode;
 mod libpq;
 mod pump;
 mod turn;
@@ -11,6 +12,7 @@ use pyo3::prelude::*;
 fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<libpq::Libpq>()?;
+    module.add_class::<decode::Decoder>()?;
     module.add_class::<pump::Pump>()?;
     Ok(())
 }

@@ -48,15 +48,26 @@ impl Libpq {
         // SAFETY: the types are those of the documentation, unchanged since libpq 9.
         let functions = unsafe {
             Functions {
-                get_copy_data: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQgetCopyData")?),
-                put_copy_data: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQputCopyData")?),
+                get_copy_data: std::mem::transmute::<*mut c_void, _>(find(
+                    handle,
+                    c"PQgetCopyData",
+                )?),
+                put_copy_data: std::mem::transmute::<*mut c_void, _>(find(
+                    handle,
+                    c"PQputCopyData",
+                )?),
                 free: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQfreemem")?),
-                consume_input: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQconsumeInput")?),
+                consume_input: std::mem::transmute::<*mut c_void, _>(find(
+                    handle,
+                    c"PQconsumeInput",
+                )?),
                 flush: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQflush")?),
                 socket: std::mem::transmute::<*mut c_void, _>(find(handle, c"PQsocket")?),
             }
         };
-        Ok(Self { functions: Arc::new(functions) })
+        Ok(Self {
+            functions: Arc::new(functions),
+        })
     }
 }
 
@@ -64,7 +75,10 @@ fn find(handle: *mut c_void, name: &CStr) -> PyResult<*mut c_void> {
     // SAFETY: the handle is open.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
-        return Err(PyOSError::new_err(format!("no {} there", name.to_string_lossy())));
+        return Err(PyOSError::new_err(format!(
+            "no {} there",
+            name.to_string_lossy()
+        )));
     }
     Ok(found)
 }
@@ -111,16 +125,20 @@ impl Functions {
         match length {
             0 => Got::Nothing,
             -1 => Got::Ended,
-            length if length > 0 && !data.is_null() => {
-                Got::Message(Message { data, length: length as usize, free: self.free })
-            }
+            length if length > 0 && !data.is_null() => Got::Message(Message {
+                data,
+                length: length as usize,
+                free: self.free,
+            }),
             _ => Got::Failed,
         }
     }
 
     /// Hand bytes on. False: the connection is broken, or has no memory.
     pub fn put(&self, connection: Connection, bytes: &[u8]) -> bool {
-        let Ok(length) = c_int::try_from(bytes.len()) else { return false };
+        let Ok(length) = c_int::try_from(bytes.len()) else {
+            return false;
+        };
         // SAFETY: as above; libpq copies the bytes.
         unsafe { (self.put_copy_data)(connection.0, bytes.as_ptr().cast(), length) == 1 }
     }
