@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::Fault;
-use super::buffers::Buffer;
 use super::column::{Column, Strings, Values};
 use super::frame::Bytes;
 use super::kind::Kind;
+use crate::buffer::Buffer;
 use crate::copy_out::{CopyOut, Next};
 use crate::libpq::{Connection, Libpq};
 use crate::turn::{Outcome, Waits};

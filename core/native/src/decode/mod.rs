@@ -3,7 +3,6 @@
 //! The form: <https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT>.
 //! The buffers: <https://arrow.apache.org/docs/format/Columnar.html>.
 
-mod buffers;
 mod column;
 mod decimal;
 mod decoder;

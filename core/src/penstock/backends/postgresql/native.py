@@ -33,6 +33,12 @@ def pump(source: Connection, target: Connection) -> Any:
     return module.Pump(library, _pointer(source), _pointer(target))
 
 
+def lines(source: Connection) -> Any:
+    """Of a COPY in text format that has begun; see `api.worker.LINES`."""
+    module, library = _loaded()
+    return module.Lines(library, _pointer(source))
+
+
 def decoder(source: Connection, kinds: list[str], most_rows: int, most_bytes: int) -> Any:
     """Of a binary COPY that has begun; see `Decoder` in core/native/src/decode/decoder.rs."""
     module, library = _loaded()

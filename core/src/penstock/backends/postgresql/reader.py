@@ -18,7 +18,7 @@ from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.native import CopySink, NativeMover, pump
+from penstock.backends.postgresql.native import CopySink, NativeMover, lines, pump
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import copy_format, selected, statement
 from penstock.backends.shared.native import native
@@ -61,8 +61,10 @@ class PostgresReader:
             connection = self._ready(partition)
             if self._spec.format in SHARED_FORMATS:
                 self._columns = self._columns or self._read_columns(connection)
-        if self._spec.format == ARROW and native() is not None:
-            return self._decoded(connection, partition, wait)
+        if self._spec.format in SHARED_FORMATS and native() is not None:
+            if self._spec.format == ARROW:
+                return self._decoded(connection, partition, wait)
+            return self._lines(connection, partition, wait)
         return self._gathered(connection, partition, wait)
 
     def _gathered(
@@ -110,6 +112,22 @@ class PostgresReader:
                 yield batch, rows, batch.nbytes
                 del batch
                 empty = False
+        self._finish(connection, wait)
+
+    def _lines(
+        self, connection: Connection, partition: Partition, wait: Wait
+    ) -> Iterator[tuple[Block, int, int]]:
+        """Blocks of lines, gathered outside of the interpreter."""
+        self._start(connection, partition, wait, self._form(partition))
+        gathered = lines(connection)
+        mover = NativeMover(gathered, (connection,))
+        while not gathered.ended:
+            while wait.turn(mover):
+                pass
+            rows, block = gathered.take()
+            if rows:
+                yield memoryview(block), rows, len(block)
+            del block
         self._finish(connection, wait)
 
     def pump(self, partition: Partition, sink: object, wait: Wait) -> Pump | None:
