@@ -22,7 +22,11 @@ pub enum Next {
 
 impl CopyOut {
     pub fn new(functions: Arc<Functions>, connection: Connection) -> Self {
-        Self { functions, connection, ended: false }
+        Self {
+            functions,
+            connection,
+            ended: false,
+        }
     }
 
     /// Wait for the next message, until the turn is over.

@@ -1,7 +1,10 @@
 //! Moves COPY streams of PostgreSQL outside of the Python interpreter.
 
+mod buffer;
 mod copy_out;
+mod decode;
 mod libpq;
+mod lines;
 mod pump;
 mod turn;
 
@@ -11,6 +14,8 @@ use pyo3::prelude::*;
 fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<libpq::Libpq>()?;
+    module.add_class::<decode::Decoder>()?;
+    module.add_class::<lines::Lines>()?;
     module.add_class::<pump::Pump>()?;
     Ok(())
 }

@@ -56,7 +56,9 @@ impl Libpq {
                 socket: find(handle, c"PQsocket")?,
             }
         };
-        Ok(Self { functions: Arc::new(functions) })
+        Ok(Self {
+            functions: Arc::new(functions),
+        })
     }
 }
 
@@ -70,7 +72,10 @@ unsafe fn find<F: Copy>(handle: *mut c_void, name: &CStr) -> PyResult<F> {
     // SAFETY: the handle is open.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if found.is_null() {
-        return Err(PyOSError::new_err(format!("no {} there", name.to_string_lossy())));
+        return Err(PyOSError::new_err(format!(
+            "no {} there",
+            name.to_string_lossy()
+        )));
     }
     // SAFETY: as the caller promises; it is not null.
     Ok(unsafe { std::mem::transmute_copy(&found) })
@@ -118,16 +123,20 @@ impl Functions {
         match length {
             0 => Got::Nothing,
             -1 => Got::Ended,
-            length if length > 0 && !data.is_null() => {
-                Got::Message(Message { data, length: length as usize, free: self.free })
-            }
+            length if length > 0 && !data.is_null() => Got::Message(Message {
+                data,
+                length: length as usize,
+                free: self.free,
+            }),
             _ => Got::Failed,
         }
     }
 
     /// Hand bytes on. False: the connection is broken, or has no memory.
     pub fn put(&self, connection: Connection, bytes: &[u8]) -> bool {
-        let Ok(length) = c_int::try_from(bytes.len()) else { return false };
+        let Ok(length) = c_int::try_from(bytes.len()) else {
+            return false;
+        };
         // SAFETY: as above; libpq copies the bytes.
         unsafe { (self.put_copy_data)(connection.0, bytes.as_ptr().cast(), length) == 1 }
     }

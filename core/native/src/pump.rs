@@ -69,7 +69,10 @@ impl Pump {
     /// Seconds spent waiting for the source and for the target.
     #[getter]
     fn waited(&self) -> (f64, f64) {
-        (self.waits.source.as_secs_f64(), self.waits.target.as_secs_f64())
+        (
+            self.waits.source.as_secs_f64(),
+            self.waits.target.as_secs_f64(),
+        )
     }
 
     /// Seconds for which nothing has moved now.

@@ -15,6 +15,8 @@ pub enum Outcome {
     Spoke = 2,
     SourceFailed = 3,
     TargetFailed = 4,
+    /// A value, or the stream, cannot be decoded.
+    Refused = 5,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +46,12 @@ pub enum Woken {
 impl Default for Waits {
     fn default() -> Self {
         let (source, target) = (Duration::ZERO, Duration::ZERO);
-        Self { source, target, idle: None, deadline: Instant::now() }
+        Self {
+            source,
+            target,
+            idle: None,
+            deadline: Instant::now(),
+        }
     }
 }
 
@@ -70,8 +77,16 @@ impl Waits {
         }
         let events: c_short = libc::POLLIN | if writing { libc::POLLOUT } else { 0 };
         let mut polled = [
-            libc::pollfd { fd, events, revents: 0 },
-            libc::pollfd { fd: watched, events: libc::POLLIN, revents: 0 },
+            libc::pollfd {
+                fd,
+                events,
+                revents: 0,
+            },
+            libc::pollfd {
+                fd: watched,
+                events: libc::POLLIN,
+                revents: 0,
+            },
         ];
         let left = self.deadline.saturating_duration_since(begun);
         let milliseconds = left.as_micros().div_ceil(1000) as c_int;
@@ -89,14 +104,19 @@ impl Waits {
             0 => Woken::Watched,
             found => {
                 self.idle = None;
-                if writing && found & !libc::POLLOUT != 0 { Woken::Watched } else { Woken::Ready }
+                if writing && found & !libc::POLLOUT != 0 {
+                    Woken::Watched
+                } else {
+                    Woken::Ready
+                }
             }
         }
     }
 
     /// Seconds for which nothing has moved.
     pub fn idle_seconds(&self) -> f64 {
-        self.idle.map_or(0.0, |(_, since)| since.elapsed().as_secs_f64())
+        self.idle
+            .map_or(0.0, |(_, since)| since.elapsed().as_secs_f64())
     }
 
     pub fn side(&self) -> &'static str {
@@ -108,7 +128,11 @@ impl Waits {
 }
 
 pub fn is_readable(fd: c_int) -> bool {
-    let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut polled = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
     // SAFETY: it is initialised.
     unsafe { libc::poll(&mut polled, 1, 0) > 0 }
 }

@@ -6,17 +6,19 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import psycopg
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.libpq import library
+from penstock.backends.postgresql.libpq import library, pointer
 from penstock.backends.shared.native import native
+from penstock.errors import PenstockError
 
 # How a turn has ended; `Outcome` in core/native/src/turn.rs.
-MORE, READY, SPOKE, SOURCE_FAILED, TARGET_FAILED = range(5)
+MORE, READY, SPOKE, SOURCE_FAILED, TARGET_FAILED, REFUSED = range(6)
 
 _log = logging.getLogger("penstock")
 
@@ -28,17 +30,52 @@ class CopySink:
     connection: Connection
 
 
+def available() -> bool:
+    """Whether what is below can be used."""
+    return _found() is not None
+
+
+def pump(source: Connection, target: Connection) -> Any:
+    """From a COPY that has begun on the one to that on the other."""
+    module, libpq = _loaded()
+    return module.Pump(libpq, pointer(source), pointer(target))
+
+
+def lines(source: Connection) -> Any:
+    """Of a COPY in text format that has begun; see `api.worker.LINES`."""
+    module, libpq = _loaded()
+    return module.Lines(libpq, pointer(source))
+
+
+def decoder(source: Connection, kinds: list[str], most_rows: int, most_bytes: int) -> Any:
+    """Of a binary COPY that has begun; see `Decoder` in core/native/src/decode/decoder.rs."""
+    module, libpq = _loaded()
+    made = module.Decoder(kinds, most_rows, most_bytes)
+    made.attach(libpq, pointer(source))
+    return made
+
+
 @cache
-def libpq() -> Any | None:
-    """The library of psycopg's connections; None where `penstock_native` cannot be used with it."""
+def _found() -> tuple[ModuleType, Any] | None:
+    """The package, and the library of psycopg's connections; None without either."""
     module = native()
     if module is None:
         return None
     try:
-        return module.Libpq(library())
+        return module, module.Libpq(library())
     except OSError as error:
         _log.warning("penstock-native is not used, as it does not find psycopg's libpq: %s", error)
         return None
+
+
+def _loaded() -> tuple[ModuleType, Any]:
+    found = _found()
+    assert found is not None
+    return found
+
+
+def _nothing() -> None:
+    pass
 
 
 class NativeMover:
@@ -48,14 +85,21 @@ class NativeMover:
         moved: an object of `penstock_native` with turns.
         connections: the source's, and the target's where the object uses it too.
         finish: called when all is moved.
+        refused: what an object's `fault` means, for those that look at values.
     """
 
     def __init__(
-        self, moved: Any, connections: tuple[Connection, ...], finish: Callable[[], None]
+        self,
+        moved: Any,
+        connections: tuple[Connection, ...],
+        *,
+        finish: Callable[[], None] = _nothing,
+        refused: Callable[[int, int, str, bytes], PenstockError] | None = None,
     ) -> None:
         self._moved = moved
         self._connections = connections
         self._finish = finish
+        self._refused = refused
 
     def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
         outcome = self._moved.run(seconds, watched)
@@ -69,6 +113,9 @@ class NativeMover:
             with translated(("source", "target")[place]):
                 message = self._connections[place].pgconn.get_error_message()
                 raise psycopg.OperationalError(message)
+        elif outcome == REFUSED:
+            assert self._refused is not None
+            raise self._refused(*self._moved.fault)
         return True
 
     @property

@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.api.worker import LINES, SHARED_FORMATS, Block, Wait
+from penstock.backends.api.worker import ARROW, LINES, SHARED_FORMATS, Block, Wait
 from penstock.backends.postgresql.cancellable import end_copy, start_copy
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.libpq import pointer
-from penstock.backends.postgresql.native import CopySink, NativeMover, libpq
+from penstock.backends.postgresql.native import CopySink, NativeMover, available, lines, pump
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import copy_format, selected, statement
-from penstock.backends.shared.native import native
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.backends.api.mover import Pump
     from penstock.backends.postgresql.arrow.lines import Lines
     from penstock.backends.postgresql.arrow.reading import Decoder
+    from penstock.backends.postgresql.arrow.wire import Wire
 
 # One message a row comes in; gathered, they cost one call a write. Larger gains nothing (measured).
 GATHER = 128 * 1024
@@ -60,12 +58,22 @@ class PostgresReader:
     def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
         with wait.answering("source"):
             connection = self._ready(partition)
-            form = self._form(connection, partition)
-        query = self._query(partition, form)
+            if self._spec.format in SHARED_FORMATS:
+                self._columns = self._columns or self._read_columns(connection)
+        if self._spec.format in SHARED_FORMATS and available():
+            if self._spec.format == ARROW:
+                return self._decoded(connection, partition, wait)
+            return self._lines(connection, partition, wait)
+        return self._gathered(connection, partition, wait)
+
+    def _gathered(
+        self, connection: Connection, partition: Partition, wait: Wait
+    ) -> Iterator[tuple[Block, int, int]]:
+        """Blocks of the server's own form, or what is made of them here."""
+        form = self._form(partition)
+        self._start(connection, partition, wait, form)
         empty = True
-        for block, count in self._blocks(
-            connection, query, wait, form.gathered if form else GATHER
-        ):
+        for block, count in self._blocks(connection, wait, form.gathered if form else GATHER):
             # Nothing of a large row is kept here while the target takes it.
             if form:
                 made = form.decode(block)
@@ -76,29 +84,71 @@ class PostgresReader:
                 yield block, count, len(block)
                 del block
             empty = False
+        self._finish(connection, wait)
         if form and empty:
             yield form.decode(b""), 0, 0
+
+    def _decoded(
+        self, connection: Connection, partition: Partition, wait: Wait
+    ) -> Iterator[tuple[Block, int, int]]:
+        """Record batches, made outside of the interpreter."""
+        # Imported here: between two servers nothing needs Arrow, and it may not be installed.
+        from penstock.backends.postgresql.arrow.wire import Wire  # noqa: PLC0415
+
+        wire = Wire(self._columns, self._spec.pairs, self._subject(partition))
+        self._start(connection, partition, wait, wire)
+        decoder = wire.decoder(connection)
+        mover = NativeMover(decoder, (connection,), refused=wire.refused)
+        more = empty = True
+        while more:
+            while wait.turn(mover):
+                pass
+            rows, _, arrays = decoder.take()
+            more = not decoder.ended
+            if rows or (empty and not more):
+                batch = wire.batch(arrays)
+                del arrays
+                yield batch, rows, batch.nbytes
+                del batch
+                empty = False
+        self._finish(connection, wait)
+
+    def _lines(
+        self, connection: Connection, partition: Partition, wait: Wait
+    ) -> Iterator[tuple[Block, int, int]]:
+        """Blocks of lines, gathered outside of the interpreter."""
+        self._start(connection, partition, wait, self._form(partition))
+        gathered = lines(connection)
+        mover = NativeMover(gathered, (connection,))
+        while not gathered.ended:
+            while wait.turn(mover):
+                pass
+            rows, block = gathered.take()
+            if rows:
+                yield memoryview(block), rows, len(block)
+            del block
+        self._finish(connection, wait)
 
     def pump(self, partition: Partition, sink: object, wait: Wait) -> Pump | None:
         if not isinstance(sink, CopySink) or self._spec.format in SHARED_FORMATS:
             return None
-        library, module = libpq(), native()
-        if library is None or module is None:
+        if not available():
             return None
         with wait.answering("source"):
             connection = self._ready(partition)
-        with translated("source"):
-            query = self._query(partition, None)
-            start_copy(connection, query, "source", wait, ExecStatus.COPY_OUT)
+        self._start(connection, partition, wait, None)
         ends = (connection, sink.connection)
-        return NativeMover(
-            module.Pump(library, *map(pointer, ends)),
-            ends,
-            lambda: self._finish(connection, wait),
-        )
+        return NativeMover(pump(*ends), ends, finish=lambda: self._finish(connection, wait))
 
-    def _query(self, partition: Partition, form: Decoder | Lines | None) -> sql.Composed:
-        return statement("copy_out").format(
+    def _start(
+        self,
+        connection: Connection,
+        partition: Partition,
+        wait: Wait,
+        form: Decoder | Lines | Wire | None,
+    ) -> None:
+        """Begin the COPY of a partition, in the server's own form or in another one."""
+        query = statement("copy_out").format(
             rows=select(
                 self._spec.relation,
                 partition.extent,
@@ -107,6 +157,8 @@ class PostgresReader:
             ),
             format=copy_format(form.copied_as if form else self._spec.format),
         )
+        with translated("source"):
+            start_copy(connection, query, "source", wait, ExecStatus.COPY_OUT)
 
     def _finish(self, connection: Connection, wait: Wait) -> None:
         """Take what the server says at the end of a stream."""
@@ -117,7 +169,7 @@ class PostgresReader:
                     connection.execute("COMMIT")
 
     def _blocks(
-        self, connection: Connection, query: sql.Composed, wait: Wait, least: int
+        self, connection: Connection, wait: Wait, least: int
     ) -> Iterator[tuple[bytes | memoryview, int]]:
         """The stream in blocks of whole rows, with how many they are.
 
@@ -125,11 +177,10 @@ class PostgresReader:
             least: bytes that are gathered in a block, while there are more.
         """
         pgconn, socket = connection.pgconn, connection.fileno()
+        get = pgconn.get_copy_data
+        gathered: list[memoryview] = []
+        size = 0
         with translated("source"):
-            start_copy(connection, query, "source", wait, ExecStatus.COPY_OUT)
-            get = pgconn.get_copy_data
-            gathered: list[memoryview] = []
-            size = 0
             while True:
                 length, data = get(1)
                 if length > 0:
@@ -154,34 +205,33 @@ class PostgresReader:
                 del block
                 if length < 0:
                     break
-        self._finish(connection, wait)
 
-    def _form(self, connection: Connection, partition: Partition) -> Decoder | Lines | None:
+    def _form(self, partition: Partition) -> Decoder | Lines | None:
         """What another system is sent of the stream; None where the rows leave as they are."""
         if self._spec.format not in SHARED_FORMATS:
             return None
-        # Imported here: between two servers nothing needs Arrow, and it may not be installed.
+        # Imported here: see `_decoded`.
         from penstock.backends.postgresql.arrow.lines import Lines  # noqa: PLC0415
         from penstock.backends.postgresql.arrow.reading import Decoder  # noqa: PLC0415
 
-        columns = self._known_columns(connection)
         if self._spec.format == LINES:
-            return Lines(columns)
-        subject = f"source: {self._spec.relation}, partition {partition.id}"
-        return Decoder(columns, self._spec.pairs, subject)
+            return Lines(self._columns)
+        return Decoder(self._columns, self._spec.pairs, self._subject(partition))
 
-    def _known_columns(self, connection: Connection) -> list[Column]:
+    def _subject(self, partition: Partition) -> str:
+        """What is read, for errors."""
+        return f"source: {self._spec.relation}, partition {partition.id}"
+
+    def _read_columns(self, connection: Connection) -> list[Column]:
         relation, pairs = self._spec.relation, self._spec.pairs
-        if not self._columns:
-            with translated("source"):
-                if isinstance(relation, Query):
-                    found = described_query(connection, relation)
-                else:
-                    assert isinstance(relation, TableRef)
-                    found = read_columns(connection, relation, "source")
-            names = [pair.source for pair in pairs]
-            self._columns = planned_columns(found, names, "source", relation)
-        return self._columns
+        with translated("source"):
+            if isinstance(relation, Query):
+                found = described_query(connection, relation)
+            else:
+                assert isinstance(relation, TableRef)
+                found = read_columns(connection, relation, "source")
+        names = [pair.source for pair in pairs]
+        return planned_columns(found, names, "source", relation)
 
     def _ready(self, partition: Partition) -> Connection:
         """Connected, in a transaction, and labelled in it.

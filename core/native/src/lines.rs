@@ -1,0 +1,141 @@
+//! The text form of COPY, as lines that other systems take as they are; see `api/worker.py`.
+
+use std::ffi::c_int;
+
+use pyo3::prelude::*;
+
+use crate::buffer::Buffer;
+use crate::copy_out::{CopyOut, Next};
+use crate::libpq::{Connection, Libpq};
+use crate::turn::{Outcome, Waits};
+
+/// Bytes in a block. Larger gains nothing (measured).
+const GATHER: usize = 128 * 1024;
+const MOST_ROWS: usize = 1 << 16;
+
+/// Gathers the lines of a COPY in blocks.
+#[pyclass]
+pub struct Lines {
+    from: CopyOut,
+    waits: Waits,
+    block: Vec<u8>,
+    rows: usize,
+    ended: bool,
+}
+
+#[pymethods]
+impl Lines {
+    /// Parameters:
+    ///     source: a `PGconn*`, as for `Pump`.
+    #[new]
+    fn new(libpq: &Libpq, source: usize) -> Self {
+        Self {
+            from: CopyOut::new(libpq.functions.clone(), Connection(source as *mut _)),
+            waits: Waits::default(),
+            block: Vec::new(),
+            rows: 0,
+            ended: false,
+        }
+    }
+
+    /// Read for so long, or until a block is full. Returns the number of an outcome.
+    fn run(&mut self, py: Python<'_>, seconds: f64, watched: c_int) -> u8 {
+        self.waits.begin_turn(seconds);
+        py.detach(|| self.turn(watched)) as u8
+    }
+
+    /// The block that is there, and its rows.
+    fn take(&mut self) -> (usize, Buffer) {
+        let room = self.block.len().min(2 * GATHER);
+        let block = std::mem::replace(&mut self.block, Vec::with_capacity(room));
+        (std::mem::take(&mut self.rows), Buffer::new(block))
+    }
+
+    /// Whether all blocks were taken, once there is nothing more to read.
+    #[getter]
+    fn ended(&self) -> bool {
+        self.ended && self.rows == 0
+    }
+
+    /// See `Pump`.
+    #[getter]
+    fn waited(&self) -> (f64, f64) {
+        (
+            self.waits.source.as_secs_f64(),
+            self.waits.target.as_secs_f64(),
+        )
+    }
+
+    #[getter]
+    fn idle(&self) -> f64 {
+        self.waits.idle_seconds()
+    }
+
+    #[getter]
+    fn side(&self) -> &'static str {
+        self.waits.side()
+    }
+}
+
+impl Lines {
+    fn turn(&mut self, watched: c_int) -> Outcome {
+        while self.block.len() < GATHER && self.rows < MOST_ROWS {
+            match self.from.next(&mut self.waits, watched) {
+                Next::Message(message) => {
+                    push_line(&mut self.block, message.bytes());
+                    self.rows += 1;
+                }
+                Next::Ended => {
+                    self.ended = true;
+                    return Outcome::Ready;
+                }
+                Next::Out(outcome) => return outcome,
+            }
+        }
+        Outcome::Ready
+    }
+}
+
+/// Add a line, in which two characters are not written by a letter, as only COPY writes them.
+fn push_line(block: &mut Vec<u8>, line: &[u8]) {
+    let mut rest = line;
+    while let Some(place) = rest.iter().position(|&byte| byte == b'\\') {
+        let Some(&letter) = rest.get(place + 1) else {
+            break;
+        };
+        let plain = match letter {
+            b'f' => Some(0x0c),
+            b'v' => Some(0x0b),
+            _ => None,
+        };
+        match plain {
+            Some(byte) => {
+                block.extend_from_slice(&rest[..place]);
+                block.push(byte);
+            }
+            None => block.extend_from_slice(&rest[..place + 2]),
+        }
+        rest = &rest[place + 2..];
+    }
+    block.extend_from_slice(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push_line;
+
+    #[test]
+    fn two_letters_become_characters() {
+        for (line, expected) in [
+            (&b"a\\fb\\v\tc\n"[..], &b"a\x0cb\x0b\tc\n"[..]),
+            (b"\\\\f\\\\\\f\n", b"\\\\f\\\\\x0c\n"),
+            (b"\\N\t\\t\\n\n", b"\\N\t\\t\\n\n"),
+            (b"plain\n", b"plain\n"),
+            (b"", b""),
+        ] {
+            let mut block = Vec::new();
+            push_line(&mut block, line);
+            assert_eq!(block, expected);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+"""Rows leave the source in the server's binary form, which `penstock_native` decodes.
+
+A column whose binary form has no exact reading leaves as text, within the same stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from psycopg import sql
+
+from penstock.backends.postgresql.arrow.types import travels_as
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.datatypes import DataType
+from penstock.backends.postgresql.native import decoder
+from penstock.backends.postgresql.statements import BINARY
+from penstock.backends.shared.text_values import Refused
+from penstock.errors import Diagnosis, PenstockError, PermanentError
+from penstock.model.tables import Column, ColumnPair
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.connection import Connection
+
+# On the wire, and rows of a batch.
+MOST_BYTES = 1 << 20
+MOST_ROWS = 1 << 16
+
+# By the server's name of a type; see `Kind` in core/native/src/decode/kind.rs.
+_KINDS = {
+    "bool": "bool",
+    "int2": "int16",
+    "int4": "int32",
+    "int8": "int64",
+    "oid": "uint32",
+    "xid": "uint32",
+    "cid": "uint32",
+    "float4": "float32",
+    "float8": "float64",
+    "bytea": "bytes",
+    "date": "date",
+    "time": "time",
+    "timestamp": "timestamp",
+    "timestamptz": "timestamp",
+    "uuid": "uuid",
+    "text": "text",
+    "varchar": "text",
+    "name": "text",
+    # A cast to text, of which checksums are made, leaves out the blanks at the end.
+    "bpchar": "trimmed",
+    "json": "text",
+    "jsonb": "jsonb",
+}
+# Two of its numbers mean infinity in either direction.
+_INFINITE = {4: (1 << 31) - 1, 8: (1 << 63) - 1}
+
+
+class Wire:
+    """What of a stream is decoded how.
+
+    Parameters:
+        columns: the source's that are read, with the traits of this server.
+        pairs: of each, where it goes.
+        subject: what is read, for errors.
+    """
+
+    copied_as = BINARY
+
+    def __init__(
+        self, columns: Sequence[Column], pairs: Sequence[ColumnPair], subject: str
+    ) -> None:
+        self._columns = columns
+        self._subject = subject
+        self._passed = 0
+        self._types = [travels_as(column) for column in columns]
+        self._kinds = [
+            _kind(data_type(column), type_)
+            for column, type_ in zip(columns, self._types, strict=True)
+        ]
+        self._schema = pa.schema(
+            [
+                pa.field(pair.target, type_, column.nullable)
+                for pair, type_, column in zip(pairs, self._types, columns, strict=True)
+            ]
+        )
+
+    @property
+    def selected(self) -> sql.Composed:
+        """The select list of the COPY that is decoded."""
+        return sql.SQL(", ").join(map(_expression, self._columns, self._types, self._kinds))
+
+    def decoder(self, connection: Connection) -> Any:
+        """Of the stream that has begun on a connection."""
+        kinds = [
+            kind or "list:" * _depth(type_) + "text"
+            for kind, type_ in zip(self._kinds, self._types, strict=True)
+        ]
+        return decoder(connection, kinds, MOST_ROWS, MOST_BYTES)
+
+    def batch(self, decoded: Sequence[Any]) -> pa.RecordBatch:
+        """
+        Parameters:
+            decoded: what the decoder has of each column.
+        """
+        arrays = list(map(_array, decoded, self._types))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        self._passed += batch.num_rows
+        return batch
+
+    def refused(self, place: int, row: int, why: str, found: bytes) -> PenstockError:
+        """The decoder's reason to go no further."""
+        column, kind = self._columns[place], self._kinds[place]
+        if why == "form":
+            return PermanentError(
+                f"{self._subject}: expected a binary COPY, found {found.decode()}, at column "
+                f"{column.name!r}, row {self._passed + row + 1:,} (is something between Penstock "
+                "and the server that changes what it sends?)",
+                Diagnosis(side="source"),
+            )
+        if why == "dimensions":
+            text = f"an array of {found.decode()} dimensions"
+        else:
+            text = _shown((kind or "text").rpartition("list:")[2], found)
+        return Refused(row, text).error(self._subject, column, self._types[place], self._passed)
+
+
+def _kind(type_: DataType, wanted: pa.DataType) -> str:
+    """How a value is sent; empty where it is sent as text."""
+    bare = type_.bare
+    if bare.kind == "array":
+        inner = bare.below[0].bare
+        kind = "text" if inner.kind == "enum" else _kind(inner, _element(wanted))
+        return kind and "list:" * _depth(wanted) + kind
+    if bare.kind == "enum":
+        return "labels"
+    if bare.kind != "base" or bare.schema != "pg_catalog":
+        return ""
+    if pa.types.is_decimal(wanted):
+        return f"decimal:{wanted.precision}:{wanted.scale}"
+    return _KINDS.get(bare.name, "")
+
+
+def _depth(type_: pa.DataType) -> int:
+    return 1 + _depth(type_.value_type) if pa.types.is_list(type_) else 0
+
+
+def _element(type_: pa.DataType) -> pa.DataType:
+    return _element(type_.value_type) if pa.types.is_list(type_) else type_
+
+
+def _expression(column: Column, type_: pa.DataType, kind: str) -> sql.Composable:
+    name = sql.Identifier(column.name)
+    if kind:
+        return name
+    cast = "{}::pg_catalog.text[]" if pa.types.is_list(type_) else "{}::pg_catalog.text"
+    return sql.SQL(cast).format(name)
+
+
+def _array(decoded: tuple[Any, ...], type_: pa.DataType) -> pa.Array:
+    length, nulls, valid, found, inner = decoded
+    buffers = [None if valid is None else pa.py_buffer(valid), *map(pa.py_buffer, found)]
+    if pa.types.is_list(type_):
+        children = [_array(inner[0], type_.value_type)]
+        return pa.Array.from_buffers(type_, length, buffers, nulls, children=children)
+    if pa.types.is_dictionary(type_):
+        labels = _array(inner[0], type_.value_type)
+        return pa.DictionaryArray.from_buffers(type_, length, buffers, labels, nulls)
+    if isinstance(type_, pa.BaseExtensionType):
+        storage = pa.Array.from_buffers(type_.storage_type, length, buffers, nulls)
+        return pa.ExtensionArray.from_storage(type_, storage)
+    return pa.Array.from_buffers(type_, length, buffers, nulls)
+
+
+def _shown(kind: str, value: bytes) -> str:
+    """A value that is refused, as the server writes it where that is short to say."""
+    number = int.from_bytes(value, "big", signed=True)
+    if kind in ("date", "timestamp"):
+        most = _INFINITE.get(len(value), 0)
+        if number in (most, -most - 1):
+            return "infinity" if number > 0 else "-infinity"
+        return f"{'day' if kind == 'date' else 'microsecond'} {number:,} from 2000-01-01"
+    if kind == "time":
+        return "24:00:00"
+    if kind.startswith("decimal"):
+        return _NOT_FINITE.get(value[4:6], "a number with other digits")
+    return value.decode(errors="backslashreplace")
+
+
+# By the sign.
+_NOT_FINITE = {b"\xc0\x00": "NaN", b"\xd0\x00": "Infinity", b"\xf0\x00": "-Infinity"}
