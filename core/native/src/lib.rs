@@ -3,6 +3,7 @@
 mod buffer;
 mod copy_out;
 mod decode;
+mod encode;
 mod libpq;
 mod lines;
 mod pump;
@@ -15,6 +16,7 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<libpq::Libpq>()?;
     module.add_class::<decode::Decoder>()?;
+    module.add_class::<encode::Encoder>()?;
     module.add_class::<lines::Lines>()?;
     module.add_class::<pump::Pump>()?;
     Ok(())

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
-import pgpq
 import pyarrow as pa
 import pyarrow.compute as pc
-from pgpq.encoders import StringEncoderBuilder
-from pgpq.schema import Jsonb
 
+from penstock.backends.postgresql.arrow.encoded import encoded
 from penstock.backends.postgresql.arrow.families import family, family_of, plain
 from penstock.backends.postgresql.arrow.texts import simplified, texts
+from penstock.backends.postgresql.arrow.types import DECIMAL128
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.statements import BINARY, TEXT
@@ -73,7 +71,7 @@ def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
         return None
     if bare.name == "numeric":
         if mine == "decimal" and not pa.types.is_decimal256(plain(type_)):
-            return plain(type_)
+            return _decimal128(plain(type_))
         return _WHOLE if mine == "integer" else None
     if mine == "null":
         return _ALONE.get(bare.name)
@@ -81,6 +79,13 @@ def binary_form(type_: pa.DataType, target: DataType) -> pa.DataType | None:
     if mine == "interval" or (mine == "text" and not as_text):
         return None
     return _ALONE.get(bare.name)
+
+
+def _decimal128(type_: pa.DataType) -> pa.DataType | None:
+    precision, scale = type_.precision, type_.scale
+    if scale < 0:
+        precision, scale = precision - scale, 0
+    return pa.decimal128(precision, scale) if precision <= DECIMAL128 else None
 
 
 class Encoder:
@@ -107,10 +112,7 @@ class Encoder:
         self.format = BINARY if all_send and None not in forms else TEXT
         self._forms = forms
         if self.format == BINARY:
-            # By place: pgpq knows its columns by name.
-            self._schema = pa.schema([(str(place), form) for place, form in enumerate(forms)])
-            self._pgpq = self._started(self._schema)
-            self._head = self._pgpq.write_header()
+            self._binary = encoded(forms, self._targets)
 
     def encode(self, batch: pa.RecordBatch) -> bytes | memoryview:
         """
@@ -118,49 +120,30 @@ class Encoder:
             PermanentError: a value does not fit; names the column, the row, counted from 1 in the
                 stream, and the value.
         """
-        encoded = self._binary(batch) if self.format == BINARY else self._text(batch)
+        made = self._encoded(batch) if self.format == BINARY else self._text(batch)
         self._passed += batch.num_rows
-        return encoded
+        return made
 
     def finish(self) -> bytes:
         """What is left at the end of the stream."""
-        if self.format == TEXT:
-            return b""
-        head, self._head = self._head, b""
-        return bytes(head + self._pgpq.finish())
+        return b"" if self.format == TEXT else self._binary.finish()
 
-    def _started(self, schema: pa.Schema) -> pgpq.ArrowToPostgresBinaryEncoder:
-        builders: dict[str, Any] = {}
-        for field in schema:
-            if self._targets[int(field.name)].bare.identity == "pg_catalog.jsonb":
-                builders[field.name] = StringEncoderBuilder.new_with_output(field, Jsonb())
-            else:
-                builders[field.name] = pgpq.ArrowToPostgresBinaryEncoder.infer_encoder(field)
-        return pgpq.ArrowToPostgresBinaryEncoder.new_with_encoders(schema, builders)
-
-    def _binary(self, batch: pa.RecordBatch) -> bytes:
+    def _encoded(self, batch: pa.RecordBatch) -> bytes | memoryview:
         arrays = [
-            self._attempted(place, array, partial(_cast, wanted=field.type, target=target))
-            for place, (array, field, target) in enumerate(
-                zip(batch.columns, self._schema, self._targets, strict=True)
+            self._attempted(place, array, partial(_cast, wanted=form, target=target))
+            for place, (array, form, target) in enumerate(
+                zip(batch.columns, self._forms, self._targets, strict=True)
             )
         ]
         try:
-            encoded = self._pgpq.write_batch(
-                pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-            )
+            return self._binary.encode(arrays)
         except ValueError:
             for place, array in enumerate(arrays):
                 self._attempted(place, array, partial(self._alone, place=place))
             raise
-        head, self._head = self._head, b""
-        return bytes(head + encoded) if head else encoded
 
     def _alone(self, array: pa.Array, place: int) -> pa.Array:
-        schema = pa.schema([self._schema.field(place)])
-        encoder = self._started(schema)
-        encoder.write_header()
-        encoder.write_batch(pa.RecordBatch.from_arrays([array], schema=schema))
+        encoded(self._forms[place : place + 1], self._targets[place : place + 1]).encode([array])
         return array
 
     def _text(self, batch: pa.RecordBatch) -> memoryview:
