@@ -151,7 +151,7 @@ fn short(value: &[u8], scale: u32) -> Option<i128> {
         1..=19 => i128::from(found) * i128::from(10_u64.pow(power as u32)),
         -4..=-1 => {
             let by = 10_u64.pow(-power as u32);
-            if found % by != 0 {
+            if !found.is_multiple_of(by) {
                 return None;
             }
             i128::from(found / by)
