@@ -307,9 +307,12 @@ fn length(out: &mut Vec<u8>, length: usize) -> Result<(), Broken> {
     Ok(())
 }
 
+/// Written at once: that is one look at whether there is room.
 fn field<const N: usize>(out: &mut Vec<u8>, value: &[u8; N]) {
-    out.extend_from_slice(&(N as i32).to_be_bytes());
-    out.extend_from_slice(value);
+    let mut written = [0; 4 + 16];
+    written[..4].copy_from_slice(&(N as i32).to_be_bytes());
+    written[4..4 + N].copy_from_slice(value);
+    out.extend_from_slice(&written[..4 + N]);
 }
 
 /// See `numeric_recv` in numeric.c: how many digits to the base of 10,000 there are, the weight of
@@ -320,7 +323,9 @@ fn decimal(out: &mut Vec<u8>, value: i128, scale: u32) {
     let mut digits = [0_u16; 12];
     let mut first = digits.len();
     let mut rest = value.unsigned_abs();
-    if filling > 0 && rest > 0 {
+    if rest <= u128::from(u64::MAX / 1000) {
+        rest *= u128::from(10_u64.pow(filling));
+    } else if filling > 0 {
         // Apart, since the number may fill all of the 128 bits.
         let power = 10_u128.pow(4 - filling);
         first -= 1;
@@ -339,17 +344,21 @@ fn decimal(out: &mut Vec<u8>, value: i128, scale: u32) {
         rest /= 10_000;
     }
     let weight = (digits.len() - first) as i32 - 1 - scale.div_ceil(4) as i32;
-    let found = &digits[first..];
-    let shown = found.len() - found.iter().rev().take_while(|&&digit| digit == 0).count();
-    let weight = if shown == 0 { 0 } else { weight as i16 };
+    let mut end = digits.len();
+    while end > first && digits[end - 1] == 0 {
+        end -= 1;
+    }
+    let shown = &digits[first..end];
+    let weight = if shown.is_empty() { 0 } else { weight as i16 };
     let sign: u16 = if value < 0 { 0x4000 } else { 0 };
-    out.extend_from_slice(&(8 + 2 * shown as i32).to_be_bytes());
-    for number in [shown as u16, weight as u16, sign, scale as u16] {
-        out.extend_from_slice(&number.to_be_bytes());
+    let size = 8 + 2 * shown.len();
+    let mut written = [0; 4 + 8 + 24];
+    written[..4].copy_from_slice(&(size as i32).to_be_bytes());
+    let head = [shown.len() as u16, weight as u16, sign, scale as u16];
+    for (place, number) in head.iter().chain(shown).enumerate() {
+        written[4 + 2 * place..6 + 2 * place].copy_from_slice(&number.to_be_bytes());
     }
-    for digit in &found[..shown] {
-        out.extend_from_slice(&digit.to_be_bytes());
-    }
+    out.extend_from_slice(&written[..4 + size]);
 }
 
 fn encoded(head: Vec<u8>, rows: usize, columns: &[Column<'_>]) -> Result<Vec<u8>, (usize, usize)> {
