@@ -131,6 +131,17 @@ struct Column<'a> {
     element: Option<(u32, Box<Column<'a>>)>,
 }
 
+/// Rows are written in blocks, a column at a time: so each loop is a tight one, over values that
+/// lie side by side, and what a block becomes stays in the processor's cache.
+const BLOCK: usize = 256;
+
+/// A row for which something fails.
+type Row = usize;
+
+/// The decimals of a block, which are worked out when they are measured.
+#[derive(Default)]
+struct Worked(Vec<Numeric>);
+
 impl<'a> Column<'a> {
     fn new((kind, element): Form, given: &'a Given, rows: usize) -> Result<Self, Broken> {
         let Given(first, buffers, inner) = given;
@@ -148,7 +159,8 @@ impl<'a> Column<'a> {
             values: &[],
             element: None,
         };
-        if element.is_some() || matches!(kind, Kind::Text | Kind::Jsonb) {
+        let strings = element.is_none() && matches!(kind, Kind::Text | Kind::Jsonb);
+        if element.is_some() || strings {
             found.offsets = buffer(1).unwrap_or_default();
             if rows > 0 && found.offsets.len() / 4 < end + 1 {
                 return Err(Broken);
@@ -156,14 +168,16 @@ impl<'a> Column<'a> {
         }
         match (element, inner.first()) {
             (Some(oid), Some(inner)) => {
-                let length = if rows > 0 { found.offset(end)? } else { 0 };
+                let length = if rows > 0 {
+                    found.offset(end).ok_or(Broken)?
+                } else {
+                    0
+                };
                 let inner = Column::new((kind, None), inner, length)?;
                 found.element = Some((oid, Box::new(inner)));
             }
             (Some(_), None) => return Err(Broken),
-            (None, _) if matches!(kind, Kind::Text | Kind::Jsonb) => {
-                found.values = buffer(2).unwrap_or_default();
-            }
+            (None, _) if strings => found.values = buffer(2).unwrap_or_default(),
             (None, _) => {
                 found.values = buffer(1).unwrap_or_default();
                 let needed = match kind {
@@ -178,11 +192,18 @@ impl<'a> Column<'a> {
         Ok(found)
     }
 
-    fn offset(&self, place: usize) -> Result<usize, Broken> {
-        usize::try_from(i32::from_le_bytes(number(self.offsets, place)?)).map_err(|_| Broken)
+    fn offset(&self, place: usize) -> Option<usize> {
+        usize::try_from(i32::from_le_bytes(number(self.offsets, place)?)).ok()
     }
 
-    fn is_null(&self, row: usize) -> bool {
+    /// Where a text or an array begins and ends.
+    fn range(&self, row: Row) -> Option<(usize, usize)> {
+        let place = self.first + row;
+        let (start, end) = (self.offset(place)?, self.offset(place + 1)?);
+        (start <= end && end - start <= MOST).then_some((start, end))
+    }
+
+    fn is_null(&self, row: Row) -> bool {
         let place = self.first + row;
         let unset = |bits: &[u8]| {
             bits.get(place / 8)
@@ -191,87 +212,201 @@ impl<'a> Column<'a> {
         self.valid.is_some_and(unset)
     }
 
-    /// Write a field: its length, and the value.
-    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Broken> {
-        if self.is_null(row) {
-            out.extend_from_slice(&(-1_i32).to_be_bytes());
+    /// Add to the sizes of so many rows those of this column's fields.
+    fn measure(&self, first: Row, sizes: &mut [usize], worked: &mut Worked) -> Result<(), Row> {
+        if self.element.is_some() || matches!(self.kind, Kind::Text | Kind::Jsonb) {
+            for (row, size) in (first..).zip(sizes) {
+                *size += 4;
+                if !self.is_null(row) {
+                    let (start, end) = self.range(row).ok_or(row)?;
+                    *size += self.size(start, end, worked).ok_or(row)?;
+                }
+            }
             return Ok(());
         }
-        if let Some((oid, inner)) = &self.element {
-            return self.write_array(row, *oid, inner, out);
+        if let Kind::Decimal { scale } = self.kind {
+            worked.0.clear();
+            for (row, size) in (first..).zip(sizes) {
+                *size += 4;
+                let mut found = Numeric::default();
+                if !self.is_null(row) {
+                    let units = number(self.values, self.first + row).ok_or(row)?;
+                    found = Numeric::of(i128::from_le_bytes(units), scale);
+                    *size += found.bytes().len();
+                }
+                worked.0.push(found);
+            }
+            return Ok(());
         }
-        let place = self.first + row;
+        let width = match self.kind {
+            Kind::Bool => 1,
+            Kind::Duration => 16,
+            kind => width(kind),
+        };
+        for (row, size) in (first..).zip(sizes) {
+            *size += 4 + if self.is_null(row) { 0 } else { width };
+        }
+        Ok(())
+    }
+
+    /// Of a text or an array.
+    fn size(&self, start: usize, end: usize, worked: &mut Worked) -> Option<usize> {
+        let Some((_, inner)) = &self.element else {
+            return Some(end - start + usize::from(self.kind == Kind::Jsonb));
+        };
+        let mut sizes = vec![0; end - start];
+        inner.measure(start, &mut sizes, worked).ok()?;
+        Some(array_head(end - start) + sizes.iter().sum::<usize>())
+    }
+
+    /// Write the fields of so many rows, each at its place, and move the places behind them.
+    fn write(
+        &self,
+        first: Row,
+        places: &mut [usize],
+        worked: &Worked,
+        out: &mut [u8],
+    ) -> Result<(), Row> {
+        let values = self.values;
+        let moved = |bytes: Option<[u8; 8]>, by: i64| {
+            i64::from_le_bytes(bytes?)
+                .checked_sub(by)
+                .map(i64::to_be_bytes)
+        };
         match self.kind {
-            Kind::Bool => {
-                let bit = self.values.get(place / 8).ok_or(Broken)? >> (place % 8) & 1;
-                field(out, &[bit]);
-            }
-            Kind::Bytes2 => field(out, &reversed(number::<2>(self.values, place)?)),
-            Kind::Bytes4 => field(out, &reversed(number::<4>(self.values, place)?)),
-            Kind::Bytes8 => field(out, &reversed(number::<8>(self.values, place)?)),
-            Kind::Date => {
-                let day = i32::from_le_bytes(number(self.values, place)?);
-                field(out, &day.checked_sub(DAYS).ok_or(Broken)?.to_be_bytes());
-            }
-            Kind::Timestamp => {
-                let moment = i64::from_le_bytes(number(self.values, place)?);
-                field(
-                    out,
-                    &moment
-                        .checked_sub(MICROSECONDS)
-                        .ok_or(Broken)?
-                        .to_be_bytes(),
-                );
-            }
-            Kind::Duration => {
+            _ if self.element.is_some() => self.write_arrays(first, places, out),
+            Kind::Bool => self.write_fixed(first, places, out, |place| {
+                values.get(place / 8).map(|byte| [byte >> (place % 8) & 1])
+            }),
+            Kind::Bytes2 => self.write_fixed(first, places, out, |place| {
+                number::<2>(values, place).map(reversed)
+            }),
+            Kind::Bytes4 => self.write_fixed(first, places, out, |place| {
+                number::<4>(values, place).map(reversed)
+            }),
+            Kind::Bytes8 => self.write_fixed(first, places, out, |place| {
+                number::<8>(values, place).map(reversed)
+            }),
+            Kind::Date => self.write_fixed(first, places, out, |place| {
+                let day = i32::from_le_bytes(number(values, place)?);
+                day.checked_sub(DAYS).map(i32::to_be_bytes)
+            }),
+            Kind::Timestamp => self.write_fixed(first, places, out, |place| {
+                moved(number(values, place), MICROSECONDS)
+            }),
+            Kind::Duration => self.write_fixed(first, places, out, |place| {
                 let mut interval = [0; 16];
-                interval[..8].copy_from_slice(&reversed(number::<8>(self.values, place)?));
-                field(out, &interval);
-            }
-            Kind::Uuid => field(out, &number::<16>(self.values, place)?),
+                interval[..8].copy_from_slice(&moved(number(values, place), 0)?);
+                Some(interval)
+            }),
+            Kind::Uuid => self.write_fixed(first, places, out, |place| number::<16>(values, place)),
             Kind::Text | Kind::Jsonb => {
-                let (start, end) = (self.offset(place)?, self.offset(place + 1)?);
-                let text = self.values.get(start..end).ok_or(Broken)?;
                 let version: &[u8] = if self.kind == Kind::Jsonb { &[1] } else { &[] };
-                length(out, text.len() + version.len())?;
-                out.extend_from_slice(version);
-                out.extend_from_slice(text);
+                self.write_each(first, places, out, |row, place, out| {
+                    let (start, end) = self.range(row)?;
+                    let text = values.get(start..end)?;
+                    put(
+                        out,
+                        place,
+                        &((text.len() + version.len()) as i32).to_be_bytes(),
+                    );
+                    put(out, place, version);
+                    put(out, place, text);
+                    Some(())
+                })
             }
-            Kind::Decimal { scale } => {
-                decimal(out, i128::from_le_bytes(number(self.values, place)?), scale);
+            Kind::Decimal { .. } => self.write_each(first, places, out, |row, place, out| {
+                let bytes = worked.0.get(row - first)?.bytes();
+                put(out, place, &(bytes.len() as i32).to_be_bytes());
+                put(out, place, bytes);
+                Some(())
+            }),
+        }
+    }
+
+    /// Fields of one width. None of `value`: it has no such form.
+    fn write_fixed<const N: usize>(
+        &self,
+        first: Row,
+        places: &mut [usize],
+        out: &mut [u8],
+        value: impl Fn(usize) -> Option<[u8; N]>,
+    ) -> Result<(), Row> {
+        self.write_each(first, places, out, |row, place, out| {
+            let value = value(self.first + row)?;
+            put(out, place, &(N as i32).to_be_bytes());
+            put(out, place, &value);
+            Some(())
+        })
+    }
+
+    fn write_each(
+        &self,
+        first: Row,
+        places: &mut [usize],
+        out: &mut [u8],
+        write: impl Fn(Row, &mut usize, &mut [u8]) -> Option<()>,
+    ) -> Result<(), Row> {
+        if self.valid.is_none() {
+            for (row, place) in (first..).zip(places) {
+                write(row, place, out).ok_or(row)?;
+            }
+            return Ok(());
+        }
+        for (row, place) in (first..).zip(places) {
+            if self.is_null(row) {
+                put(out, place, &(-1_i32).to_be_bytes());
+            } else {
+                write(row, place, out).ok_or(row)?;
             }
         }
         Ok(())
     }
 
     /// See `array_recv` in arrayfuncs.c.
-    fn write_array(
-        &self,
-        row: usize,
-        oid: u32,
-        inner: &Column<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Broken> {
-        let place = self.first + row;
-        let (start, end) = (self.offset(place)?, self.offset(place + 1)?);
-        let count = i32::try_from(end.checked_sub(start).ok_or(Broken)?).map_err(|_| Broken)?;
-        let begin = out.len();
-        out.extend_from_slice(&[0; 4]);
-        let nulls = (start..end).any(|element| inner.is_null(element));
-        for number in [i32::from(count > 0), i32::from(nulls), oid as i32] {
-            out.extend_from_slice(&number.to_be_bytes());
-        }
-        if count > 0 {
-            out.extend_from_slice(&count.to_be_bytes());
-            out.extend_from_slice(&1_i32.to_be_bytes());
-        }
-        for element in start..end {
-            inner.write(element, out)?;
-        }
-        let size = i32::try_from(out.len() - begin - 4).map_err(|_| Broken)?;
-        out[begin..begin + 4].copy_from_slice(&size.to_be_bytes());
-        Ok(())
+    fn write_arrays(&self, first: Row, places: &mut [usize], out: &mut [u8]) -> Result<(), Row> {
+        let Some((oid, inner)) = &self.element else {
+            return Err(first);
+        };
+        self.write_each(first, places, out, |row, place, out| {
+            let (start, end) = self.range(row)?;
+            let nulls = (start..end).any(|element| inner.is_null(element));
+            let mut worked = Worked::default();
+            let mut ends = vec![0; end - start];
+            inner.measure(start, &mut ends, &mut worked).ok()?;
+            let size = array_head(end - start) + ends.iter().sum::<usize>();
+            let head = [
+                size as i32,
+                i32::from(end > start),
+                i32::from(nulls),
+                *oid as i32,
+            ];
+            let dimension = [(end - start) as i32, 1];
+            let shown = if end > start { &dimension[..] } else { &[] };
+            for number in head.iter().chain(shown) {
+                put(out, place, &number.to_be_bytes());
+            }
+            for end in &mut ends {
+                let size = std::mem::replace(end, *place);
+                *place += size;
+            }
+            inner.write(start, &mut ends, &worked, out).ok()
+        })
     }
+}
+
+/// The server takes no longer value.
+const MOST: usize = (1 << 30) - 1;
+
+/// What comes before an array's elements, without its length.
+fn array_head(elements: usize) -> usize {
+    if elements > 0 { 12 + 8 } else { 12 }
+}
+
+fn put(out: &mut [u8], place: &mut usize, bytes: &[u8]) {
+    let end = *place + bytes.len();
+    out[*place..end].copy_from_slice(bytes);
+    *place = end;
 }
 
 fn width(kind: Kind) -> usize {
@@ -291,9 +426,8 @@ fn bytes_of(buffer: &PyBuffer<i8>) -> &[u8] {
     unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes()) }
 }
 
-fn number<const N: usize>(values: &[u8], place: usize) -> Result<[u8; N], Broken> {
-    let bytes = values.get(place * N..place * N + N).ok_or(Broken)?;
-    bytes.try_into().map_err(|_| Broken)
+fn number<const N: usize>(values: &[u8], place: usize) -> Option<[u8; N]> {
+    values.get(place * N..place * N + N)?.try_into().ok()
 }
 
 fn reversed<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
@@ -301,75 +435,98 @@ fn reversed<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     bytes
 }
 
-fn length(out: &mut Vec<u8>, length: usize) -> Result<(), Broken> {
-    let length = i32::try_from(length).map_err(|_| Broken)?;
-    out.extend_from_slice(&length.to_be_bytes());
-    Ok(())
+/// A numeric as it is sent. See `numeric_recv` in numeric.c: how many digits to the base of 10,000
+/// there are, the weight of the first one, the sign, how many decimals are shown, and the digits.
+#[derive(Clone, Copy, Default)]
+struct Numeric {
+    bytes: [u8; 8 + 24],
+    length: u8,
 }
 
-/// Written at once: that is one look at whether there is room.
-fn field<const N: usize>(out: &mut Vec<u8>, value: &[u8; N]) {
-    let mut written = [0; 4 + 16];
-    written[..4].copy_from_slice(&(N as i32).to_be_bytes());
-    written[4..4 + N].copy_from_slice(value);
-    out.extend_from_slice(&written[..4 + N]);
+impl Numeric {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length.into()]
+    }
+
+    fn of(value: i128, scale: u32) -> Self {
+        // So that the last digit ends with the last decimal.
+        let filling = (4 - scale % 4) % 4;
+        let mut digits = [0_u16; 12];
+        let mut first = digits.len();
+        let mut rest = value.unsigned_abs();
+        if rest <= u128::from(u64::MAX / 1000) {
+            rest *= u128::from(10_u64.pow(filling));
+        } else if filling > 0 {
+            // Apart, since the number may fill all of the 128 bits.
+            let power = 10_u128.pow(4 - filling);
+            first -= 1;
+            digits[first] = (rest % power) as u16 * 10_u16.pow(filling);
+            rest /= power;
+        }
+        while rest > u128::from(u64::MAX) {
+            first -= 1;
+            digits[first] = (rest % 10_000) as u16;
+            rest /= 10_000;
+        }
+        let mut rest = rest as u64;
+        while rest > 0 {
+            first -= 1;
+            digits[first] = (rest % 10_000) as u16;
+            rest /= 10_000;
+        }
+        let weight = (digits.len() - first) as i32 - 1 - scale.div_ceil(4) as i32;
+        let mut end = digits.len();
+        while end > first && digits[end - 1] == 0 {
+            end -= 1;
+        }
+        let shown = &digits[first..end];
+        let weight = if shown.is_empty() { 0 } else { weight as i16 };
+        let sign: u16 = if value < 0 { 0x4000 } else { 0 };
+        let mut found = Numeric {
+            bytes: [0; 32],
+            length: 8 + 2 * shown.len() as u8,
+        };
+        let head = [shown.len() as u16, weight as u16, sign, scale as u16];
+        for (number, bytes) in head
+            .iter()
+            .chain(shown)
+            .zip(found.bytes.chunks_exact_mut(2))
+        {
+            bytes.copy_from_slice(&number.to_be_bytes());
+        }
+        found
+    }
 }
 
-/// See `numeric_recv` in numeric.c: how many digits to the base of 10,000 there are, the weight of
-/// the first one, the sign, how many decimals are shown, and the digits.
-fn decimal(out: &mut Vec<u8>, value: i128, scale: u32) {
-    // So that the last digit ends with the last decimal.
-    let filling = (4 - scale % 4) % 4;
-    let mut digits = [0_u16; 12];
-    let mut first = digits.len();
-    let mut rest = value.unsigned_abs();
-    if rest <= u128::from(u64::MAX / 1000) {
-        rest *= u128::from(10_u64.pow(filling));
-    } else if filling > 0 {
-        // Apart, since the number may fill all of the 128 bits.
-        let power = 10_u128.pow(4 - filling);
-        first -= 1;
-        digits[first] = (rest % power) as u16 * 10_u16.pow(filling);
-        rest /= power;
-    }
-    while rest > u128::from(u64::MAX) {
-        first -= 1;
-        digits[first] = (rest % 10_000) as u16;
-        rest /= 10_000;
-    }
-    let mut rest = rest as u64;
-    while rest > 0 {
-        first -= 1;
-        digits[first] = (rest % 10_000) as u16;
-        rest /= 10_000;
-    }
-    let weight = (digits.len() - first) as i32 - 1 - scale.div_ceil(4) as i32;
-    let mut end = digits.len();
-    while end > first && digits[end - 1] == 0 {
-        end -= 1;
-    }
-    let shown = &digits[first..end];
-    let weight = if shown.is_empty() { 0 } else { weight as i16 };
-    let sign: u16 = if value < 0 { 0x4000 } else { 0 };
-    let size = 8 + 2 * shown.len();
-    let mut written = [0; 4 + 8 + 24];
-    written[..4].copy_from_slice(&(size as i32).to_be_bytes());
-    let head = [shown.len() as u16, weight as u16, sign, scale as u16];
-    for (place, number) in head.iter().chain(shown).enumerate() {
-        written[4 + 2 * place..6 + 2 * place].copy_from_slice(&number.to_be_bytes());
-    }
-    out.extend_from_slice(&written[..4 + size]);
-}
-
-fn encoded(head: Vec<u8>, rows: usize, columns: &[Column<'_>]) -> Result<Vec<u8>, (usize, usize)> {
+/// Where it fails, the column and the row.
+fn encoded(head: Vec<u8>, rows: usize, columns: &[Column<'_>]) -> Result<Vec<u8>, (usize, Row)> {
     let mut out = head;
     // A guess; it grows where that is too little.
-    out.reserve(rows * (2 + 10 * columns.len()));
+    out.reserve(rows * (2 + 12 * columns.len()));
     let count = (columns.len() as i16).to_be_bytes();
-    for row in 0..rows {
-        out.extend_from_slice(&count);
-        for (place, column) in columns.iter().enumerate() {
-            column.write(row, &mut out).map_err(|Broken| (place, row))?;
+    let mut worked: Vec<Worked> = columns.iter().map(|_| Worked::default()).collect();
+    let mut places = [0; BLOCK];
+    for first in (0..rows).step_by(BLOCK) {
+        let places = &mut places[..BLOCK.min(rows - first)];
+        places.fill(count.len());
+        for (place, (column, worked)) in columns.iter().zip(&mut worked).enumerate() {
+            column
+                .measure(first, places, worked)
+                .map_err(|row| (place, row))?;
+        }
+        let mut end = out.len();
+        for place in places.iter_mut() {
+            let size = std::mem::replace(place, end);
+            end += size;
+        }
+        out.resize(end, 0);
+        for place in places.iter_mut() {
+            put(&mut out, place, &count);
+        }
+        for (place, (column, worked)) in columns.iter().zip(&worked).enumerate() {
+            column
+                .write(first, places, worked, &mut out)
+                .map_err(|row| (place, row))?;
         }
     }
     Ok(out)
@@ -377,14 +534,12 @@ fn encoded(head: Vec<u8>, rows: usize, columns: &[Column<'_>]) -> Result<Vec<u8>
 
 #[cfg(test)]
 mod tests {
-    use super::decimal;
+    use super::Numeric;
 
     fn words(value: i128, scale: u32) -> Vec<i16> {
-        let mut out = Vec::new();
-        decimal(&mut out, value, scale);
-        let bytes = &out[4..];
-        assert_eq!(out[..4], (bytes.len() as i32).to_be_bytes());
-        bytes
+        let found = Numeric::of(value, scale);
+        found
+            .bytes()
             .chunks(2)
             .map(|pair| i16::from_be_bytes([pair[0], pair[1]]))
             .collect()

@@ -85,13 +85,10 @@ impl Decoder {
 
     /// Take a message, or several, of a stream that comes from elsewhere.
     fn feed(&mut self, py: Python<'_>, message: &[u8]) -> u8 {
-        py.detach(|| {
-            let outcome = self.push(message);
-            if outcome == Outcome::More {
-                outcome
-            } else {
-                self.finished()
-            }
+        py.detach(|| match self.push(message) {
+            Outcome::More if self.batches.ended => self.finished(),
+            Outcome::Ready => self.finished(),
+            outcome => outcome,
         }) as u8
     }
 
