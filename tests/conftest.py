@@ -40,13 +40,20 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
+def native_missing() -> str | None:
+    """Why there is no penstock-native; None where it is."""
+    if find_spec("penstock_native") is None:
+        return "penstock-native is not built: that needs cargo, see CONTRIBUTING.md"
+    return None
+
+
 @pytest.fixture(params=["native", "python"])
 def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers move streams outside of the interpreter, and then the same in Python."""
     if request.param == "python":
         monkeypatch.setenv("PENSTOCK_NATIVE", "off")
-    elif find_spec("penstock_native") is None:
-        pytest.skip("penstock-native is not built: that needs cargo, see CONTRIBUTING.md")
+    elif why := native_missing():
+        pytest.skip(why)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -59,7 +59,9 @@ class PostgresBackend:
         return PostgresTarget(url, control_schema)
 
     def preload(self) -> None:
-        from penstock.backends.postgresql import reader, writer  # noqa: F401, PLC0415
+        from penstock.backends.postgresql import native, reader, writer  # noqa: F401, PLC0415
+
+        native.available()  # forks have it then
 
     def reader(self, spec: WorkerSpec) -> Reader:
         from penstock.backends.postgresql.reader import PostgresReader  # noqa: PLC0415
