@@ -7,6 +7,7 @@ import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -37,6 +38,22 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def native_missing() -> str | None:
+    """Why there is no penstock-native; None where it is."""
+    if find_spec("penstock_native") is None:
+        return "penstock-native is not built: that needs cargo, see CONTRIBUTING.md"
+    return None
+
+
+@pytest.fixture(params=["native", "python"])
+def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers move streams outside of the interpreter, and then the same in Python."""
+    if request.param == "python":
+        monkeypatch.setenv("PENSTOCK_NATIVE", "off")
+    elif why := native_missing():
+        pytest.skip(why)
 
 
 @pytest.fixture(scope="session", autouse=True)

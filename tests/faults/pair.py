@@ -226,6 +226,13 @@ class Pair:
             *("--degree", str(degree), *words),
         )
 
+    def copy_query(self, query: str, into: str, *words: str) -> Run:
+        """A run of one partition, which holds the rows of a query."""
+        return self._start(
+            *("copy", *self._ends(), "--query", query, "--target-table", into),
+            *("--run-id", RUN_ID, "--degree", "1", *words),
+        )
+
     def copy_all(self, *words: str, degree: int = 2) -> Run:
         return self._start(
             *("copy-all", *self._ends(), "--run-id", RUN_ID, "--degree", str(degree), *words)

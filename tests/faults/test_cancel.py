@@ -15,6 +15,8 @@ from penstock.events import Opened, Planned, Progress
 from .cli import PATIENCE, Run, eventually, promised
 from .pair import PARTITIONS, RUN_ID, Pair, ask, execute, partition_id
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 
 def interrupt_as_a_terminal(run: Run) -> None:
     run.signal_all(SIGINT)

@@ -9,6 +9,8 @@ from penstock.events import Failed, Opened, SnapshotChanged
 from .gate import cut_this_connection
 from .pair import FLOWS, PARTITIONS, Pair, Side, middle, needle, partition_id
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 STRUCK = 3
 
 

@@ -8,6 +8,8 @@ from penstock.events import Committed, Failed, Opened, Retrying
 
 from .pair import PARTITIONS, Pair, execute, middle, partition_id
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 STRUCK = 3
 OTHERS = [partition_id(n) for n in range(1, PARTITIONS + 1) if n != STRUCK]
 

@@ -11,6 +11,8 @@ from penstock.events import Committed, Event, Failed, Opened, Progress, Retrying
 
 from .pair import PARTITIONS, Pair, partition_id
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 
 @pytest.mark.parametrize("kind", [Opened, Progress])
 @pytest.mark.parametrize("partition", [1, PARTITIONS])

@@ -13,6 +13,8 @@ from penstock_testkit import PostgresServer
 from .cli import Run
 from .pair import PARTITIONS, Pair, execute
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 Servers = tuple[PostgresServer, PostgresServer]
 
 

@@ -9,6 +9,8 @@ from penstock.events import Committed, Failed, Opened
 from .gate import Gate
 from .pair import FLOWS, PARTITIONS, Pair, Side, middle, needle, partition_id
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 STRUCK = 3
 # A server on a busy machine answers within it.
 STALL = "5s"

@@ -6,9 +6,13 @@ import os
 import signal
 from contextlib import closing
 
+import pytest
+
 from penstock.events import Committed, Failed, Opened, SnapshotChanged
 
 from .pair import PARTITIONS, RUN_ID, Pair, connect, partition_id
+
+pytestmark = pytest.mark.usefixtures("both_paths")
 
 
 def test_wakes_up_after_a_resume(pair: Pair) -> None:

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 MIB = 1 << 20
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
-)
+pytestmark = [
+    pytest.mark.usefixtures("both_paths"),
+    pytest.mark.skipif(
+        not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
+    ),
+]
 
 
 def peak(pid: int) -> int:

@@ -20,7 +20,10 @@ from penstock_testkit import PgBouncer, PoolMode, PostgresServer, pgbouncer_prog
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-pytestmark = pytest.mark.skipif(pgbouncer_program() is None, reason="pgbouncer is not installed")
+pytestmark = [
+    pytest.mark.usefixtures("both_paths"),
+    pytest.mark.skipif(pgbouncer_program() is None, reason="pgbouncer is not installed"),
+]
 
 ROWS = """INSERT INTO t SELECT n, 'name ' || n, timestamptz '2026-01-01 00:00:00+00' + n * interval
     '1 hour', n / 3.0::float8, '\\xff'::bytea, n * interval '1 hour 1 day'

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     MakePair = Callable[[str, str, Connection, Connection], Pair]
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 # A column of this type makes the stream a text stream.
 TEXT_ONLY = "int2vector"
 

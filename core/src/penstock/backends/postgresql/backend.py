@@ -27,7 +27,7 @@ class PostgresBackend:
         "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSFILE", "PGSERVICE",
         "PGSERVICEFILE", "PGSYSCONFDIR", "PGOPTIONS", "PGSSL*", "PGREQUIRE*", "PGCHANNELBINDING",
         "PGGSS*", "PGKRBSRVNAME", "PGCONNECT_TIMEOUT", "PGTARGETSESSIONATTRS",
-        "PGLOADBALANCEHOSTS", "PGM*PROTOCOLVERSION", "KRB5*",
+        "PGLOADBALANCEHOSTS", "PGM*PROTOCOLVERSION", "KRB5*", "PSYCOPG_IMPL",
     )  # fmt: skip
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
@@ -42,8 +42,10 @@ class PostgresBackend:
     # The modules are imported where they are used: a worker needs neither catalog.
 
     def source(self, url: str) -> SourceCatalog:
+        from penstock.backends.postgresql.native import available  # noqa: PLC0415
         from penstock.backends.postgresql.source import PostgresSource  # noqa: PLC0415
 
+        available()  # where it is not, this process says why: nobody reads what workers log
         return PostgresSource(url)
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
@@ -57,7 +59,9 @@ class PostgresBackend:
         return PostgresTarget(url, control_schema)
 
     def preload(self) -> None:
-        from penstock.backends.postgresql import reader, writer  # noqa: F401, PLC0415
+        from penstock.backends.postgresql import native, reader, writer  # noqa: F401, PLC0415
+
+        native.available()  # forks have it then
 
     def reader(self, spec: WorkerSpec) -> Reader:
         from penstock.backends.postgresql.reader import PostgresReader  # noqa: PLC0415
