@@ -16,7 +16,7 @@ from benchmarks.bench import Bench, WrongResult
 from benchmarks.cost import Cost, measure
 from benchmarks.file_movers import LOADERS, PROGRAM, UNLOADERS
 from benchmarks.report import Limit, show_table, tell
-from benchmarks.turns import PENSTOCK, Costs, as_json, best, ratio, show, take_turns
+from benchmarks.turns import Costs, as_json, ratio, show, take_turns
 from penstock_testkit import S3Gateway, S3Server, tpch
 
 SCHEMA = "files"
@@ -35,10 +35,6 @@ PARTS = 8
 ORDERS = f"{SCHEMA}.orders"
 ORDERS_PARTS = 16
 INGEST, PYARROW = "ADBC ingest", "ADBC, pyarrow"
-
-# For 6 million rows; the limit grows and shrinks with the table.
-CPU_SECONDS = 5.5
-CPU_ROWS = 6_000_000
 
 TARGETS: Mapping[str, str] = {
     "primary key, logged": "PRIMARY KEY (o_orderkey)",
@@ -161,26 +157,24 @@ class Files:
 
     def limits(self) -> list[Limit]:
         degrees = sorted({degree for _, degree in self._loads})
-        cpu = max(best(self._loads, PENSTOCK, degree, "mover") for degree in degrees)
+        loads = [ratio(self._loads, INGEST, degree, "mover") for degree in degrees]
+        unloads = [ratio(self._unloads, PYARROW, degree, "mover") for degree in degrees]
         return [
             Limit(
                 f"Parquet in: wall / ADBC ingest, degree {degrees[-1]}",
                 ratio(self._loads, INGEST, degrees[-1]),
-                0.75,
+                0.65,
             ),
-            Limit(
-                "Parquet in: mover CPU, worst degree, seconds",
-                cpu,
-                CPU_SECONDS * self._rows / CPU_ROWS,
-            ),
+            Limit("Parquet in: mover CPU / ADBC ingest, worst degree", max(loads), 0.4),
             *(
                 Limit(
                     f"Parquet out: wall / ADBC and pyarrow, degree {degree}",
                     ratio(self._unloads, PYARROW, degree),
-                    1.0,
+                    0.7,
                 )
                 for degree in degrees
             ),
+            Limit("Parquet out: mover CPU / ADBC and pyarrow, worst degree", max(unloads), 0.5),
         ]
 
     def as_json(self) -> dict[str, Any]:

@@ -11,13 +11,10 @@ from benchmarks.bench import Bench
 from benchmarks.cost import Cost, measure
 from benchmarks.movers import MOVERS
 from benchmarks.report import Limit, show_table, tell
+from penstock.workers.degree import available_cpus
 
 SCHEMA = "speed"
 PIPES, ROWS = "psql pipes", "psycopg rows"
-
-# For 6 million rows; the limit grows and shrinks with the table.
-CPU_SECONDS = 4.5
-CPU_ROWS = 6_000_000
 
 
 def run(bench: Bench, scale: float, degrees: Sequence[int], repeat: int) -> Speed:
@@ -105,13 +102,26 @@ class Speed:
         )
 
     def limits(self) -> list[Limit]:
-        highest = self.degrees[-1]
-        cpu = max(self.best("penstock", degree, "mover") for degree in self.degrees)
-        allowed = CPU_SECONDS * self.rows / CPU_ROWS
+        lowest, highest = self.degrees[0], self.degrees[-1]
+        wall = self.best("penstock", highest, "wall")
+        # Whatever the mover does, the servers' own work is to be done.
+        servers = sum(self.best("penstock", highest, side) for side in ("source", "target"))
         return [
-            Limit(f"wall / psql pipes, degree {highest}", self.ratio(PIPES, highest), 1.25),
+            Limit(f"wall / psql pipes, degree {highest}", self.ratio(PIPES, highest), 0.95),
             Limit(f"wall / psycopg rows, degree {highest}", self.ratio(ROWS, highest), 0.8),
-            Limit("mover CPU, worst degree, seconds", cpu, allowed),
+            Limit(
+                f"wall / (CPU of both servers / CPUs), degree {highest}",
+                wall * available_cpus() / servers,
+                1.15,
+            ),
+            Limit(
+                f"mover CPU / psql pipes, degree {lowest}", self.ratio(PIPES, lowest, "mover"), 0.6
+            ),
+            Limit(
+                f"mover CPU / psql pipes, degree {highest}",
+                self.ratio(PIPES, highest, "mover"),
+                0.8,
+            ),
         ]
 
     def as_json(self) -> dict[str, Any]:

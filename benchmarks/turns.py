@@ -42,9 +42,9 @@ def best(costs: Costs, mover: str, degree: int, what: str) -> float:
     return min(figures)
 
 
-def ratio(costs: Costs, other: str, degree: int) -> float:
-    """Penstock's best wall time over another mover's."""
-    return best(costs, PENSTOCK, degree, "wall") / best(costs, other, degree, "wall")
+def ratio(costs: Costs, other: str, degree: int, what: str = "wall") -> float:
+    """Penstock's best over another mover's."""
+    return best(costs, PENSTOCK, degree, what) / best(costs, other, degree, what)
 
 
 def show(title: str, rows: int, costs: Costs, others: Sequence[str]) -> None:
