@@ -79,6 +79,9 @@ def connect(url: str, side: str, application_name: str) -> Connection:
         added["connect_timeout"] = CONNECT_TIMEOUT
     try:
         connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
+        # psycopg would call Python for each notice of a trigger. There a signal's exception, which
+        # cancels, would get lost.
+        connection.pgconn.notice_handler = None
         try:
             connection.set_up(_settings(connection.info.server_version, side))
         except BaseException:
