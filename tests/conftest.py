@@ -15,6 +15,8 @@ import psycopg
 import pytest
 from psycopg import pq
 
+from penstock.backends.postgresql.native import _found
+from penstock.backends.shared.native import native
 from penstock_testkit import (
     AnyMysqlServer,
     ExternalServer,
@@ -48,12 +50,20 @@ def native_missing() -> str | None:
 
 
 @pytest.fixture(params=["native", "python"])
-def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers move streams outside of the interpreter, and then the same in Python."""
+def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Streams move outside of the interpreter, and then the same in Python: of workers and here."""
     if request.param == "python":
         monkeypatch.setenv("PENSTOCK_NATIVE", "off")
     elif why := native_missing():
         pytest.skip(why)
+    _forget_native()
+    yield
+    _forget_native()
+
+
+def _forget_native() -> None:
+    native.cache_clear()
+    _found.cache_clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

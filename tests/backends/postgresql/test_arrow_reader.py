@@ -28,6 +28,8 @@ from .type_values import BY_NAME, CONTRIB, NEWER, OWN, OWN_TYPES, SYSTEM
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 WHOLE = Partition("p1", Whole())
 T = TableRef("public", "t")
 

@@ -26,6 +26,8 @@ from .test_arrow_reader import WHOLE, T, worker_spec
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
+pytestmark = pytest.mark.usefixtures("both_paths")
+
 STATE = SourceState("", "", "", "")
 
 
