@@ -15,6 +15,7 @@ from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_resume, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError
+from penstock.workers import early_fork
 
 
 class _Version(argparse.Action):
@@ -84,6 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> NoReturn:
     """The program: run a command, and end the process with its exit code."""
+    early_fork.allow()
     code = main()
     # Skips the clean-up of C libraries: a thread that still waits for a server could crash in it.
     os._exit(code)

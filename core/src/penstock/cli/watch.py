@@ -22,9 +22,24 @@ from penstock.errors import (
 from penstock.show.lines import Display, JsonDisplay, PlainDisplay
 from penstock.show.tally import Tally
 from penstock.spec.references import redact
+from penstock.workers import early_fork
 
 if TYPE_CHECKING:
     from penstock.events import Event
+
+
+def fork_early(source: str, target: str) -> None:
+    """Fork what starts the workers, while this process has neither threads nor connections.
+
+    Raises:
+        UsageError: source or target lead nowhere.
+    """
+    if not early_fork.is_possible():
+        return
+    from penstock.run.connections import connect
+
+    with signals():
+        connect(source, target).fork_early()
 
 
 def watch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -20,6 +20,7 @@ from penstock.run.control_link import ControlLink
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
+from penstock.workers import early_fork
 from penstock.workers.environment import worker_environment
 from penstock.workers.process import Nursery
 
@@ -77,12 +78,20 @@ class Connections:
 
     def nursery(self) -> Nursery:
         """Starts workers for these ends."""
+        return Nursery(*self._of_workers())
+
+    def fork_early(self) -> None:
+        """Fork what `nursery` needs from this process, where that may be: see `early_fork`."""
+        early_fork.fork_early(*self._of_workers())
+
+    def _of_workers(self) -> tuple[Mapping[str, str], Sequence[str]]:
+        """The environment of workers, and the backends that they import."""
         environment = worker_environment(
             os.environ,
             (*self.source_backend.environment, *self.target_backend.environment),
             self.secrets,
         )
-        return Nursery(environment, (self.source_reference, self.target_reference))
+        return environment, (self.source_reference, self.target_reference)
 
     def link(
         self, target: TargetCatalog, control_schema: str, patience: Patience | None = None
