@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -85,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> NoReturn:
     """The program: run a command, and end the process with its exit code."""
+    # Imports make many objects and hardly a cycle.
+    gc.set_threshold(100_000, 50, 50)
     early_fork.allow()
     code = main()
     # Skips the clean-up of C libraries: a thread that still waits for a server could crash in it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import parse_qsl, quote, urlencode
 
 from penstock.backends.api.backend import Backend
@@ -13,6 +13,7 @@ from penstock.backends.api.capabilities import Capabilities
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
+from penstock.model.dataclass import dataclass
 from penstock.model.tables import Place
 from penstock.planning.search_path import with_schemas
 from penstock.planning.support import check_supported

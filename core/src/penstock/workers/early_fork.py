@@ -17,9 +17,10 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
+
+from penstock.model.dataclass import dataclass
 
 READY = b"+"
 TITLE = "penstock.workers.fork_server"

@@ -8,11 +8,14 @@ Classes that are not frozen, or are put in order, are the library's.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, fields
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
+
+__all__ = ["dataclass"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -34,7 +37,7 @@ else:
             cls = dataclasses.dataclass(
                 init=False, repr=False, eq=False, slots=slots, kw_only=kw_only
             )(cls)
-            shared = {**_SHARED, **(_COMPARED if eq else {}), "__init__": _init_of(cls)}
+            shared = {**_SHARED, **(_COMPARED if eq else {}), "__init__": _Init(cls)}
             for name, function in shared.items():
                 if name not in own:
                     setattr(cls, name, function)
@@ -43,39 +46,49 @@ else:
         return define
 
 
-def _init_of(cls: type) -> Callable[..., None]:
-    """An `__init__` that puts the real one in its place when it is called."""
+class _Init:
+    """`__init__` of a class, made when somebody looks for it, to call it for instance."""
 
-    def __init__(self: object, *args: Any, **kwargs: Any) -> None:
-        init = _compile_init(cls)
-        cls.__init__ = init  # type: ignore[misc]
-        init(self, *args, **kwargs)
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
 
-    return __init__
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        init = _compile_init(self._cls)
+        self._cls.__init__ = init
+        return init.__get__(instance, owner)
 
 
-def _compile_init(cls: Any) -> Callable[..., None]:
-    names: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
-    positional, by_name, body = [], [], []
+def _compile_init(cls: Any) -> Any:
+    values: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
+    positional: list[str] = []
+    by_name: list[str] = []
+    body: list[str] = []
     for item in fields(cls):
         name = value = parameter = item.name
         if item.default is not MISSING:
-            names[f"_of_{name}"] = item.default
+            values[f"_of_{name}"] = item.default
             parameter = f"{name}=_of_{name}"
         elif item.default_factory is not MISSING:
-            names[f"_of_{name}"] = item.default_factory
+            values[f"_of_{name}"] = item.default_factory
             parameter = f"{name}=_missing"
             value = f"_of_{name}() if {name} is _missing else {name}"
         (by_name if item.kw_only else positional).append(parameter)
-        body.append(f" _set(self, {name!r}, {value})")
+        body.append(f"  _set(self, {name!r}, {value})")
     if by_name:
         by_name.insert(0, "*")
     if hasattr(cls, "__post_init__"):
-        body.append(" self.__post_init__()")
-    head = f"def __init__({', '.join(['self', *positional, *by_name])}):"
-    exec("\n".join([head, *body, " return None"]), names)  # noqa: S102 - names of fields alone
-    init: Callable[..., None] = names["__init__"]
+        body.append("  self.__post_init__()")
+    text = [
+        f"def make({', '.join(values)}):",
+        f" def __init__({', '.join(['self', *positional, *by_name])}):",
+        *(body or ["  pass"]),
+        " return __init__",
+    ]
+    made: dict[str, Any] = {}
+    exec("\n".join(text), vars(sys.modules[cls.__module__]), made)
+    init = made["make"](**values)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
+    init.__annotations__ = {item.name: item.type for item in fields(cls)} | {"return": None}
     return init
 
 
@@ -86,14 +99,14 @@ def _values(cls: Any) -> Callable[[Any], Any]:
     return attrgetter(*names) if names else lambda _: ()
 
 
-def _eq(self: object, other: object) -> bool:
+def _eq(self: Any, other: Any) -> Any:
     if other.__class__ is not self.__class__:
         return NotImplemented
     values = _values(self.__class__)
-    return bool(values(self) == values(other))
+    return values(self) == values(other)
 
 
-def _hash(self: object) -> int:
+def _hash(self: Any) -> int:
     return hash(_values(self.__class__)(self))
 
 
