@@ -73,7 +73,7 @@ def _create(arguments: argparse.Namespace) -> int:
 
     with stdout_console() as console:
         print_plan(console, result.run.plan)
-        console.print(f"run {result.run.run_id}", highlight=False)
+        console.print(f"run {result.run.run_id}")
     return EXIT_DONE
 
 

@@ -124,10 +124,10 @@ def _open_display(*, json: bool, title: str, only: int) -> Display:
     if json:
         return JsonDisplay(tally, sys.stdout)
     if sys.stderr.isatty():
-        from penstock.show.console import make_console
+        from penstock.show.console import rich_console
         from penstock.show.live import LiveDisplay
 
-        console = make_console(sys.stderr)
+        console = rich_console(sys.stderr)
         if console.is_terminal and not console.is_dumb_terminal:
             return LiveDisplay(tally, console, title)
     return PlainDisplay(tally, sys.stderr)
