@@ -29,8 +29,26 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+_COMMANDS = {
+    "plan": add_plan,
+    "create": add_create,
+    "copy": add_copy,
+    "copy-all": add_copy_all,
+    "status": add_status,
+    "resume": add_resume,
+    "hold": add_hold,
+    "release": add_release,
+    "verify": add_verify,
+    "control-ddl": add_control_ddl,
+}
+
+
+def make_parser(command: str = "") -> argparse.ArgumentParser:
+    """The command line.
+
+    Parameters:
+        command: the only one to be parsed; all if there is none of that name.
+    """
     parser = Parser(
         prog="penstock",
         description=DESCRIPTION,
@@ -40,18 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--version", action=_Version, nargs=0, help="show the version number and exit"
     )
     commands = Commands(parser)
-    for add in (
-        add_plan,
-        add_create,
-        add_copy,
-        add_copy_all,
-        add_status,
-        add_resume,
-        add_hold,
-        add_release,
-        add_verify,
-        add_control_ddl,
-    ):
+    for add in (_COMMANDS[command],) if command in _COMMANDS else _COMMANDS.values():
         add(commands)
     commands.add_common_options()
     return parser
@@ -67,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            arguments = make_parser().parse_args(argv)
+            words = sys.argv[1:] if argv is None else argv
+            arguments = make_parser(*words[:1]).parse_args(words)
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else EXIT_USAGE
         if arguments.s3_endpoint is not None:
