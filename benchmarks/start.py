@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ def measure(bench: Bench, repeat: int) -> Starts:
     psql = [str(bench.source.psql), "-X", "-q", "-v", "ON_ERROR_STOP=1"]
     out = row_by_row.copy_out(TABLE, "0:").as_string(None)
     into = row_by_row.copy_in(TABLE).as_string(None)
-    commands = {
+    commands: dict[str, list[Sequence[str]]] = {
         "penstock": [penstock_command("copy", bench, TABLE, 1)],
         "psql pipe": [
             [*psql, "-d", bench.source_url, "-c", out],

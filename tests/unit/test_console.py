@@ -36,7 +36,7 @@ cells = st.one_of(texts, texts.map(Shortened), texts.map(Text))
 @pytest.fixture(scope="module", autouse=True)
 def no_terminal() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "JUPYTER_COLUMNS"):
+        for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
             patch.delenv(name, raising=False)
         patch.setattr(console, "_has_terminal", lambda: False)
         yield
@@ -88,6 +88,19 @@ def test_a_table(data: st.DataObject, width: int) -> None:
     rows = data.draw(st.lists(st.tuples(*[cells] * len(columns)), max_size=3))
     expand = data.draw(st.booleans())
     check_same(lambda made: made.print(make_table(made, columns, rows, expand=expand)), width)
+
+
+@pytest.mark.parametrize("columns", ["", "40", "100", "x"])
+def test_columns_of_the_environment(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    texts = []
+    for make in (make_console, rich_console):
+        file = io.StringIO()
+        for length in (30, 60, 90, 120):
+            make(file).print("ab " * (length // 3))
+        texts.append(file.getvalue())
+    assert texts[0] == texts[1]
+    assert make_console(io.StringIO()).width == rich_console(io.StringIO()).width
 
 
 def test_rich_is_not_imported_for_what_fits() -> None:

@@ -30,7 +30,7 @@ STYLES: Mapping[str, str] = {
     "error": "bold red",
 }
 # They change what rich does with a file.
-_FOR_RICH = ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "JUPYTER_COLUMNS")
+_FOR_RICH = ("FORCE_COLOR", "TTY_COMPATIBLE")
 _WIDTH = 80
 
 
@@ -194,7 +194,8 @@ def make_console(file: TextIO, width: int | None = None) -> Console:
     """A console for results; plain unless there is a terminal, or somebody asks for colours."""
     if file.isatty() or any(name in os.environ for name in _FOR_RICH) or _has_terminal():
         return rich_console(file, width)
-    return _PlainConsole(file, width or _WIDTH)
+    columns = os.environ.get("COLUMNS", "")
+    return _PlainConsole(file, width or int(columns if columns.isdecimal() else 0) or _WIDTH)
 
 
 def _has_terminal() -> bool:
