@@ -98,6 +98,7 @@ def run() -> NoReturn:
     gc.set_threshold(100_000, 50, 50)
     early_fork.allow()
     code = main()
+    early_fork.discard()
     # Skips the clean-up of C libraries: a thread that still waits for a server could crash in it.
     os._exit(code)
 

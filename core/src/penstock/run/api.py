@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, cast
 
@@ -121,11 +121,16 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         if run is None:
             begun = time.monotonic()
             ends.check_supported(spec)
-            spec, found = _resolve_tables(spec, ends, target)
-            run_id = spec.run_id or new_run_id()
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
-            with closing(ends.nursery()) as nursery, closing(view):
+            with closing(ends.nursery()) as nursery, ExitStack() as stack:
                 with closing(ends.open_source()) as source:
+                    found: tuple[str, ...] = ()
+                    if lacks_schema(spec):
+                        spec, found = ends.with_schemas(spec, source, target)
+                    run_id = spec.run_id or new_run_id()
+                    view = SourceView(
+                        spec, run_id, ends.source_url, ends.source_backend, OptionPolicy()
+                    )
+                    stack.enter_context(closing(view))
                     view.note_state(source)
                     taken = view.take(source)
                     degree = stream_count(spec.degree)

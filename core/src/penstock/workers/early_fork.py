@@ -127,6 +127,14 @@ def take(
     return found.requests, found.process
 
 
+def discard() -> None:
+    """End the fork that nobody has taken."""
+    found, _own.waiting = _own.waiting, None
+    if found is not None:
+        found.process.kill()
+        found.process.wait()
+
+
 def _become_nursery(
     requests: socket.socket,
     stderr: int,
