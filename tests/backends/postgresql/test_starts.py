@@ -29,6 +29,7 @@ def read(name):
 def end(code):
     found = {
         "pid": os.getpid(),
+        "parent": os.getppid(),
         "code": code,
         "command": read("cmdline"),
         "environment": read("environ"),
@@ -36,8 +37,10 @@ def end(code):
             name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()
         },
     }
-    with open(os.path.join(os.path.dirname(__file__), f"{os.getpid()}.process"), "w") as file:
+    path = os.path.join(os.path.dirname(__file__), str(os.getpid()))
+    with open(path, "w") as file:
         file.write(repr(found))
+    os.rename(path, f"{path}.process")  # it may be killed
     _exit(code)
 
 os._exit = end
@@ -76,6 +79,7 @@ class Process:
     """One that has ended."""
 
     pid: int
+    parent: int
     code: int
     command: list[str]
     environment: list[str]
@@ -116,8 +120,13 @@ class Probe:
         found = [Process(**ast.literal_eval(file.read_text())) for file in files]
         for file in files:
             file.unlink()
-        # A fork that cannot be used has failed.
-        return done.stdout, [process for process in found if process.code == 0]
+        # A fork that cannot be used has failed; a nursery may end by itself before it is killed.
+        supervisors = {process.pid for process in found if not process.works}
+        return done.stdout, [
+            process
+            for process in found
+            if process.code == 0 and not (process.works and process.parent in supervisors)
+        ]
 
     def copy(self, pair: Pair, *options: str) -> tuple[str, Process, list[Process]]:
         """Copy `t` with the command line; returns what it wrote, itself, and its workers."""

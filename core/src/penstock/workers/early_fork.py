@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import socket
 import sys
@@ -23,6 +24,7 @@ from typing import BinaryIO, NoReturn
 from penstock.model.dataclass import dataclass
 
 READY = b"+"
+READY_SECONDS = 10.0
 TITLE = "penstock.workers.fork_server"
 _FIRST_FREE = 3
 """The first descriptor that is not a standard one."""
@@ -51,7 +53,10 @@ class ForkedNursery:
 
     def _reaped(self, options: int) -> bool:
         if self._code is None:
-            pid, status = os.waitpid(self.pid, options)
+            try:
+                pid, status = os.waitpid(self.pid, options)
+            except ChildProcessError:  # SIGCHLD is ignored; `Popen` takes that for 0, too
+                pid, status = self.pid, 0
             if pid:
                 self._code = os.waitstatus_to_exitcode(status)
         return self._code is not None
@@ -108,12 +113,9 @@ def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
         theirs.close()
         os.close(stderr)
     process = ForkedNursery(pid, os.fdopen(errors, "rb"))
-    if ours.recv(len(READY)) == READY:
-        _own.waiting = _Waiting(dict(environment), tuple(backends), ours, process)
-        return
-    process.wait()
-    process.stderr.close()
-    ours.close()
+    _own.waiting = _Waiting(dict(environment), tuple(backends), ours, process)
+    if not select.select([ours], [], [], READY_SECONDS)[0] or ours.recv(len(READY)) != READY:
+        discard()
 
 
 def take(
@@ -128,11 +130,13 @@ def take(
 
 
 def discard() -> None:
-    """End the fork that nobody has taken."""
+    """End the fork if nobody has taken it."""
     found, _own.waiting = _own.waiting, None
     if found is not None:
         found.process.kill()
         found.process.wait()
+        found.process.stderr.close()
+        found.requests.close()
 
 
 def _become_nursery(
