@@ -143,6 +143,22 @@ def test_keeps_what_a_class_defines_itself(kind: Any) -> None:
     assert by_identity() != by_identity()
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("slots", [True, False])
+def test_what_is_not_frozen(kind: Any, slots: bool) -> None:
+    class Open:
+        x: int
+        y: list[int] = field(default_factory=list)
+
+    made: Any = kind(slots=slots)(Open)
+    one = made(1)
+    one.x = 2
+    assert one == made(2)
+    assert made.__hash__ is None
+    assert copy.deepcopy(one) == one
+    assert copy.copy(one).y is one.y
+
+
 def test_init_is_compiled_when_it_is_needed() -> None:
     class Late:
         x: int

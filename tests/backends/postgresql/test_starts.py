@@ -159,6 +159,7 @@ def test_the_command_line_imports_little_but_the_driver(pair: Pair, probe: Probe
     assert supervisor.others(driver) <= STANDARD
     assert worker.others(driver) <= STANDARD
     assert supervisor.modules.keys() >= ENGINE
+    assert not supervisor.modules.keys() & {"penstock.verification.checks", "penstock.show.live"}
     assert not worker.modules.keys() & ENGINE
     pair.assert_same()
 

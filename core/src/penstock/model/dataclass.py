@@ -2,7 +2,7 @@
 
 The library writes and compiles six functions for each class: 0.4 ms. A copy has ninety of them, and
 most have no instance. Here `__init__` is compiled at the first one, and the others are shared.
-Classes that are not frozen, or are put in order, are the library's.
+Classes that are put in order are the library's.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ else:
     def dataclass(
         *, frozen=False, slots=False, kw_only=False, eq=True, order=False
     ) -> Callable[[type], type]:
-        """See `dataclasses.dataclass`. A subclass of a frozen class needs this one, too."""
-        if not frozen or order:
-            return dataclasses.dataclass(
-                frozen=frozen, slots=slots, kw_only=kw_only, eq=eq, order=order
-            )
+        """See `dataclasses.dataclass`. A subclass of such a class needs this one, too."""
+        if order:
+            return dataclasses.dataclass(frozen=frozen, slots=slots, kw_only=kw_only, order=True)
+        shared = {
+            "__repr__": _repr,
+            **(_FROZEN if frozen else {}),
+            **({"__eq__": _eq, "__hash__": _hash if frozen else None} if eq else {}),
+        }
 
         def define(cls: type) -> type:
             if cls.__doc__ is None:
@@ -37,8 +40,7 @@ else:
             cls = dataclasses.dataclass(
                 init=False, repr=False, eq=False, slots=slots, kw_only=kw_only
             )(cls)
-            shared = {**_SHARED, **(_COMPARED if eq else {}), "__init__": _Init(cls)}
-            for name, function in shared.items():
+            for name, function in {**shared, "__init__": _Init(cls)}.items():
                 if name not in own:
                     setattr(cls, name, function)
             return cls
@@ -132,11 +134,9 @@ def _set_state(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, item.name, value)
 
 
-_SHARED = {
-    "__repr__": _repr,
+_FROZEN = {
     "__setattr__": _refuse_set,
     "__delattr__": _refuse_delete,
     "__getstate__": _get_state,
     "__setstate__": _set_state,
 }
-_COMPARED = {"__eq__": _eq, "__hash__": _hash}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
 from penstock.backends.api.control import RunningAttempt, RunRow, reading_run
@@ -41,10 +41,11 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
-from penstock.verification.checks import verify_run
-from penstock.verification.result import Verification
 from penstock.workers.degree import stream_count
 from penstock.workers.process import Nursery
+
+if TYPE_CHECKING:
+    from penstock.verification.result import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +293,8 @@ def verify(
         UsageError: no such run.
         PlanningError: a side cannot be read in this way.
     """
+    from penstock.verification.checks import verify_run  # noqa: PLC0415 - most do not verify
+
     check_run_id(run_id)
     if show_rows and not checksum:
         raise UsageError("--show-rows: expected --checksum as well; found none")
