@@ -141,7 +141,7 @@ class PeakMemory:
                         self.bytes = max(self.bytes, _high_water(child.pid))
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        # Workers are forks of penstock.nursery and keep its command line. A child that has not
+        # Workers are forks of the nursery and keep its command line. A child that has not
         # come to its own program yet has its parent's, and its parent's memory.
         if not self._workers.get(process.pid):
             self._workers[process.pid] = "penstock.workers.fork_server" in process.cmdline()

@@ -10,15 +10,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import assets, files, flows, memory, modes, mssql, mysql, overhead, speed
+from benchmarks import assets, files, flows, memory, modes, mssql, mysql, overhead, speed, start
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
 from penstock_testkit import mysql_missing
 
-PARTS = ("speed", "memory", "overhead", "modes", "files", "mysql", "mssql", "airflow", "dagster")
+PARTS = (
+    "start",
+    "speed",
+    "memory",
+    "overhead",
+    "modes",
+    "files",
+    "mysql",
+    "mssql",
+    "airflow",
+    "dagster",
+)
 
 Part = (
-    speed.Speed
+    start.Starts
+    | speed.Speed
     | memory.Memory
     | overhead.Overhead
     | modes.Walls
@@ -33,6 +45,8 @@ def main() -> int:
     begun = time.monotonic()
     found: dict[str, Part] = {}
     with started() as bench:
+        if "start" in options.only:
+            found["start"] = start.measure(bench, options.repeat)
         if "speed" in options.only:
             found["speed"] = speed.run(bench, options.scale, options.degrees, options.repeat)
         if "memory" in options.only:

@@ -108,8 +108,8 @@ def main() -> int:
     if arguments is None:
         return 0
     cli: Any = import_module("penstock.cli.main")
-    code: int = cli.main(arguments)
-    return code
+    cli.run()  # as the program does: it never returns
+    return 0
 
 
 if __name__ == "__main__":

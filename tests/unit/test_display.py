@@ -177,8 +177,8 @@ def console(width: int = 80, height: int = 24, terminal: bool = False) -> Consol
     )
 
 
-def text_of(shown: Console) -> str:
-    return cast(io.StringIO, shown.file).getvalue()
+def text_of(shown: object) -> str:
+    return cast(io.StringIO, cast(Any, shown).file).getvalue()
 
 
 # Numbers and texts

@@ -17,7 +17,7 @@ from penstock.cli.options import (
 )
 from penstock.cli.output import print_json, signals, stdout_console
 from penstock.cli.parser import Commands, add_json
-from penstock.cli.watch import command_words, watch
+from penstock.cli.watch import command_words, fork_early, watch
 from penstock.errors import EXIT_DONE
 from penstock.model.codec import to_json
 
@@ -73,7 +73,7 @@ def _create(arguments: argparse.Namespace) -> int:
 
     with stdout_console() as console:
         print_plan(console, result.run.plan)
-        console.print(f"run {result.run.run_id}", highlight=False)
+        console.print(f"run {result.run.run_id}")
     return EXIT_DONE
 
 
@@ -83,6 +83,7 @@ def add_copy(commands: Commands) -> None:
 
 def _copy(arguments: argparse.Namespace) -> int:
     spec = read_spec(arguments)
+    fork_early(spec.source, spec.target)
     from penstock.run.api import copy
 
     title = spec.source_name
@@ -109,6 +110,7 @@ def add_copy_all(commands: Commands) -> None:
 
 def _copy_all(arguments: argparse.Namespace) -> int:
     batch = read_batch(arguments)
+    fork_early(batch.source, batch.target)
     from penstock.run.batch import copy_all
 
     go_on = ["penstock", "copy-all", *batch_words(arguments), "--run-id"]

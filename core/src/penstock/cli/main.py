@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_resume, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError
+from penstock.workers import early_fork
 
 
 class _Version(argparse.Action):
@@ -27,8 +29,26 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+_COMMANDS = {
+    "plan": add_plan,
+    "create": add_create,
+    "copy": add_copy,
+    "copy-all": add_copy_all,
+    "status": add_status,
+    "resume": add_resume,
+    "hold": add_hold,
+    "release": add_release,
+    "verify": add_verify,
+    "control-ddl": add_control_ddl,
+}
+
+
+def make_parser(command: str = "") -> argparse.ArgumentParser:
+    """The command line.
+
+    Parameters:
+        command: the only one to be parsed; all if there is none of that name.
+    """
     parser = Parser(
         prog="penstock",
         description=DESCRIPTION,
@@ -38,18 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--version", action=_Version, nargs=0, help="show the version number and exit"
     )
     commands = Commands(parser)
-    for add in (
-        add_plan,
-        add_create,
-        add_copy,
-        add_copy_all,
-        add_status,
-        add_resume,
-        add_hold,
-        add_release,
-        add_verify,
-        add_control_ddl,
-    ):
+    for add in (_COMMANDS[command],) if command in _COMMANDS else _COMMANDS.values():
         add(commands)
     commands.add_common_options()
     return parser
@@ -65,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            arguments = make_parser().parse_args(argv)
+            words = sys.argv[1:] if argv is None else argv
+            arguments = make_parser(*words[:1]).parse_args(words)
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else EXIT_USAGE
         if arguments.s3_endpoint is not None:
@@ -84,7 +94,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> NoReturn:
     """The program: run a command, and end the process with its exit code."""
+    # Imports make many objects and hardly a cycle.
+    gc.set_threshold(100_000, 50, 50)
+    early_fork.allow()
     code = main()
+    early_fork.discard()
     # Skips the clean-up of C libraries: a thread that still waits for a server could crash in it.
     os._exit(code)
 

@@ -19,7 +19,7 @@ from penstock.show.lines import Display
 from penstock.show.text import error_lines, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from penstock.show.console import Console
 
 
 @contextmanager

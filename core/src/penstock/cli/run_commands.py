@@ -16,7 +16,7 @@ from penstock.cli.options import (
 )
 from penstock.cli.output import print_json, signals, stdout_console
 from penstock.cli.parser import Commands, add_json, add_run_id
-from penstock.cli.watch import command_words, watch
+from penstock.cli.watch import command_words, fork_early, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
 from penstock.model.codec import to_json
 from penstock.spec.ids import check_run_id
@@ -101,6 +101,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.await_snapshot is not None:
         seconds = parse_duration(arguments.await_snapshot, "--await-snapshot")
         overrides["await_snapshot"] = seconds
+    fork_early(arguments.source, arguments.target)
     from penstock.run.api import resume
 
     schema = getattr(arguments, "control_schema", "penstock")

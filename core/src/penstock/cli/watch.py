@@ -22,9 +22,24 @@ from penstock.errors import (
 from penstock.show.lines import Display, JsonDisplay, PlainDisplay
 from penstock.show.tally import Tally
 from penstock.spec.references import redact
+from penstock.workers import early_fork
 
 if TYPE_CHECKING:
     from penstock.events import Event
+
+
+def fork_early(source: str, target: str) -> None:
+    """Fork what starts the workers, while this process has neither threads nor connections.
+
+    Raises:
+        UsageError: source or target lead nowhere.
+    """
+    if not early_fork.is_possible():
+        return
+    from penstock.run.connections import connect
+
+    with signals():
+        connect(source, target).fork_early()
 
 
 def watch(
@@ -109,10 +124,10 @@ def _open_display(*, json: bool, title: str, only: int) -> Display:
     if json:
         return JsonDisplay(tally, sys.stdout)
     if sys.stderr.isatty():
-        from penstock.show.console import make_console
+        from penstock.show.console import rich_console
         from penstock.show.live import LiveDisplay
 
-        console = make_console(sys.stderr)
+        console = rich_console(sys.stderr)
         if console.is_terminal and not console.is_dumb_terminal:
             return LiveDisplay(tally, console, title)
     return PlainDisplay(tally, sys.stderr)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from penstock.model.codec import NOT_STORED
+from penstock.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
 from penstock.backends.api.control import RunningAttempt, RunRow, reading_run
@@ -16,6 +16,7 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.model.codec import to_json
+from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.planning.build import build_plan
@@ -40,10 +41,11 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
-from penstock.verification.checks import verify_run
-from penstock.verification.result import Verification
 from penstock.workers.degree import stream_count
 from penstock.workers.process import Nursery
+
+if TYPE_CHECKING:
+    from penstock.verification.result import Verification
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,16 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         if run is None:
             begun = time.monotonic()
             ends.check_supported(spec)
-            spec, found = _resolve_tables(spec, ends, target)
-            run_id = spec.run_id or new_run_id()
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
-            with closing(ends.nursery()) as nursery, closing(view):
+            with closing(ends.nursery()) as nursery, ExitStack() as stack:
                 with closing(ends.open_source()) as source:
+                    found: tuple[str, ...] = ()
+                    if lacks_schema(spec):
+                        spec, found = ends.with_schemas(spec, source, target)
+                    run_id = spec.run_id or new_run_id()
+                    view = SourceView(
+                        spec, run_id, ends.source_url, ends.source_backend, OptionPolicy()
+                    )
+                    stack.enter_context(closing(view))
                     view.note_state(source)
                     taken = view.take(source)
                     degree = stream_count(spec.degree)
@@ -286,6 +293,8 @@ def verify(
         UsageError: no such run.
         PlanningError: a side cannot be read in this way.
     """
+    from penstock.verification.checks import verify_run  # noqa: PLC0415 - most do not verify
+
     check_run_id(run_id)
     if show_rows and not checksum:
         raise UsageError("--show-rows: expected --checksum as well; found none")

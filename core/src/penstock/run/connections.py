@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import parse_qsl, quote, urlencode
 
 from penstock.backends.api.backend import Backend
@@ -13,6 +13,7 @@ from penstock.backends.api.capabilities import Capabilities
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
+from penstock.model.dataclass import dataclass
 from penstock.model.tables import Place
 from penstock.planning.search_path import with_schemas
 from penstock.planning.support import check_supported
@@ -20,6 +21,7 @@ from penstock.run.control_link import ControlLink
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
+from penstock.workers import early_fork
 from penstock.workers.environment import worker_environment
 from penstock.workers.process import Nursery
 
@@ -77,12 +79,20 @@ class Connections:
 
     def nursery(self) -> Nursery:
         """Starts workers for these ends."""
+        return Nursery(*self._of_workers())
+
+    def fork_early(self) -> None:
+        """Fork what `nursery` needs from this process, where that may be: see `early_fork`."""
+        early_fork.fork_early(*self._of_workers())
+
+    def _of_workers(self) -> tuple[Mapping[str, str], Sequence[str]]:
+        """The environment of workers, and the backends that they import."""
         environment = worker_environment(
             os.environ,
             (*self.source_backend.environment, *self.target_backend.environment),
             self.secrets,
         )
-        return Nursery(environment, (self.source_reference, self.target_reference))
+        return environment, (self.source_reference, self.target_reference)
 
     def link(
         self, target: TargetCatalog, control_schema: str, patience: Patience | None = None

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import LoadLost, PenstockError, PermanentError, TargetChanged
@@ -21,9 +22,10 @@ from penstock.run.report import Report
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.worker_spec import WorkerSpec
-from penstock.verification.checks import verify_run
-from penstock.verification.result import Verification
 from penstock.workers.supervisor import Supervisor, Work
+
+if TYPE_CHECKING:
+    from penstock.verification.result import Verification
 
 MOST_SHOWN = 10
 
@@ -248,6 +250,8 @@ class RunState:
         complete = self._report.error is None and self._all_committed()
         if self.spec.verify == "none" or self.was_done or not complete:
             return
+        from penstock.verification.checks import verify_run  # noqa: PLC0415 - most do not verify
+
         begun = time.monotonic()
         run = self._link.call(lambda control: control.load_run(self.run_id))
         assert run is not None

@@ -1,21 +1,27 @@
-"""A console for results: tables without rules, facts, headings."""
+"""A console for results: tables without rules, facts, headings.
+
+rich draws them, on a terminal. Anywhere else texts that fit are written as they are: importing rich
+takes longer than a small copy needs to write its report.
+"""
+
+# ruff: noqa: PLC0415 - rich is imported by what draws
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
+from penstock.model.dataclass import dataclass
 from penstock.show.text import shorten
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.console import ConsoleOptions, RenderableType, RenderResult
+    from rich.measure import Measurement
+    from rich.table import Table as RichTable
+    from rich.text import Text as RichText
 
 STYLES: Mapping[str, str] = {
     "plain": "",
@@ -23,33 +29,70 @@ STYLES: Mapping[str, str] = {
     "warning": "yellow",
     "error": "bold red",
 }
+# They change what rich does with a file.
+_FOR_RICH = ("FORCE_COLOR", "TTY_COMPATIBLE")
+_WIDTH = 80
 
 
-class _PipeConsole(Console):
-    """A console whose reader may go away: rich itself would exit the process then."""
+class Console(Protocol):
+    """What results are printed on: rich's, or a plain one."""
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+    @property
+    def is_terminal(self) -> bool: ...
+
+    @property
+    def width(self) -> int: ...
+
+    def print(self, shown: RenderableType = "", /, *, soft_wrap: bool = False) -> None: ...
 
 
-def make_console(file: TextIO) -> Console:
-    """A console for texts that hold data: no markup, no emoji, no highlighting."""
-    return _PipeConsole(file=file, markup=False, emoji=False, highlight=False)
+class Text:
+    """A text with styles, of which a plain console writes the words alone."""
+
+    def __init__(self, text: str = "", style: str = "") -> None:
+        self._parts: list[tuple[str, str]] = [(text, style)]
+
+    @classmethod
+    def assemble(cls, *parts: str | tuple[str, str] | Text) -> Text:
+        made = cls()
+        made._parts = []
+        for part in parts:
+            if isinstance(part, Text):
+                made._parts += part._parts
+            else:
+                made._parts.append((part, "") if isinstance(part, str) else part)
+        return made
+
+    @property
+    def plain(self) -> str:
+        return "".join(text for text, _ in self._parts)
+
+    def __rich__(self) -> RichText:
+        from rich.text import Text as RichText
+
+        if len(self._parts) == 1:
+            return RichText(*self._parts[0])
+        return RichText.assemble(*self._parts)
 
 
 class Shortened:
     """A text that leaves out its middle if there is not enough room."""
 
     def __init__(self, text: str, style: str = "") -> None:
-        self._text = text
+        self.plain = text
         self._style = style
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = shorten(self._text, options.max_width)
-        yield Text(text, style=self._style, no_wrap=True, overflow="crop")
+    def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text as RichText
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, max(1, cell_len(self._text)))
+        text = shorten(self.plain, options.max_width)
+        yield RichText(text, style=self._style, no_wrap=True, overflow="crop")
+
+    def __rich_measure__(self, console: RichConsole, options: ConsoleOptions) -> Measurement:
+        from rich.cells import cell_len
+        from rich.measure import Measurement
+
+        return Measurement(1, max(1, cell_len(self.plain)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +107,115 @@ class Column:
     from_width: int = 0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A table without rules.
+
+    Parameters:
+        expand: to the console's whole width.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[RenderableType]]
+    expand: bool
+
+    def __rich__(self) -> RichTable:
+        from rich.table import Table as RichTable
+
+        table = RichTable(
+            box=None, pad_edge=False, padding=(0, 1), header_style="dim", expand=self.expand
+        )
+        for item in self.columns:
+            table.add_column(
+                Shortened(item.title, "dim") if item.wide else item.title,
+                justify="right" if item.right else "left",
+                ratio=1 if item.wide and self.expand else None,
+                min_width=item.width,
+                no_wrap=not item.wide,
+                overflow="ellipsis",
+            )
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def lines(self, width: int) -> list[str] | None:
+        """As plain text, if it is no wider than so many columns of ASCII."""
+        rows: list[Sequence[RenderableType]] = [[item.title for item in self.columns], *self.rows]
+        texts = [[text for item in row if (text := _plain(item)) is not None] for row in rows]
+        if self.expand or [*map(len, texts)] != [*map(len, rows)]:
+            return None
+        widths = [
+            max(item.width or 0, *(len(row[position]) for row in texts))
+            for position, item in enumerate(self.columns)
+        ]
+        if not all(widths) or sum(widths) + 2 * (len(widths) - 1) > width:
+            return None
+        return [
+            "  ".join(
+                text.rjust(wide) if item.right else text.ljust(wide)
+                for text, wide, item in zip(row, widths, self.columns, strict=True)
+            )
+            for row in texts
+        ]
+
+
+class _PlainConsole:
+    """Writes to a file what rich would write to it; asks rich about what may not fit."""
+
+    is_terminal = False
+
+    def __init__(self, file: TextIO, width: int) -> None:
+        self.file = file
+        self.width = width
+
+    def print(self, shown: RenderableType = "", /, *, soft_wrap: bool = False) -> None:
+        lines = self._lines(shown, soft_wrap)
+        if lines is None:
+            rich_console(self.file, self.width).print(shown, soft_wrap=soft_wrap)
+        else:
+            self.file.write("".join(f"{line}\n" for line in lines))
+
+    def _lines(self, item: RenderableType, soft_wrap: bool) -> list[str] | None:
+        if isinstance(item, Table):
+            return item.lines(self.width)
+        text = _plain(item)
+        return [text] if text is not None and (soft_wrap or len(text) <= self.width) else None
+
+
+def _plain(item: RenderableType) -> str | None:
+    """A text without anything that rich would change, None for others."""
+    text = item.plain if isinstance(item, Text | Shortened) else item
+    if not isinstance(text, str) or text != text.rstrip():
+        return None
+    return text if text.isascii() and text.isprintable() else None
+
+
+def make_console(file: TextIO, width: int | None = None) -> Console:
+    """A console for results; plain unless there is a terminal, or somebody asks for colours."""
+    if file.isatty() or any(name in os.environ for name in _FOR_RICH) or _has_terminal():
+        return rich_console(file, width)
+    columns = os.environ.get("COLUMNS", "")
+    return _PlainConsole(file, width or int(columns if columns.isdecimal() else 0) or _WIDTH)
+
+
+def _has_terminal() -> bool:
+    """Whether a standard stream is one: a pipe's reader may show there what has its width."""
+    return any(map(os.isatty, range(3)))
+
+
+def rich_console(file: TextIO, width: int | None = None) -> RichConsole:
+    """A console for texts that hold data: no markup, no emoji, no highlighting."""
+    from rich.console import Console as RichConsole
+
+    class PipeConsole(RichConsole):
+        """A console whose reader may go away: rich itself would exit the process then."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    return PipeConsole(file=file, width=width, markup=False, emoji=False, highlight=False)
+
+
 def make_table(
     console: Console,
     columns: Sequence[Column],
@@ -73,38 +225,33 @@ def make_table(
 ) -> Table:
     """A table without rules. Columns that would not fit are left out: half a number misleads."""
     shown = [position for position, item in enumerate(columns) if console.width >= item.from_width]
-    # Without a wide column, the others would spread over the whole width.
-    expand = expand and any(columns[position].wide for position in shown)
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim", expand=expand)
-    for position in shown:
-        item = columns[position]
-        table.add_column(
-            Shortened(item.title, "dim") if item.wide else item.title,
-            justify="right" if item.right else "left",
-            ratio=1 if item.wide and expand else None,
-            min_width=item.width,
-            no_wrap=not item.wide,
-            overflow="ellipsis",
-        )
-    for row in rows:
-        table.add_row(*(row[position] for position in shown))
-    return table
+    return Table(
+        [columns[position] for position in shown],
+        [[row[position] for position in shown] for row in rows],
+        # Without a wide column, the others would spread over the whole width.
+        expand and any(columns[position].wide for position in shown),
+    )
 
 
-def print_line(console: Console, text: Text) -> None:
+def print_line(console: Console, text: Text | RichText) -> None:
     """Print one line. A terminal wraps it with a hanging indent; a file gets it as it is."""
     if not console.is_terminal:
         console.print(text, soft_wrap=True)
         return
-    indent = len(text.plain) - len(text.plain.lstrip())
-    console.print(Padding(text[indent:], (0, 0, 0, indent), expand=False))
+    from rich.padding import Padding
+
+    drawn = text.__rich__() if isinstance(text, Text) else text
+    indent = len(drawn.plain) - len(drawn.plain.lstrip())
+    console.print(Padding(drawn[indent:], (0, 0, 0, indent), expand=False))
 
 
 def print_facts(console: Console, facts: Sequence[tuple[str, str | Text]]) -> None:
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         if console.is_terminal and console.width >= 40:
-            table = Table.grid(padding=(0, 2))
+            from rich.table import Table as RichTable
+
+            table = RichTable.grid(padding=(0, 2))
             table.add_column(style="dim", min_width=width + 2, no_wrap=True)
             table.add_column(overflow="fold")
             table.add_row(f"  {name}", value)

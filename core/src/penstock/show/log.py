@@ -117,7 +117,5 @@ def report_text(finished: Finished, go_on: str) -> str:
         go_on: how to continue the run if it is not done.
     """
     file = io.StringIO()
-    console = make_console(file)
-    console.width = REPORT_WIDTH
-    print_report(console, finished, go_on)
+    print_report(make_console(file, REPORT_WIDTH), finished, go_on)
     return file.getvalue().rstrip()

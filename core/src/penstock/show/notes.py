@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from penstock.events import (
     BatchStarted,
@@ -18,6 +17,7 @@ from penstock.events import (
     Verified,
     Warned,
 )
+from penstock.model.dataclass import dataclass
 from penstock.show.tally import Tally
 from penstock.show.text import (
     counted,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Console, RenderableType
-from rich.text import Text
-
 from penstock.show.console import (
     STYLES,
     Column,
+    Console,
     Shortened,
+    Text,
     make_table,
     print_facts,
     print_heading,
@@ -20,6 +19,8 @@ from penstock.show.console import (
 from penstock.show.text import counted, not_copied_lines, number, one_line, size
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from penstock.model.plans import PartitionPlan
     from penstock.model.tables import NotCopied
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from rich.console import Console, RenderableType
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from penstock.events import BatchFinished, BatchTable, Finished
 from penstock.model.plans import id_list
 from penstock.show.console import (
     STYLES,
     Column,
+    Console,
     Shortened,
+    Text,
     make_table,
     print_facts,
     print_heading,
@@ -21,6 +20,9 @@ from penstock.show.console import (
 )
 from penstock.show.plan_table import print_not_copied
 from penstock.show.text import counted, duration, error_lines, megabytes, number, one_line, size
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 STATUS_STYLES = {"done": "bold green", "partial": "bold yellow"}
 _SLOWEST = 5

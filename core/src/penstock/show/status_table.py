@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
-
 from penstock.model.plans import id_list
 from penstock.model.records import read_later
-from penstock.show.console import Column, make_table, print_facts, print_heading
+from penstock.show.console import Column, Console, Text, make_table, print_facts, print_heading
 from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES, print_failure
 from penstock.show.text import number, one_line, size

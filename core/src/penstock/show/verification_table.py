@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console, RenderableType
-from rich.text import Text
-
 from penstock.show.console import (
     STYLES,
     Column,
+    Console,
     Shortened,
+    Text,
     make_table,
     print_heading,
     print_line,
@@ -18,6 +17,8 @@ from penstock.show.console import (
 from penstock.show.text import counted, number, one_line
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from penstock.verification.result import Check, Verification
 
 _MOST_CHECKS = 40

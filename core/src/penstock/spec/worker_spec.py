@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from penstock.model.codec import JsonForm, from_json, to_json
+from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
 from penstock.model.tables import ColumnPair, Relation, TableRef
 from penstock.spec.modes import MODES, Mode

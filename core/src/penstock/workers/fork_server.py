@@ -18,6 +18,7 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 
 from penstock.backends.api.registry import load_backend
 from penstock.workers import worker
@@ -75,14 +76,24 @@ def _answer(requests: socket.socket, line: str) -> None:
         requests.sendall(line.encode() + b"\n")
 
 
+def run(descriptor: int, backends: Sequence[str]) -> None:
+    """Be a nursery.
+
+    Parameters:
+        descriptor: of the socket.
+        backends: to import.
+    """
+    for backend in dict.fromkeys(backends):
+        load_backend(backend).preload()
+    gc.freeze()
+    serve(socket.socket(fileno=descriptor))
+
+
 def main() -> None:
     """Arguments: the socket's descriptor, and the backends to import."""
     descriptor, *backends = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
-    for backend in dict.fromkeys(backends):
-        load_backend(backend).preload()
-    gc.freeze()
-    serve(socket.socket(fileno=int(descriptor)))
+    run(int(descriptor), backends)
 
 
 if __name__ == "__main__":

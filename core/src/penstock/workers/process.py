@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from penstock.errors import PermanentError
+from penstock.workers import early_fork
 
 START_SECONDS = 60.0
 LAUNCHES = 5
@@ -64,12 +65,16 @@ class Nursery:
         self._backends = tuple(backends)
         self._ended: dict[int, int] = {}
         self._received = b""
+        self._popen: subprocess.Popen[bytes] | early_fork.ForkedNursery
         self._mine: set[int] = set()
         """Workers of the current nursery process; those of an earlier one are orphans."""
         self._launch()
 
     def _launch(self) -> None:
         self._mine.clear()
+        if early := early_fork.take(self._environment, self._backends):
+            self._socket, self._popen = early
+            return
         self._socket, theirs = socket.socketpair()
         with theirs:
             # -P: nothing in the current folder may pose as a module.

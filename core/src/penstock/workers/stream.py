@@ -7,11 +7,12 @@ import select
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.backends.api.mover import Mover, Pumped, Pumping
 from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
+from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
 
 # So long at most until a signal is handled, however long servers are silent.

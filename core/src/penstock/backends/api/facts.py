@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from penstock.model.dataclass import dataclass
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.tables import (
     Column,

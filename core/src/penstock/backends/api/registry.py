@@ -30,6 +30,17 @@ def _entry_points_on(path: tuple[str, ...]) -> EntryPoints:
     return entry_points(group=ENTRY_POINTS)
 
 
+@cache
+def _own_entry_points() -> EntryPoints | tuple[()]:
+    """Those of Penstock's own distribution: found by its name, whatever else is installed."""
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
+
+    try:
+        return distribution("penstock").entry_points.select(group=ENTRY_POINTS)
+    except PackageNotFoundError:
+        return ()
+
+
 def find_backend(url: str, flag: str) -> tuple[Backend, str]:
     """The backend of a URL's scheme, and its ``module:attribute``.
 
@@ -37,7 +48,9 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
         UsageError: no backend has that scheme, or its driver is not installed.
     """
     scheme = url.partition("://")[0].lower()
-    known = {entry.name: entry for entry in _entry_points()}
+    known = {entry.name: entry for entry in _own_entry_points()}
+    if scheme not in known:
+        known = {entry.name: entry for entry in _entry_points()}
     if scheme not in known:
         raise UsageError(
             f"{flag}: expected a URL with one of the schemes {', '.join(sorted(known))}; "

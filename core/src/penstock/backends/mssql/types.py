@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
+
+from penstock.model.dataclass import dataclass
 
 MAX = -1
 """The length of what is stored apart from the row."""

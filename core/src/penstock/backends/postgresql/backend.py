@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql import location
 from penstock.backends.postgresql.capabilities import SOURCE, TARGET
+from penstock.backends.postgresql.native import available
+from penstock.backends.postgresql.reader import PostgresReader
+from penstock.backends.postgresql.writer import postgres_writer
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
@@ -39,10 +42,9 @@ class PostgresBackend:
     def place(self, url: str) -> Place:
         return location.place_of(url)
 
-    # The modules are imported where they are used: a worker needs neither catalog.
+    # Catalogs are imported where they are used: a worker needs neither.
 
     def source(self, url: str) -> SourceCatalog:
-        from penstock.backends.postgresql.native import available  # noqa: PLC0415
         from penstock.backends.postgresql.source import PostgresSource  # noqa: PLC0415
 
         available()  # where it is not, this process says why: nobody reads what workers log
@@ -59,18 +61,13 @@ class PostgresBackend:
         return PostgresTarget(url, control_schema)
 
     def preload(self) -> None:
-        from penstock.backends.postgresql import native, reader, writer  # noqa: F401, PLC0415
-
-        native.available()  # forks have it then
+        """Reader and writer come with this module: catalogs need most of what they import."""
+        available()  # forks have it then
 
     def reader(self, spec: WorkerSpec) -> Reader:
-        from penstock.backends.postgresql.reader import PostgresReader  # noqa: PLC0415
-
         return PostgresReader(spec)
 
     def writer(self, spec: WorkerSpec) -> Writer:
-        from penstock.backends.postgresql.writer import postgres_writer  # noqa: PLC0415
-
         return postgres_writer(spec)
 
     def control_ddl(self, control_schema: str) -> str:

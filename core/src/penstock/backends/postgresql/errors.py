@@ -37,9 +37,11 @@ TRANSIENT_STATES = {
 # A disk does not get emptier by trying again; 58P01 and 58P02 name files that are not there.
 PERMANENT_STATES = {"53100", "58P01", "58P02"}
 
+# Patterns are texts: compiling them takes a millisecond, and most processes see no error.
+
 # Two sessions changed one row of the catalog at once, or one has dropped what the other was about
 # to look at. These words are never translated.
-_CATALOG_RACE = re.compile(
+_CATALOG_RACE = (
     r"tuple concurrently (updated|deleted)|cache lookup failed"
     r"|could not open relation with OID"
 )
@@ -47,22 +49,20 @@ INTERNAL = "XX000"
 UNIQUE_VIOLATION = "23505"
 
 # A pooler tells all of its troubles under one SQLSTATE, which is that of lost connections too.
-_POOLER_NEVER = re.compile(r"statement pooling|long transactions not allowed", re.I)
+_POOLER_NEVER = r"(?i)statement pooling|long transactions not allowed"
 
 # A refused connection carries no SQLSTATE through libpq, only the server's text, or a pooler's.
-_TOO_MANY = re.compile(
-    r"too many (clients|connections)|connection slots are reserved"
-    r"|no more connections allowed|query_wait_timeout",
-    re.I,
+_TOO_MANY = (
+    r"(?i)too many (clients|connections)|connection slots are reserved"
+    r"|no more connections allowed|query_wait_timeout"
 )
 # A pooler repeats its server's words: these tell what happened.
-_REFUSED = re.compile(
-    r"authentication failed|no pg_hba|no such (user|database)"
-    r"|(role|user|database) \S+ does not exist",
-    re.I,
+_REFUSED = (
+    r"(?i)authentication failed|no pg_hba|no such (user|database)"
+    r"|(role|user|database) \S+ does not exist"
 )
-_LATER = re.compile(
-    r"starting up|shutting down|in recovery|terminat|cannot connect now"
+_LATER = (
+    r"(?i)starting up|shutting down|in recovery|terminat|cannot connect now"
     r"|database system is not (yet )?accepting"
     r"|could not fork|out of memory|cannot allocate memory|temporarily unavailable"
     # The connection broke, or the server could not even begin to speak of encryption.
@@ -70,16 +70,15 @@ _LATER = re.compile(
     r"|timed out|timeout expired|due to timeout"
     # A pooler that cannot reach its server.
     r"|server login has been failing|server login failed|cannot connect to server"
-    r"|client_login_timeout|server_login_retry|connect_timeout \(",
-    re.I,
+    r"|client_login_timeout|server_login_retry|connect_timeout \("
 )
 # libpq has refused what it was given before it has spoken to anybody.
-_GIVEN = re.compile(
+_GIVEN = (
     r"^connection is bad: (?!connection to server|could not|out of memory)"
     r"|invalid \w+ value|invalid (integer )?value|bad value for|invalid port number"
     r"|channel binding required"
 )
-_NEVER = re.compile(r"FATAL|no password supplied|certificate|SSL|authentication", re.I)
+_NEVER = r"(?i)FATAL|no password supplied|certificate|SSL|authentication"
 
 
 def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockError:
@@ -100,9 +99,9 @@ def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockE
         constraint=diag.constraint_name or "",
     )
     message = f"{side}: {subject}: {message}" if subject else f"{side}: {message}"
-    if state == TOO_MANY_CONNECTIONS or (state[:2] == "08" and _TOO_MANY.search(message)):
+    if state == TOO_MANY_CONNECTIONS or (state[:2] == "08" and re.search(_TOO_MANY, message)):
         return TooManyConnections(message, diagnosis)
-    if state[:2] == "08" and _POOLER_NEVER.search(message):
+    if state[:2] == "08" and re.search(_POOLER_NEVER, message):
         message += (
             "; expected a pooler that keeps a server session for a whole transaction at least"
         )
@@ -121,7 +120,7 @@ def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockE
 
 def _is_catalog_race(state: str, diag: psycopg.errors.Diagnostic) -> bool:
     if state == INTERNAL:
-        return _CATALOG_RACE.match(diag.message_primary or "") is not None
+        return re.match(_CATALOG_RACE, diag.message_primary or "") is not None
     # Two sessions that make what neither of them has found.
     return state == UNIQUE_VIOLATION and diag.schema_name == "pg_catalog"
 
@@ -132,12 +131,12 @@ def from_connecting(error: psycopg.Error, side: str) -> PenstockError:
         return from_driver(error, side)
     text = " ".join(str(error).split())
     diagnosis = Diagnosis(side=side)
-    if _TOO_MANY.search(text):
+    if re.search(_TOO_MANY, text):
         return TooManyConnections(
             f"{side}: {text}", Diagnosis(side=side, code=TOO_MANY_CONNECTIONS)
         )
-    later = _LATER.search(text) and not _REFUSED.search(text)
-    if _GIVEN.search(text) or (_NEVER.search(text) and not later):
+    later = re.search(_LATER, text) and not re.search(_REFUSED, text)
+    if re.search(_GIVEN, text) or (re.search(_NEVER, text) and not later):
         return PermanentError(f"{side}: {text}", diagnosis)
     return TransientError(f"{side}: {text}", diagnosis)
 

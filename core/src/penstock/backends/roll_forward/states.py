@@ -7,7 +7,7 @@ under which it is written makes one process win each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from secrets import token_hex
@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.backends.api.roll_forward import Piece
 from penstock.model.codec import JsonForm
+from penstock.model.dataclass import dataclass
 
 
 class State(StrEnum):

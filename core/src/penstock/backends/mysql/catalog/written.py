@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.backends.mysql.session import MySqlSession
+from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 
 _NAME = r"`((?:[^`]|``)+)`"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from penstock.backends.postgresql.statements import ident, literal, name
+from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 
 Json = Mapping[str, Any]

@@ -1,0 +1,215 @@
+"""The nursery as a fork of this process, where that is Penstock's own command line.
+
+A second interpreter would import again what this one has: a third of what a small copy costs. Any
+other process, an orchestrator's for instance, may have threads and sockets, which a fork must not
+share. There, and where somebody has killed the fork, a nursery is a program of its own.
+
+A fork shows others on the machine the arguments and the environment of its parent, which may hold
+a password. So it writes its own over them, and is not used where it cannot.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from penstock.model.dataclass import dataclass
+
+READY = b"+"
+READY_SECONDS = 10.0
+TITLE = "penstock.workers.fork_server"
+_FIRST_FREE = 3
+"""The first descriptor that is not a standard one."""
+
+
+class ForkedNursery:
+    """A fork, with what `Nursery` needs of a `Popen`."""
+
+    def __init__(self, pid: int, stderr: BinaryIO) -> None:
+        self.pid = pid
+        self.stderr = stderr
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, negative for a signal; None before it has ended."""
+        return self._code if self._reaped(os.WNOHANG) else None
+
+    def wait(self) -> int | None:
+        self._reaped(0)
+        return self._code
+
+    def kill(self) -> None:
+        # Not reaped yet, so the id is still its own.
+        if not self._reaped(os.WNOHANG):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _reaped(self, options: int) -> bool:
+        if self._code is None:
+            try:
+                pid, status = os.waitpid(self.pid, options)
+            except ChildProcessError:  # SIGCHLD is ignored; `Popen` takes that for 0, too
+                pid, status = self.pid, 0
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code is not None
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    """A fork that no `Nursery` has taken yet."""
+
+    environment: Mapping[str, str]
+    backends: tuple[str, ...]
+    requests: socket.socket
+    process: ForkedNursery
+
+
+class _OwnProcess:
+    """What this process may do: nothing, until the command line says that it is its own."""
+
+    allowed = False
+    waiting: _Waiting | None = None
+
+
+_own = _OwnProcess()
+
+
+def allow() -> None:
+    """This process is Penstock's own: it may be forked while it has one thread and no sockets."""
+    _own.allowed = sys.platform == "linux"
+
+
+def is_possible() -> bool:
+    """Whether this process is Penstock's own, with one thread, and has not been forked yet."""
+    return _own.allowed and len(os.listdir("/proc/self/task")) == 1
+
+
+def fork_early(environment: Mapping[str, str], backends: Sequence[str]) -> None:
+    """Fork a nursery for the next `take`, if that is possible: once.
+
+    Parameters:
+        environment, backends: see `Nursery`.
+    """
+    if not is_possible():
+        return
+    _own.allowed = False
+    ours, theirs = socket.socketpair()
+    errors, stderr = os.pipe()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become_nursery(theirs, stderr, before, environment, backends)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        os.close(stderr)
+    process = ForkedNursery(pid, os.fdopen(errors, "rb"))
+    _own.waiting = _Waiting(dict(environment), tuple(backends), ours, process)
+    if not select.select([ours], [], [], READY_SECONDS)[0] or ours.recv(len(READY)) != READY:
+        discard()
+
+
+def take(
+    environment: Mapping[str, str], backends: Sequence[str]
+) -> tuple[socket.socket, ForkedNursery] | None:
+    """The fork, if one waits that was made for this."""
+    found = _own.waiting
+    if found is None or (found.environment, found.backends) != (environment, tuple(backends)):
+        return None
+    _own.waiting = None
+    return found.requests, found.process
+
+
+def discard() -> None:
+    """End the fork if nobody has taken it."""
+    found, _own.waiting = _own.waiting, None
+    if found is not None:
+        found.process.kill()
+        found.process.wait()
+        found.process.stderr.close()
+        found.requests.close()
+
+
+def _become_nursery(
+    requests: socket.socket,
+    stderr: int,
+    mask: Iterable[int],
+    environment: Mapping[str, str],
+    backends: Sequence[str],
+) -> NoReturn:
+    """Be as if this process was started as `penstock.workers.fork_server`."""
+    code = 1
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        kept = _take_descriptors(requests.detach(), stderr)
+        os.environ.clear()
+        os.environ.update(environment)
+        if not sys.flags.safe_path:
+            del sys.path[:1]  # the current folder, maybe: nothing there may pose as a module
+        _show(environment)
+        os.write(kept, READY)
+        from penstock.workers import fork_server  # noqa: PLC0415
+
+        fork_server.run(kept, backends)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _take_descriptors(requests: int, stderr: int) -> int:
+    """Keep standard ones of its own and the socket, whose number is returned."""
+    requests, stderr = (
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_FREE) for descriptor in (requests, stderr)
+    )
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard, descriptor in enumerate((null, null, stderr)):
+        os.dup2(descriptor, standard)
+    os.dup2(requests, _FIRST_FREE)
+    os.closerange(_FIRST_FREE + 1, 1 + max(int(name) for name in os.listdir("/proc/self/fd")))
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    return _FIRST_FREE
+
+
+def _show(environment: Mapping[str, str]) -> None:
+    """Let others see this process's own arguments and environment, not its parent's.
+
+    The kernel reads both from where they were when the program started. Nothing else uses that
+    place any more: `os.environ` has copies.
+
+    Raises:
+        OSError, ValueError: they cannot be replaced here.
+    """
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: fields 48 to 51; the third one
+    # is the first after the name.
+    arguments_at, arguments_end, environment_at, environment_end = map(int, fields[45:49])
+    ours = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items())
+    # The arguments last: by them others know that this is no longer its parent.
+    _overwrite("environ", environment_at, environment_end, ours)
+    _overwrite("cmdline", arguments_at, arguments_end, TITLE.encode() + b"\0")
+
+
+def _overwrite(name: str, start: int, end: int, text: bytes) -> None:
+    if not 0 < start < start + len(text) <= end:
+        raise ValueError(f"{name}: expected room for {len(text)} bytes; found {end - start}")
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.seek(start)
+        memory.write(text.ljust(end - start, b"\0"))
+    if Path(f"/proc/self/{name}").read_bytes().rstrip(b"\0") != text.rstrip(b"\0"):
+        raise ValueError(f"{name}: not replaced")

@@ -1,0 +1,226 @@
+"""What the processes of a copy import, and that each is started once."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.events import Committed, from_line
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+# Python imports it in each process. Where one ends, it writes down what that was, and had.
+PROBE = """
+import os, sys
+_exit = os._exit
+
+def read(name):
+    with open(f"/proc/self/{name}", "rb") as file:
+        return [os.fsdecode(item) for item in file.read().split(b"\\0") if item]
+
+def end(code):
+    found = {
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "code": code,
+        "command": read("cmdline"),
+        "environment": read("environ"),
+        "modules": {
+            name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()
+        },
+    }
+    path = os.path.join(os.path.dirname(__file__), str(os.getpid()))
+    with open(path, "w") as file:
+        file.write(repr(found))
+    os.rename(path, f"{path}.process")  # it may be killed
+    _exit(code)
+
+os._exit = end
+"""
+NURSERY = "penstock.workers.fork_server"
+LIBRARY = """
+import os, sys
+from penstock import CopySpec, copy
+source, target = sys.argv[1:]
+for event in copy(CopySpec(source=source, target=target, table="public.t", degree=1)):
+    print(event.to_line())
+os._exit(0)
+"""
+# Beyond what the driver imports: a module that is not here takes time at each start.
+STANDARD = {
+    "__main__",
+    "argparse",
+    "fnmatch",
+    "gc",
+    "gettext",
+    "glob",
+    "hashlib",
+    "hmac",
+    "secrets",
+    "shlex",
+    "sitecustomize",
+    "textwrap",
+    "unicodedata",
+    "uuid",
+}
+ENGINE = {"penstock.run.api", "penstock.planning.build", "penstock.show.report_table"}
+
+
+@dataclass(frozen=True)
+class Process:
+    """One that has ended."""
+
+    pid: int
+    parent: int
+    code: int
+    command: list[str]
+    environment: list[str]
+    modules: dict[str, str]
+
+    @property
+    def works(self) -> bool:
+        return NURSERY in self.command
+
+    def others(self, than: Process) -> set[str]:
+        """Top-level modules of other packages that it has and the other one has not."""
+        return {
+            name.partition(".")[0]
+            for name in self.modules.keys() - than.modules.keys()
+            if not name.startswith(("penstock", "_"))
+        } - {name.partition(".")[0] for name in than.modules}
+
+
+class Probe:
+    """Runs programs, and tells what their processes were."""
+
+    def __init__(self, folder: Path, added: str = "") -> None:
+        self._folder = folder
+        (folder / "sitecustomize.py").write_text(PROBE + added)
+
+    def run(self, *words: str, **environ: str) -> tuple[str, list[Process]]:
+        done = subprocess.run(
+            [sys.executable, *words],
+            env={**os.environ, **environ, "PYTHONPATH": str(self._folder)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        files = sorted(self._folder.glob("*.process"))
+        found = [Process(**ast.literal_eval(file.read_text())) for file in files]
+        for file in files:
+            file.unlink()
+        # A fork that cannot be used has failed; a nursery may end by itself before it is killed.
+        supervisors = {process.pid for process in found if not process.works}
+        return done.stdout, [
+            process
+            for process in found
+            if process.code == 0 and not (process.works and process.parent in supervisors)
+        ]
+
+    def copy(self, pair: Pair, *options: str) -> tuple[str, Process, list[Process]]:
+        """Copy `t` with the command line; returns what it wrote, itself, and its workers."""
+        words = [str(Path(sys.executable).with_name("penstock")), "copy", "--table", "public.t"]
+        ends = ["--source", "env:SHOP", "--target", pair.target.url]
+        said, found = self.run(*words, *ends, *options, SHOP=pair.source.url)
+        (supervisor,) = (process for process in found if not process.works)
+        return said, supervisor, [process for process in found if process.works]
+
+    def driver(self) -> Process:
+        """A process that has imported the driver, and nothing else."""
+        _, (found,) = self.run("-c", "import os, psycopg; os._exit(0)")
+        return found
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Probe:
+    return Probe(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def tables(pair: Pair) -> None:
+    pair.both("CREATE TABLE t (id int, word text)")
+    pair.source.run("INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(1, 1000) AS n")
+
+
+def test_the_command_line_imports_little_but_the_driver(pair: Pair, probe: Probe) -> None:
+    _, supervisor, (worker,) = probe.copy(pair, "--degree", "1")
+    driver = probe.driver()
+    assert supervisor.others(driver) <= STANDARD
+    assert worker.others(driver) <= STANDARD
+    assert supervisor.modules.keys() >= ENGINE
+    assert not supervisor.modules.keys() & {"penstock.verification.checks", "penstock.show.live"}
+    assert not worker.modules.keys() & ENGINE
+    pair.assert_same()
+
+
+def test_a_worker_of_another_program_imports_less(pair: Pair, probe: Probe) -> None:
+    ends = (pair.source.url, pair.target.url)
+    _, (first, second) = probe.run("-c", LIBRARY, *ends)
+    supervisor, worker = (second, first) if first.works else (first, second)
+    driver = probe.driver()
+    assert supervisor.others(driver) <= STANDARD
+    assert worker.others(driver) <= {"gc", "glob", "hashlib", "runpy", "sitecustomize"}
+    assert not worker.modules.keys() & ENGINE
+    assert worker.command[:4] == [sys.executable, "-P", "-m", NURSERY]
+
+
+def test_a_stream_has_one_worker_from_its_first_partition_to_its_last(
+    pair: Pair, probe: Probe
+) -> None:
+    options = ["--degree", "2", "--strategy", "ctid", "--partitions", "12", "--json"]
+    said, _, workers = probe.copy(pair, *options)
+    events = [from_line(line) for line in said.splitlines()]
+    committed = [event for event in events if isinstance(event, Committed)]
+    assert len(committed) == 12
+    assert len(workers) == 2
+    assert {event.pid for event in committed} <= {worker.pid for worker in workers}
+
+
+def test_a_fork_shows_nothing_of_the_command_line(pair: Pair, probe: Probe) -> None:
+    _, supervisor, (worker,) = probe.copy(pair, "--degree", "1")
+    assert pair.target.url in supervisor.command
+    assert f"SHOP={pair.source.url}" in supervisor.environment
+    assert worker.command == [NURSERY]
+    names = {item.partition("=")[0] for item in worker.environment}
+    assert {"PATH", "PYTHONPATH"} <= names
+    assert "SHOP" not in names
+
+
+NO_FORK = {
+    "there is a second thread": """
+import threading, time
+threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+""",
+    "its arguments cannot be replaced": """
+import builtins
+_open = builtins.open
+
+def refuse(file, *args, **options):
+    if file == "/proc/self/mem":
+        raise PermissionError(file)
+    return _open(file, *args, **options)
+
+builtins.open = refuse
+""",
+}
+
+
+@pytest.mark.parametrize("added", NO_FORK.values(), ids=NO_FORK)
+def test_where_it_cannot_be_forked_a_nursery_is_a_program(
+    pair: Pair, tmp_path: Path, added: str
+) -> None:
+    _, _, (worker,) = Probe(tmp_path, added).copy(pair, "--degree", "1")
+    assert worker.command[:4] == [sys.executable, "-P", "-m", NURSERY]
+    assert not any(item.startswith("SHOP=") for item in worker.environment)
+    pair.assert_same()
