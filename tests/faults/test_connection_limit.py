@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.events import DegreeLowered, Retrying
+from penstock.events import DegreeChanged, Retrying
 
 from .pair import PARTITIONS, Pair, Side, execute
 
@@ -36,12 +36,12 @@ def test_fewer_streams_do(pair: Pair, limited: Side) -> None:
     # Nobody is done before the fourth stream has been refused.
     gates = pair.gates(1, 2)
     run = pair.copy(degree=4)
-    lowered = run.wait_for(DegreeLowered, count=2)
+    lowered = run.wait_for(DegreeChanged, count=2)
     for gate in gates:
         gate.open()
     run.ended(0)
     # One connection is the run's own: in the source its snapshot, in the target its records.
-    assert [event.degree for event in run.of(DegreeLowered)] == [3, 2]
+    assert [event.degree for event in run.of(DegreeChanged)] == [3, 2]
     assert lowered.message.startswith(f"{limited}: ")
     assert "too many connections" in lowered.message
     assert run.finished.degree == 2

@@ -42,7 +42,7 @@ from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
 from penstock.verification.checks import verify_run
 from penstock.verification.result import Verification
-from penstock.workers.degree import stream_count
+from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
 
@@ -96,8 +96,10 @@ def plan(spec: CopySpec) -> PartitionPlan:
     ):
         spec, found = ends.with_schemas(spec, source, target)
         run_id = spec.run_id or new_run_id()
-        degree = stream_count(spec.degree)
-        result = build_plan(spec, degree, run_id, source, target, ends.capabilities)
+        streams = streams_of(spec.degree)
+        result = build_plan(spec, streams, run_id, source, target, ends.capabilities)
+        if spec.max_lag is not None:
+            ends.lag_gauge().close()
         return replace(result, reasons=(*found, *result.reasons))
 
 
@@ -127,8 +129,8 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                 with closing(ends.open_source()) as source:
                     view.note_state(source)
                     taken = view.take(source)
-                    degree = stream_count(spec.degree)
-                    run_plan = build_plan(spec, degree, run_id, source, target, ends.capabilities)
+                    streams = streams_of(spec.degree)
+                    run_plan = build_plan(spec, streams, run_id, source, target, ends.capabilities)
                     run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 control = target.control
                 control.create()
@@ -183,7 +185,7 @@ def create(
                 # From the source as it is now: a plan also covers every row of a later snapshot.
                 run_plan = build_plan(
                     spec,
-                    stream_count(spec.degree),
+                    streams_of(spec.degree),
                     run_id,
                     source,
                     target,
@@ -423,7 +425,15 @@ def _policy(
 def _execute(
     state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, begun: float
 ) -> Iterator[Event]:
-    degree = stream_count(state.spec.degree)
-    execution = Execution([state], degree=degree, nursery=nursery, link=link, pulses=ends.pulses())
-    yield from execution.run(lambda: [state.planned(degree, time.monotonic() - begun)])
+    streams = streams_of(state.spec.degree)
+    execution = Execution(
+        [state],
+        ends=ends,
+        streams=streams,
+        nursery=nursery,
+        link=link,
+        max_rate=state.spec.max_rate,
+        max_lag=state.spec.max_lag,
+    )
+    yield from execution.run(lambda: [state.planned(streams, time.monotonic() - begun)])
     state.raise_failure()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -15,10 +15,12 @@ from penstock.backends.api.capabilities import Capabilities
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
+from penstock.errors import PlanningError
 from penstock.model.tables import Place
 from penstock.planning.search_path import with_schemas
 from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
+from penstock.run.pulses import PulseEnd
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
@@ -26,7 +28,8 @@ from penstock.workers.environment import worker_environment
 from penstock.workers.process import Nursery
 
 if TYPE_CHECKING:
-    from penstock.backends.api.pulse import Pulse, WithPulse
+    from penstock.backends.api.lag import LagGauge, WithLag
+    from penstock.backends.api.pulse import WithPulse
 
 _NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
@@ -89,18 +92,32 @@ class Connections:
         )
         return Nursery(environment, (self.source_reference, self.target_reference))
 
-    def pulses(self) -> dict[str, Callable[[], Pulse]]:
-        """By side, what opens a connection that looks at the server's sessions, where it can."""
+    def pulses(self) -> dict[str, PulseEnd]:
+        """By side, the servers whose sessions can be looked at."""
         known = self.capabilities
         ends = {
             "source": (self.source_backend, self.source_url, known.source.shows_waits),
             "target": (self.target_backend, self.target_url, known.target.shows_waits),
         }
-        return {
-            side: partial(cast("WithPulse", backend).pulse, url, side)
-            for side, (backend, url, shows) in ends.items()
-            if shows
-        }
+        found = {}
+        for side, (backend, url, shows) in ends.items():
+            if shows:
+                with_pulse = cast("WithPulse", backend)
+                opened = partial(with_pulse.pulse, url, side)
+                found[side] = PulseEnd(opened, with_pulse.wait_kind)
+        return found
+
+    def lag_gauge(self) -> LagGauge:
+        """Open what shows how far the source lags.
+
+        Raises:
+            PlanningError: the source has no such notion, or this user may not see it.
+            TransientError: it cannot be reached.
+        """
+        source = self.capabilities.source
+        if "max_lag" not in source.options:
+            raise PlanningError(f"{source.system} as a source does not support --max-lag")
+        return cast("WithLag", self.source_backend).lag_gauge(self.source_url)
 
     def link(
         self, target: TargetCatalog, control_schema: str, patience: Patience | None = None

@@ -20,6 +20,7 @@ from penstock.run.control_link import ControlLink
 from penstock.run.report import Report
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.degrees import Streams
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.verification.checks import verify_run
 from penstock.verification.result import Verification
@@ -98,7 +99,7 @@ class RunState:
         """Whether it was done before this execution, which did not start it over."""
         return self.was_done and not self.view.started_over and self.error is None
 
-    def planned(self, degree: int, seconds: float) -> Planned:
+    def planned(self, streams: Streams, seconds: float) -> Planned:
         """
         Parameters:
             seconds: how long planning took.
@@ -118,8 +119,9 @@ class RunState:
             rows=plan.rows,
             bytes=plan.bytes,
             fingerprint=plan.fingerprint,
-            degree=degree,
+            degree=streams.usual,
             seconds=round(seconds, 3),
+            automatic=streams.automatic,
         )
 
     def prepare(self) -> Iterator[Event]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model.plans import Partition
+from penstock.workers.pace import Pace
 
 
 @dataclass(slots=True)
@@ -106,9 +107,14 @@ class Waiter:
 
 
 def relay(
-    reader: Reader, writer: Writer, partition: Partition, waiter: Waiter, meter: Meter
+    reader: Reader,
+    writer: Writer,
+    partition: Partition,
+    waiter: Waiter,
+    meter: Meter,
+    pace: Pace,
 ) -> Loaded:
-    """Move a partition's rows, between `writer.begin` and `writer.commit`.
+    """Move a partition's rows, between `writer.begin` and `writer.commit`, not faster than `pace`.
 
     Returns: what the target took; source and target agree on the row count.
 
@@ -125,6 +131,7 @@ def relay(
             meter.rows += rows
             meter.bytes += size
             del block  # before the reader takes the next one: a large row is not held twice
+            pace(size)
     finally:
         waiter.watch(None)
     loaded = writer.end(waiter)

@@ -20,7 +20,7 @@ STAGED = "staged"
 ROLL_FORWARD = "roll-forward"
 """No transaction holds both: the record comes first, and says what completes the load."""
 
-SOURCE_OPTIONS = ("descendants", "partitioning")
+SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag")
 """Fields of `CopySpec` that not every source supports."""
 
 TARGET_OPTIONS = (

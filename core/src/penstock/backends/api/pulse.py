@@ -37,6 +37,14 @@ class Pulse(Protocol):
         """
         ...
 
+    def room(self) -> int | None:
+        """How many more sessions this user could open right now; None: not known.
+
+        Raises:
+            TransientError, PermanentError: as above.
+        """
+        ...
+
     def close(self) -> None:
         """Disconnect. May be called twice."""
         ...

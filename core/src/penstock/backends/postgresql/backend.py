@@ -9,6 +9,7 @@ from penstock.backends.postgresql import location
 from penstock.backends.postgresql.capabilities import SOURCE, TARGET
 
 if TYPE_CHECKING:
+    from penstock.backends.api.lag import LagGauge
     from penstock.backends.api.pulse import Pulse
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
@@ -84,3 +85,8 @@ class PostgresBackend:
         from penstock.backends.postgresql.pulse import wait_kind  # noqa: PLC0415
 
         return wait_kind(wait)
+
+    def lag_gauge(self, url: str) -> LagGauge:
+        from penstock.backends.postgresql.lag import PostgresLagGauge  # noqa: PLC0415
+
+        return PostgresLagGauge(url)

@@ -46,6 +46,12 @@ class PostgresPulse:
             found.setdefault(run_id, {})[wait] = sessions
         return found
 
+    def room(self) -> int | None:
+        if self._connection.pooled:
+            return None  # the pooler's own limits count
+        with translated(self._side):
+            return int(self._connection.value(statement("room")))
+
     def close(self) -> None:
         abandon(self._connection)
 
