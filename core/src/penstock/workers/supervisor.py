@@ -152,9 +152,9 @@ class Supervisor:
         self._silence = min(SILENCE, max(SHORTEST_SILENCE, stall))
         try:
             while self._dispatch():
+                yield from self._steer()
                 yield from self._listen()
                 yield from self._watch()
-                yield from self._steer()
             self._dismiss()
         finally:
             self._cancel()
