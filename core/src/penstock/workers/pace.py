@@ -50,11 +50,11 @@ class Pace:
 
     def __call__(self, size: int) -> None:
         self._owed += size
-        begun = self._pass_time()
-        if self._owed <= 0:
+        begun = self._pass_time()  # the block itself took some of it
+        if self._owed < 1:
             return
         try:
-            while self._owed > 0:
+            while self._owed >= 1:
                 self._changed.clear()
                 rate = self._rate  # read after clearing: no change is missed
                 if rate is not None:
