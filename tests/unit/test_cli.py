@@ -265,7 +265,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["copy", *ASKED, "--degre", "2"], "unrecognized arguments: --degre"),
         # What a shell makes of a pattern without quotes.
         (["copy", *ASKED, "a.toml", "./b.parquet"], "Put patterns in quotes"),
-        (["copy", *ASKED, "--degree", "two"], "--degree: expected auto or a whole number, found 'two'"),
+        (
+            ["copy", *ASKED, "--degree", "two"],
+            "--degree: expected auto or a whole number",
+        ),
         (["copy", *ASKED, "--attempts", "0"], "--attempts: expected at least 1, found 0"),
         (["copy", *ASKED, "--stall-timeout", "soon"], "--stall-timeout: expected a duration"),
         (["copy", *ASKED, "--bytes-per-partition", "big"], "--bytes-per-partition: expected"),

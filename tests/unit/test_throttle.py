@@ -196,13 +196,16 @@ class TestLagBrake:
         for _ in range(7):
             brake.see(5)
             released.append(brake.streams(8))
-        assert released == [1, 1, 1, 1, 4, 8, 8] or released == [1, 1, 1, 2, 4, 8, 8]
+        assert released == [1, 1, 1, 2, 4, 8, 8]
         assert brake.rate(8) is None
 
     def test_where_nothing_has_moved_yet_nothing_begins(self) -> None:
         brake = LagBrake(30, "", "")
         brake.see(31)
         assert brake.streams(8) == 0
+        brake.see(1)  # there is nothing to slow down to
+        assert brake.streams(8) == 8
+        assert brake.rate(8) is None
 
     def test_does_not_take_what_it_slows_down_for_what_is_possible(self) -> None:
         brake = LagBrake(30, "", "")
@@ -242,9 +245,7 @@ class TestSteering:
     def test_a_number_is_lowered_while_the_source_lags(self) -> None:
         lags = [0.0, 0.0, *[40.0] * 6, *[1.0] * 8]
         changes = list(steered(Streams(4, 4), None, lags, 16))
-        assert [(second, change.degree) for second, change in changes] == [
-            (2, 2), (3, 1), (7, 0), (8, 1), (11, 2), (12, 4),
-        ] or [change.degree for _, change in changes] == [2, 1, 0, 1, 2, 4]  # fmt: skip
+        assert [change.degree for _, change in changes] == [2, 1, 0, 1, 2, 4]
         assert {change.cause for _, change in changes} == {LAG}
         assert all(change.message.startswith("it lags by ") for _, change in changes)
 

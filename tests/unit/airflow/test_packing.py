@@ -23,7 +23,9 @@ def partitions(count: int) -> list[Partition]:
 
 
 def packed(count: int, per_task: int, most_tasks: int) -> list[dict[str, Any]]:
-    return pack("r", "append", partitions(count), per_task=per_task, most_tasks=most_tasks, at_once=0)
+    return pack(
+        "r", "append", partitions(count), per_task=per_task, most_tasks=most_tasks, at_once=0
+    )
 
 
 @given(st.integers(0, 3000), st.integers(1, 100), st.integers(1, 1100))
@@ -63,9 +65,7 @@ def test_a_label_fits_into_the_grid(values: list[str], count: int) -> None:
     assert len(one["label"]) <= MAX_LABEL < LONGEST_IN_THE_GRID
 
 
-@pytest.mark.parametrize(
-    ("at_once", "rate"), [(4, 25), (0, 10), (1, 100), (1000, 10)]
-)
+@pytest.mark.parametrize(("at_once", "rate"), [(4, 25), (0, 10), (1, 100), (1000, 10)])
 def test_mapped_tasks_that_run_at_once_divide_the_rate(at_once: int, rate: int) -> None:
     asked: dict[str, Any] = {"per_task": 1, "most_tasks": 99, "at_once": at_once}
     packs = pack("r", "append", partitions(10), **asked, max_rate=100)

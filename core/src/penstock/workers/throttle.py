@@ -48,7 +48,8 @@ class LagBrake:
             if self.share < LEAST_SHARE or not self._free_rate:
                 self.share = 0.0
         elif lag <= AGAIN_BELOW * self._limit and self.share < 1:
-            self.share = min(1.0, max(LEAST_SHARE, 2 * self.share))
+            more = max(LEAST_SHARE, 2 * self.share)
+            self.share = min(1.0, more) if self._free_rate else 1.0
 
     def note_rate(self, rate: float) -> None:
         """What is moved while nothing is held back, in bytes a second."""
