@@ -62,3 +62,18 @@ def test_a_single_stream_tries_again(pair: Pair, limited: Side) -> None:
         gate.open()
     run.ended(0)
     pair.check_resumes()
+
+
+def test_automatically_no_more_than_there_are(pair: Pair, limited: Side) -> None:
+    taken = pair.connect(limited)
+    gates = pair.gates(1)
+    run = pair.copy(degree="auto")
+    run.wait_for(DegreeChanged)
+    for gate in gates:
+        gate.open()
+    run.ended(0)
+    taken.close()
+    lowered = run.of(DegreeChanged)
+    assert {event.cause for event in lowered} == {"connections"}
+    assert lowered[-1].degree == run.finished.degree == 1
+    pair.check_resumes()
