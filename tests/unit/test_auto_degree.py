@@ -27,7 +27,7 @@ def with_key(streams: int, seconds: float) -> float:
 
 def unlogged(streams: int, seconds: float) -> float:
     """More is better."""
-    return MB * 8 * streams**0.85
+    return MB * 8 * math.pow(streams, 0.85)
 
 
 def saturated(streams: int, seconds: float) -> float:

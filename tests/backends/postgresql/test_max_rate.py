@@ -62,7 +62,7 @@ def test_ends_at_once_where_it_is_cancelled_in_a_pause(filled: Pair) -> None:
     )
     assert left == 0
     # Somebody in a hurry goes on without it.
-    ends = {"source": filled.source.url, "target": filled.target.url}
+    ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     *_, report = resume("slow", **ends, max_rate=None)
     assert isinstance(report, Finished)
     assert (report.status, report.paced) == ("done", 0)
@@ -74,7 +74,7 @@ def test_what_was_asked_is_stored_with_the_run(filled: Pair) -> None:
     create(asked)
     stored = status("r", target=filled.target.url).run.spec
     assert (stored["degree"], stored["max_rate"], stored["max_lag"]) == ("auto", 50 << 20, 30.0)
-    ends = {"source": filled.source.url, "target": filled.target.url}
+    ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     assert CopySpec.from_stored(stored, **ends).degree == "auto"
     *events, report = resume("r", **ends, degree=3)
     (planned,) = (event for event in events if isinstance(event, Planned))
@@ -87,6 +87,6 @@ def test_what_was_asked_is_stored_with_the_run(filled: Pair) -> None:
 @pytest.mark.parametrize("degree", [0, "auto"])
 def test_a_run_goes_on_with_the_degree_that_it_has_stored(filled: Pair, degree: int | str) -> None:
     create(filled.spec(run_id="r", partitions=4, degree=degree))
-    ends = {"source": filled.source.url, "target": filled.target.url}
+    ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     (planned,) = (event for event in resume("r", **ends) if isinstance(event, Planned))
     assert (planned.degree, planned.automatic) == (stream_count(0), degree == "auto")
