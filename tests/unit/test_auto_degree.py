@@ -211,3 +211,17 @@ def test_it_concludes_nothing_while_nothing_moves() -> None:
     server = Server(lambda streams, seconds: 0.0001, waits=lambda n, s: {LOCKS: n})
     server.run(120)
     assert server.degrees[-1] == STREAMS.usual
+
+
+def test_it_does_not_wait_for_ever_for_streams_to_end_long_partitions() -> None:
+    auto = AutoDegree(Streams(4, 8, automatic=True), 0.0)
+    busy, moved = 0, 0.0
+    fewer = 0
+    for step in range(int(300 / STEP)):
+        busy = max(busy, auto.degree)
+        moved += STEP * with_key(busy, 0)
+        if auto.look(step * STEP, int(moved), busy) and auto.degree == 8:
+            reason = auto.reason
+        fewer += busy == 8 and auto.degree < 8
+    assert reason == "partitions take too long to try fewer streams"
+    assert 0 < fewer * STEP < 150  # 20 s for each try

@@ -36,6 +36,8 @@ PAUSE, LONGEST_PAUSE = 5.0, 60.0
 # The target is crowded where so much of its sessions' time is spent waiting for each other, by so
 # many samples.
 CROWDED, SAMPLES = 0.6, 4
+# Seconds until a try with fewer streams is given up, since none has ended its partition.
+GIVE_UP = 20.0
 # Connections that are left to others.
 SPARE = 3
 
@@ -125,7 +127,9 @@ class AutoDegree:
         if busy != self.degree:
             # They still connect, have not ended yet, or there are not so many partitions left.
             self._start_measuring()
-            return False
+            if self._base is None or busy < self.degree or now < self._changed_at + GIVE_UP:
+                return False
+            return self._go_back("partitions take too long to try fewer streams", now)
         self._measure(now, moved)
         if len(self._parts) < LEAST_PARTS:
             return False
@@ -228,13 +232,18 @@ class AutoDegree:
             return False
         if undecided and found + unsure > least:
             return False
+        return self._go_back(f"{rate}, {self._base}", now)
+
+    def _go_back(self, reason: str, now: float) -> bool:
+        """The try has brought nothing: the next one comes later, and in the other direction."""
+        assert self._base is not None
         before, self._base = self._base, None
         self._known, self._chain = before, None
         self._factor = 1.5
-        self._upwards = not up
+        self._upwards = before.streams > self.degree
         self._rest_until = now + self._pause
         self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-        return self._go(min(before.streams, self._most), f"{rate}, {before}", now)
+        return self._go(min(before.streams, self._most), reason, now)
 
     def _go(self, degree: int, reason: str, now: float) -> bool:
         changed = degree != self.degree
