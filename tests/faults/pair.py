@@ -215,7 +215,7 @@ class Pair:
     def copy(
         self,
         *words: str,
-        degree: int = 2,
+        degree: int | str = 2,
         strategy: str = "ctid",
         partitions: int = PARTITIONS,
         table: str = "public.item",

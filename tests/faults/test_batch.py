@@ -17,7 +17,7 @@ from penstock.events import (
     BatchFinished,
     BatchStarted,
     Committed,
-    DegreeLowered,
+    DegreeChanged,
     Failed,
     Finished,
     Opened,
@@ -457,11 +457,11 @@ def test_few_connections(pair: Pair, limited: str) -> None:
     run = pair.copy_all(
         *("--tables", "public.item", "--strategy", "ctid", "--partitions", "8"), degree=4
     )
-    run.wait_for(DegreeLowered, count=2)
+    run.wait_for(DegreeChanged, count=2)
     for gate in gates:
         gate.open()
     run.ended(0)
-    assert [event.degree for event in run.of(DegreeLowered)] == [LIMIT, LIMIT - 1]
+    assert [event.degree for event in run.of(DegreeChanged)] == [LIMIT, LIMIT - 1]
     assert ended(run).status == "done"
     pair.check_content()
 

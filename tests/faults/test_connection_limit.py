@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.events import DegreeLowered, Retrying
+from penstock.events import DegreeChanged, Retrying
 
 from .pair import PARTITIONS, Pair, Side, execute
 
@@ -36,12 +36,12 @@ def test_fewer_streams_do(pair: Pair, limited: Side) -> None:
     # Nobody is done before the fourth stream has been refused.
     gates = pair.gates(1, 2)
     run = pair.copy(degree=4)
-    lowered = run.wait_for(DegreeLowered, count=2)
+    lowered = run.wait_for(DegreeChanged, count=2)
     for gate in gates:
         gate.open()
     run.ended(0)
     # One connection is the run's own: in the source its snapshot, in the target its records.
-    assert [event.degree for event in run.of(DegreeLowered)] == [3, 2]
+    assert [event.degree for event in run.of(DegreeChanged)] == [3, 2]
     assert lowered.message.startswith(f"{limited}: ")
     assert "too many connections" in lowered.message
     assert run.finished.degree == 2
@@ -61,4 +61,19 @@ def test_a_single_stream_tries_again(pair: Pair, limited: Side) -> None:
     for gate in gates:
         gate.open()
     run.ended(0)
+    pair.check_resumes()
+
+
+def test_automatically_no_more_than_there_are(pair: Pair, limited: Side) -> None:
+    taken = pair.connect(limited)
+    gates = pair.gates(1)
+    run = pair.copy(degree="auto")
+    run.wait_for(DegreeChanged)
+    for gate in gates:
+        gate.open()
+    run.ended(0)
+    taken.close()
+    lowered = run.of(DegreeChanged)
+    assert {event.cause for event in lowered} == {"connections"}
+    assert lowered[-1].degree == run.finished.degree == 1
     pair.check_resumes()

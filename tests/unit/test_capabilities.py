@@ -80,6 +80,17 @@ def test_an_option_of_a_source() -> None:
     assert found == ("DuckDB as a source does not support --partitioning; it supports none of them")
 
 
+def test_an_option_of_a_source_that_replicates() -> None:
+    assert refused(FILES.source_capabilities, None, max_lag="30s") == (
+        "Parquet as a source does not support --max-lag; it supports none of them"
+    )
+    check_supported(
+        CopySpec(source="x://a", target="x://b", table="a.b", max_lag=30.0),
+        POSTGRES.source_capabilities,
+        None,
+    )
+
+
 def test_an_option_that_goes_with_other_modes() -> None:
     asked = {"mode": "replace", "key": "k", "indexes": "defer", "allow_ddl": True}
     assert refused(None, POSTGRES.target_capabilities, **asked) == (

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from penstock.events import (
     Committed,
-    DegreeLowered,
+    DegreeChanged,
     Event,
     Failed,
     Finished,
@@ -369,7 +369,7 @@ def script() -> Iterator[Event]:
     yield moved(Progress, "p1", 500_000)
     yield failed("p1", LOST)
     yield Retrying(run_id=RUN, partition_id="p1", attempt=2, delay=1.5)
-    yield DegreeLowered(run_id=RUN, degree=1, message="too many clients")
+    yield DegreeChanged(run_id=RUN, degree=1, message="too many clients")
     yield Warned(run_id=RUN, message="the snapshot is old")
     yield failed("p2", REFUSED)
     yield opened("p1", 2)

@@ -62,6 +62,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "wait_source": seconds,
     "wait_target": seconds,
     "busy": seconds,
+    "paced": seconds,
     "delay": seconds,
     "already": st.booleans(),
     "error": errors,
@@ -89,6 +90,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "name": texts,
     "remedy": texts,
     "dropped": st.booleans(),
+    "side": st.sampled_from(["source", "target"]),
+    "automatic": st.booleans(),
+    "cause": st.sampled_from(["connections", "auto", "lag"]),
+    "waits": st.dictionaries(texts, numbers_from_1, max_size=3),
 }
 
 
@@ -101,6 +106,7 @@ FIELDS["not_copied"] = st.lists(made(NotCopied), max_size=2).map(tuple)
 # A field that means something else in one event only.
 OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "planned": {"rows": estimates, "bytes": estimates},
+    "degree": {"degree": amounts},
     "snapshot": {"state": st.sampled_from(["taken", "adopted", "lost", "renewed"])},
     "finished": {
         "status": st.sampled_from(["done", "partial", "failed", "interrupted"]),
@@ -214,6 +220,7 @@ class TestBadLines:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
         optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
         optional |= {"warnings", "not_copied", "differences", "later"}
+        optional |= {"paced", "automatic", "cause"}
         optional -= {"error"} if name == "failed" else set()
         optional |= {"message"} if name == "step" else set()
         field = data.draw(st.sampled_from(sorted(set(raw) - {"version", "event"} - optional)))

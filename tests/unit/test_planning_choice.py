@@ -13,6 +13,7 @@ from penstock.model.tables import TableRef
 from penstock.planning.choice import MIB, Choice, choose
 from penstock.planning.cuts import MOST_PARTITIONS
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.degrees import Streams
 from penstock.spec.strategies import ALIASES, STRATEGIES, WHOLE
 
 GIB = 1024 * MIB
@@ -46,9 +47,13 @@ def spec(**options: Any) -> CopySpec:
 
 
 def chosen(
-    table: TableStatistics = HEAP, degree: int = 4, blocks: str = "ctid", **options: Any
+    table: TableStatistics = HEAP,
+    degree: int = 4,
+    blocks: str = "ctid",
+    most: int = 0,
+    **options: Any,
 ) -> Choice:
-    return choose(spec(**options), table, degree, blocks)
+    return choose(spec(**options), table, Streams(degree, most or degree), blocks)
 
 
 class TestAuto:
@@ -238,6 +243,23 @@ class TestCount:
     )
     def test_by_size_and_degree(self, size: int, degree: int, count: int) -> None:
         assert chosen(replace(HEAP, bytes=size), degree).count == count
+
+    @pytest.mark.parametrize(
+        ("size", "count"),
+        [
+            (64 * MIB, 8),  # as small as for as many streams as there are to begin with
+            (300 * MIB, 8),
+            (1 * GIB, 16),  # not below 64 MiB each for streams that may be added
+            (3 * GIB, 32),  # four for each of those
+            (100 * GIB, 800),
+        ],
+    )
+    def test_for_streams_that_may_be_added(self, size: int, count: int) -> None:
+        assert chosen(replace(HEAP, bytes=size), degree=2, most=8).count == count
+
+    def test_no_more_for_streams_that_would_scan_it_all(self) -> None:
+        scanned = replace(HEAP, blocks_scan=True)
+        assert chosen(scanned, degree=2, most=8, strategy="blocks").count == 2
 
     def test_at_least_one_of_an_empty_table(self) -> None:
         empty = replace(HEAP, rows=0, bytes=0, blocks=0)

@@ -15,6 +15,7 @@ from penstock.errors import UsageError
 from penstock.model.tables import ColumnPair, Query, TableRef
 from penstock.spec.arguments import as_arguments
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.degrees import Streams
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import parse_duration, parse_size
@@ -120,7 +121,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "found"),
         [
-            ({"degree": "many"}, "--degree: expected a whole number, found 'many'"),
+            ({"degree": "many"}, "--degree: expected auto or a whole number, found 'many'"),
+            ({"degree": 1.5}, "--degree: expected auto or a whole number, found 1.5"),
+            ({"degree": "auto:4"}, "--degree: expected auto or a whole number, found 'auto:4'"),
+            ({"max_rate": "fast"}, "--max-rate: expected a size such as 64MB or 1GB, found 'fast'"),
+            (
+                {"max_lag": "long"},
+                "--max-lag: expected a duration such as 90s, 10m or 1h, found 'long'",
+            ),
             ({"row_group_size": 1.5}, "--row-group-size: expected a whole number, found 1.5"),
             ({"where": 1}, "--where: expected a string, found 1"),
             ({"unlogged": "no"}, "--unlogged: expected true or false, found 'no'"),
@@ -261,7 +269,13 @@ class TestSizesAndDurations:
         [(3, 8, 3), (0, 8, 8), (-2, 8, 4), (-3, 8, 2), (-9, 8, 1), (0, 1, 1), (100, 2, 100)],
     )
     def test_degree(self, degree: int, cpus: int, streams: int) -> None:
-        assert resolve_degree(degree, cpus) == streams
+        assert resolve_degree(degree, cpus) == Streams(streams, streams)
+
+    @pytest.mark.parametrize(
+        ("cpus", "usual", "most"), [(1, 1, 8), (2, 2, 8), (4, 4, 16), (16, 16, 64), (128, 128, 128)]
+    )
+    def test_automatic_degree(self, cpus: int, usual: int, most: int) -> None:
+        assert resolve_degree("auto", cpus) == Streams(usual, most, automatic=True)
 
 
 class TestTableRef:

@@ -92,7 +92,7 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
                 degree=self.degree,
                 attempts=self.attempts,
                 on_error="continue",
-                **overrides(self.on_snapshot_lost),
+                **overrides(self.on_snapshot_lost, partition.get("max_rate")),
             ),
             only=len(ids),
         )

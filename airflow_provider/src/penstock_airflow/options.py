@@ -129,6 +129,7 @@ def execution_of(spec: CopySpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in names if name not in ours}
 
 
-def overrides(on_snapshot_lost: str | None) -> dict[str, Any]:
+def overrides(on_snapshot_lost: str | None, max_rate: int | None = None) -> dict[str, Any]:
     """Options that replace the run's own."""
-    return {} if on_snapshot_lost is None else {"on_snapshot_lost": on_snapshot_lost}
+    given = {"on_snapshot_lost": on_snapshot_lost, "max_rate": max_rate}
+    return {name: value for name, value in given.items() if value is not None}

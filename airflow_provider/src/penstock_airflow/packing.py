@@ -13,16 +13,27 @@ MAX_LABEL = 200
 
 
 def pack(
-    run_id: str, mode: str, partitions: Sequence[Partition], *, per_task: int, most_tasks: int
+    run_id: str,
+    mode: str,
+    partitions: Sequence[Partition],
+    *,
+    per_task: int,
+    most_tasks: int,
+    at_once: int,
+    max_rate: int | None = None,
 ) -> list[dict[str, Any]]:
     """The input of each mapped task. Its bounds are for people; the plan itself is in the target.
 
     Parameters:
         per_task: partitions in a mapped task; more, if there would be too many tasks.
         most_tasks: mapped tasks that Airflow accepts (`max_map_length`).
+        at_once: how many of them run at once, at most; 0: any number.
+        max_rate: the run's, which these divide.
     """
     count = len(partitions)
     tasks = max(1, min(-(-count // per_task), most_tasks)) if count else 0
+    sharing = max(1, min(at_once or tasks, tasks))
+    rate = {} if max_rate is None else {"max_rate": max(1, max_rate // sharing)}
     bounds = [count * number // tasks for number in range(tasks + 1)] if tasks else []
     return [
         {
@@ -30,6 +41,7 @@ def pack(
             "mode": mode,
             "partitions": [partition.id for partition in partitions[first:end]],
             "label": _label(partitions[first:end]),
+            **rate,
         }
         for first, end in pairwise(bounds)
     ]

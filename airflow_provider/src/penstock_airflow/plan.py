@@ -64,6 +64,13 @@ class PlanCopyOperator(TargetOperator):
             plan.partitions,
             per_task=self.partitions_per_task,
             most_tasks=conf.getint("core", "max_map_length"),
+            at_once=_at_once(run.spec.get("degree")),
+            max_rate=run.spec.get("max_rate"),
         )
         self.log.info("%d partitions in %d mapped tasks", len(plan.partitions), len(packs))
         return packs
+
+
+def _at_once(degree: Any) -> int:
+    """Mapped tasks at once, as a group has stored it; 0: not known."""
+    return degree if isinstance(degree, int) and degree > 0 else 0

@@ -1,8 +1,8 @@
 """The event protocol: one JSON object a line, versioned.
 
 A worker emits opened, progress, committed and failed; a run adds planned, prepared, snapshot,
-retrying, degree, step, verified, warning and finished. Every opened attempt ends with exactly one
-terminal event, committed or failed.
+retrying, degree, sampled, step, verified, warning and finished. Every opened attempt ends with
+exactly one terminal event, committed or failed.
 
 Readers ignore unknown fields; when a field changes its meaning, `VERSION` rises.
 """
@@ -72,6 +72,8 @@ class Moved(AttemptEvent):
     """Seconds spent waiting for bytes from the source."""
     wait_target: float
     """Seconds spent waiting for the target to take bytes, or to answer."""
+    paced: float = 0.0
+    """Seconds spent waiting for nobody, to keep to a rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +122,10 @@ class Planned(Event):
     """Estimated."""
     fingerprint: str
     degree: int
+    """Streams at once; automatically: to begin with."""
     seconds: float
+    automatic: bool = False
+    """With ``--degree auto``."""
     warnings: tuple[str, ...] = ()
     not_copied: tuple[NotCopied, ...] = ()
     """What the copy leaves out besides rows."""
@@ -156,13 +161,34 @@ class Retrying(Event):
     delay: float
 
 
+CONNECTIONS = "connections"
+AUTOMATIC = "auto"
+LAG = "lag"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DegreeLowered(Event):
-    """A server ran out of connections: the run continues with fewer streams."""
+class DegreeChanged(Event):
+    """From now on the run continues with fewer streams, or with more."""
 
     name: ClassVar[str] = "degree"
     degree: int
+    """How many; 0: no partition is begun, since the source lags."""
     message: str
+    cause: str = CONNECTIONS
+    """``connections``: a server has no more. ``auto``: see ``--degree auto``. ``lag``: see
+    ``--max-lag``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled(Event):
+    """What the run's sessions on a server wait for at this moment; about once a second."""
+
+    name: ClassVar[str] = "sampled"
+    side: str
+    """``source`` or ``target``."""
+    waits: Mapping[str, int]
+    """By what they wait for, in the server's words, how many sessions; see
+    `penstock.backends.api.pulse`. Those between two statements are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +262,8 @@ class ReadLater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTiming:
+    json_form = JsonForm(defaults=True)
+
     partition_id: str
     label: str
     attempt: int
@@ -244,6 +272,7 @@ class PartitionTiming:
     seconds: float
     wait_source: float
     wait_target: float
+    paced: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +297,8 @@ class Finished(Event):
     wait_target: float
     busy: float
     """Seconds of all attempts of this execution, summed over all streams."""
+    paced: float = 0.0
+    """Seconds spent keeping to a rate, summed over all streams."""
     degree: int
     snapshots: int
     """Snapshots that the rows of this run were read with; 0 with ``--snapshot none``."""
@@ -315,7 +346,9 @@ class BatchStarted(Event):
     name: ClassVar[str] = "batch_started"
     tables: tuple[BatchTable, ...]
     degree: int
-    """Streams at once, over all tables."""
+    """Streams at once, over all tables; automatically: to begin with."""
+    automatic: bool = False
+    """With ``--degree auto``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,7 +376,8 @@ _EVENTS: tuple[type[Event], ...] = (
     Prepared,
     SnapshotChanged,
     Retrying,
-    DegreeLowered,
+    DegreeChanged,
+    Sampled,
     StepChanged,
     Verified,
     Warned,

@@ -46,6 +46,8 @@ _EXECUTION = (
     "stall_timeout",
     "grace",
     "snapshot_warn_after",
+    "max_rate",
+    "max_lag",
 )
 GO_ON = "re-execute the Dagster run from failure; committed partitions are left alone"
 REPAIR = "find out what changes the rows, then materialize the asset again"
@@ -73,9 +75,9 @@ class Copy(ABC):
         self._asset = asset
         self._written = spec
         self._s3 = s3
-        self._degree = min(
-            stream_count(degree) for degree in (spec.degree, most) if degree is not None
-        )
+        self._degree = spec.degree
+        if most is not None:
+            self._degree = min(stream_count(spec.degree), stream_count(most))
         self._history = MaterializationHistory(context, asset)
         self._finished: Finished | None = None
         self._verified: Verified | None = None

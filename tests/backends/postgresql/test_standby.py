@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from tests.conftest import fresh_database
 
-from penstock import PlanningError, SnapshotLost, copy, resume
-from penstock.events import Committed, Failed, Finished, Planned
+from penstock import PlanningError, SnapshotLost, copy, plan, resume
+from penstock.events import Committed, DegreeChanged, Failed, Finished, Opened, Planned
 from penstock_testkit import PostgresServer, Server
 
 if TYPE_CHECKING:
@@ -37,10 +38,14 @@ class Standby:
         self.pair = pair
         self._primary = primary
 
-    def write(self, *statements: str) -> None:
-        """Write to the primary, and wait until the standby has it."""
+    def write_only(self, *statements: str) -> None:
+        """Write to the primary."""
         for statement in statements:
             self._primary.execute(statement.encode())
+
+    def write(self, *statements: str) -> None:
+        """Write to the primary, and wait until the standby has it."""
+        self.write_only(*statements)
         found = self._primary.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert found is not None
         deadline = time.monotonic() + 60
@@ -157,3 +162,111 @@ def test_a_standby_as_target_is_refused(standby: Standby) -> None:
     pair = standby.pair
     with pytest.raises(PlanningError, match="read-only"):
         list(copy(pair.spec(source=pair.target.url, target=pair.source.url)))
+
+
+# Sparing it
+
+
+def on_primary(url: str, servers: tuple[PostgresServer, PostgresServer]) -> str:
+    primary, follower = servers
+    return url.replace(f":{follower.port}/", f":{primary.port}/")
+
+
+@contextmanager
+def paused_replay(standby: Standby) -> Iterator[Callable[[], None]]:
+    """The standby receives what the primary writes, and replays nothing; yields what ends that."""
+    source = standby.pair.source
+    source.run("SELECT pg_wal_replay_pause()")
+
+    def go_on() -> None:
+        source.run("SELECT pg_wal_replay_resume()")
+
+    try:
+        yield go_on
+    finally:
+        go_on()
+
+
+# Of whom the run asks: what shows that more than a second is not replayed.
+LAGGING = {
+    "standby": "pg_last_wal_receive_lsn() > pg_last_wal_replay_lsn()"
+    " AND clock_timestamp() - pg_last_xact_replay_timestamp() > '1 second'",
+    "primary": "coalesce(max(replay_lag), '0') > '1 second' FROM pg_stat_replication",
+}
+
+
+@pytest.mark.parametrize("source", ["standby", "primary"])
+def test_nothing_begins_while_the_source_lags(
+    standby: Standby, source: str, servers: tuple[PostgresServer, PostgresServer]
+) -> None:
+    pair = standby.pair
+    url = pair.source.url if source == "standby" else on_primary(pair.source.url, servers)
+    spec = pair.spec(source=url, partitions=4, degree=2, max_lag="1s")
+    opened: list[Opened] = []
+    changes: list[DegreeChanged] = []
+    with paused_replay(standby) as go_on, psycopg.connect(url, autocommit=True) as asked:
+        standby.write_only("CREATE TABLE other AS SELECT n FROM generate_series(1, 1000) AS n")
+        question = f"SELECT {LAGGING[source]}".encode()
+        while asked.execute(question).fetchone() != (True,):
+            time.sleep(0.05)
+        for event in copy(spec):
+            if isinstance(event, Opened):
+                opened.append(event)
+            elif isinstance(event, DegreeChanged):
+                changes.append(event)
+                if event.degree == 0:
+                    assert not opened
+                    go_on()
+    assert [change.degree for change in changes] == [0, 2]
+    assert {change.cause for change in changes} == {"lag"}
+    assert "lags by" in changes[0].message
+    assert len(opened) == 4
+    pair.assert_same()
+
+
+def test_streams_slow_down_when_the_source_begins_to_lag(standby: Standby) -> None:
+    pair = standby.pair
+    standby.write("INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(3001, 5000) AS n")
+    spec = pair.spec(strategy="range", partitions=20, degree=2, max_lag="1s", max_rate="100KB")
+    changes: list[int] = []
+    pids: set[int] = set()
+    with paused_replay(standby) as go_on:
+        for event in copy(spec):
+            if isinstance(event, Opened):
+                pids.add(event.pid)
+            elif isinstance(event, Committed) and not changes:
+                standby.write_only("CREATE TABLE IF NOT EXISTS more (n int)")
+            elif isinstance(event, DegreeChanged):
+                changes.append(event.degree)
+                if event.degree == 0:
+                    go_on()
+    # Not at once, and not for ever.
+    assert changes[:2] == [1, 0]
+    assert changes[-1] == 2
+    # The workers were idle meanwhile, and are those that went on.
+    assert len(pids) == 2
+    pair.assert_same()
+
+
+def test_whoever_may_not_see_the_lag_is_told_before_anything_is_changed(
+    standby: Standby, servers: tuple[PostgresServer, PostgresServer]
+) -> None:
+    pair = standby.pair
+    standby.write("CREATE ROLE blind LOGIN", "GRANT SELECT ON t TO blind")
+    follower = pair.source.url.replace("postgres@", "blind@")
+    pair.target.run("INSERT INTO t VALUES (0, 'there')")
+    options = {"max_lag": "30s", "mode": "truncate"}
+    spec = pair.spec(source=on_primary(follower, servers), **options)
+    try:
+        for act in (plan, lambda spec: list(copy(spec))):
+            with pytest.raises(
+                PlanningError, match=r"--max-lag: 'blind' may not see .*pg_read_all"
+            ):
+                act(spec)
+        assert pair.target.value("SELECT count(*) FROM t") == 1
+        # A standby tells everybody how far it is.
+        *_, report = copy(pair.spec(source=follower, **options))
+        assert isinstance(report, Finished)
+        assert report.status == "done"
+    finally:
+        standby.write("DROP OWNED BY blind", "DROP ROLE blind")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,9 @@ def partitions(count: int) -> list[Partition]:
 
 
 def packed(count: int, per_task: int, most_tasks: int) -> list[dict[str, Any]]:
-    return pack("r", "append", partitions(count), per_task=per_task, most_tasks=most_tasks)
+    return pack(
+        "r", "append", partitions(count), per_task=per_task, most_tasks=most_tasks, at_once=0
+    )
 
 
 @given(st.integers(0, 3000), st.integers(1, 100), st.integers(1, 1100))
@@ -57,6 +60,14 @@ def test_each_entry_says_all_that_its_task_needs() -> None:
 def test_a_label_fits_into_the_grid(values: list[str], count: int) -> None:
     extent = KeyValues(Key("country"), tuple(Bound("text", value) for value in values))
     both = [Partition(f"p{number}", extent) for number in range(count)]
-    (one,) = pack("r", "append", both, per_task=2, most_tasks=10)
+    (one,) = pack("r", "append", both, per_task=2, most_tasks=10, at_once=0)
     assert one["label"].startswith("p0 ")
     assert len(one["label"]) <= MAX_LABEL < LONGEST_IN_THE_GRID
+
+
+@pytest.mark.parametrize(("at_once", "rate"), [(4, 25), (0, 10), (1, 100), (1000, 10)])
+def test_mapped_tasks_that_run_at_once_divide_the_rate(at_once: int, rate: int) -> None:
+    asked: dict[str, Any] = {"per_task": 1, "most_tasks": 99, "at_once": at_once}
+    packs = pack("r", "append", partitions(10), **asked, max_rate=100)
+    assert {one["max_rate"] for one in packs} == {rate}
+    assert all("max_rate" not in one for one in pack("r", "append", partitions(10), **asked))

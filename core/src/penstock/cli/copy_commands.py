@@ -7,7 +7,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from penstock.cli.help import BATCH_EXAMPLES, BATCH_FILE, COPY_EXAMPLES, FILE, MANY_PROCESSES
+from penstock.cli.help import (
+    BATCH_EXAMPLES,
+    BATCH_FILE,
+    COPY_EXAMPLES,
+    FILE,
+    MANY_PROCESSES,
+    STREAMS,
+)
 from penstock.cli.options import (
     add_batch_options,
     add_copy_options,
@@ -78,7 +85,8 @@ def _create(arguments: argparse.Namespace) -> int:
 
 
 def add_copy(commands: Commands) -> None:
-    _add_for_table(commands, "copy", _copy, "copy a table", COPY_EXAMPLES, "events, one a line,")
+    examples = COPY_EXAMPLES + "\n" + STREAMS
+    _add_for_table(commands, "copy", _copy, "copy a table", examples, "events, one a line,")
 
 
 def _copy(arguments: argparse.Namespace) -> int:
@@ -99,7 +107,7 @@ def add_copy_all(commands: Commands) -> None:
         _copy_all,
         "copy many tables with one snapshot and one pool of streams",
         "[FILE] --source URL --target URL --tables PATTERN ... [options]",
-        (BATCH_EXAMPLES, BATCH_FILE),
+        (BATCH_EXAMPLES, BATCH_FILE, STREAMS),
     )
     parser.add_argument(
         "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"

@@ -53,6 +53,17 @@ examples:
 penstock COMMAND --help says more.
 """
 
+STREAMS = """\
+how many streams:
+  --degree auto begins with one per CPU of this machine. While the copy runs it
+  tries more, as long as more bytes move, and fewer, where as many move or the
+  target's sessions mostly wait for locks or its log; each change is shown with
+  its reason. A number stays as it is, whatever is measured.
+  A source that serves users: --max-rate 50MB keeps all streams together below
+  50 MiB a second; --max-lag 30s uses fewer of them, and then none, while its
+  standbys (or itself, if it is one) are behind by more.
+"""
+
 COPY_EXAMPLES = """\
 examples:
   penstock copy --source env:SHOP --target env:DW --table public.lineitem
@@ -62,6 +73,7 @@ examples:
       --strategy time --key created_at --interval '1 day' --mode replace \\
       --where "created_at >= '2026-01-01'"
   penstock copy orders.toml --degree -2
+  penstock copy orders.toml --max-rate 50MB --max-lag 30s
   penstock copy --source s3://lake/orders/ --target env:DW \\
       --target-table public.orders --strategy files --mode truncate
   penstock copy --source env:SHOP --table public.orders \\

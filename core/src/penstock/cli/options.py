@@ -55,6 +55,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "how to write files": ("partition_by", "file_size", "row_group_size", "compression"),
     "how to run it": (
         "degree",
+        "max_rate",
+        "max_lag",
         "attempts",
         "on_error",
         "verify",

@@ -23,12 +23,13 @@ from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.steps_left import with_steps_left
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.degrees import Streams
 from penstock.spec.strategies import NAMED, NTILE, TIME, VALUES
 
 
 def build_plan(
     spec: CopySpec,
-    degree: int,
+    streams: Streams,
     run_id: str,
     source: SourceCatalog,
     target: TargetCatalog,
@@ -85,7 +86,7 @@ def build_plan(
     statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
     choice, cut, partitions = _partitions(
-        spec, degree, given, statistics, source, capabilities, names
+        spec, streams, given, statistics, source, capabilities, names
     )
     if _deletes_by_condition(spec, capabilities.target):
         _check_conditions(spec, choice, partitions, mapping, table, target)
@@ -175,7 +176,7 @@ def _check_both_sides(
 
 def _partitions(
     spec: CopySpec,
-    degree: int,
+    streams: Streams,
     given: Sequence[Partition],
     statistics: TableStatistics,
     source: SourceCatalog,
@@ -187,7 +188,7 @@ def _partitions(
         resolved = resolve_partitions(spec, given, source, columns)
         cut = Cut((), resolved.reasons, resolved.warnings)
         return Choice(NAMED, (), spec.key), cut, resolved.partitions
-    choice = choose(spec, statistics, degree, capabilities.source.block_strategy)
+    choice = choose(spec, statistics, streams, capabilities.source.block_strategy)
     by_condition = _deletes_by_condition(spec, capabilities.target)
     cut = _cut(spec, choice, statistics, source, columns, deletes_by_condition=by_condition)
     return choice, cut, planning.number(cut.extents, statistics)

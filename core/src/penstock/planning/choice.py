@@ -14,6 +14,7 @@ from penstock.errors import PlanningError
 from penstock.model.dataclass import dataclass
 from penstock.planning.cuts import MOST_PARTITIONS, counted
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.degrees import Streams
 from penstock.spec.strategies import (
     BLOCKS,
     CHILDREN,
@@ -34,6 +35,9 @@ MIB = 1 << 20
 DEFAULT_PARTITION_BYTES = 128 * MIB
 # So that streams with slow partitions do not keep the others waiting at the end.
 PARTITIONS_PER_STREAM = 4
+# So that there is something left to do for streams that are added while the copy runs; smaller
+# partitions would cost a copy that is over before that.
+SMALLER_PARTITION_BYTES = 64 * MIB
 # Below this a partition costs more than it saves.
 SMALLEST_PARTITION_BYTES = 8 * MIB
 
@@ -54,7 +58,7 @@ class Choice:
         object.__setattr__(self, "strategy", self.strategy or self.how.name)
 
 
-def choose(spec: CopySpec, table: TableStatistics, degree: int, blocks: str) -> Choice:
+def choose(spec: CopySpec, table: TableStatistics, streams: Streams, blocks: str) -> Choice:
     """Pick the strategy.
 
     Parameters:
@@ -65,19 +69,19 @@ def choose(spec: CopySpec, table: TableStatistics, degree: int, blocks: str) -> 
     """
     how = spec.cut_strategy
     if how.chooses:
-        return _choose_automatically(spec, table, degree, blocks)
+        return _choose_automatically(spec, table, streams, blocks)
     asked = f"{spec.strategy}: as asked"
     if how.cuts_blocks:
-        return _choose_blocks(spec, table, degree, blocks, asked)
+        return _choose_blocks(spec, table, streams, blocks, asked)
     if how.cuts_children:
-        return _choose_children(spec, table, degree, asked)
+        return _choose_children(spec, table, streams, asked)
     if how.cuts_files:
         if not table.files:
             raise PlanningError(
                 f"--strategy {how}: {spec.source_name} does not consist of files that can be "
                 f"read separately: it is {table.storage}"
             )
-        return _with_count(spec, table, degree, how, None, asked)
+        return _with_count(spec, table, streams, how, None, asked)
     if how.needs_statistics:
         key = spec.key or table.default_key
         if key is None:
@@ -91,16 +95,16 @@ def choose(spec: CopySpec, table: TableStatistics, degree: int, blocks: str) -> 
                 f"cannot be sampled: it is {table.storage}; use --strategy ntile, which "
                 "reads the key of every row"
             )
-        return _with_count(spec, table, degree, how, key, asked)
+        return _with_count(spec, table, streams, how, key, asked)
     if how.hashes:
-        return _scanning(spec, table, degree, HASH, spec.key, asked)
+        return _scanning(spec, table, streams, HASH, spec.key, asked)
     if how.counts and spec.interval is None:
-        return _with_count(spec, table, degree, how, spec.key, asked)
+        return _with_count(spec, table, streams, how, spec.key, asked)
     return Choice(how, (asked,), spec.key)
 
 
 def _choose_automatically(
-    spec: CopySpec, table: TableStatistics, degree: int, blocks: str
+    spec: CopySpec, table: TableStatistics, streams: Streams, blocks: str
 ) -> Choice:
     if spec.key is not None:
         if spec.interval is not None:
@@ -109,22 +113,22 @@ def _choose_automatically(
             return Choice(VALUES, ("values: a query for the values is given",), spec.key)
         if not table.sampled:
             why = f"ntile: a key is given ({spec.key}), but no statistics: it is {table.storage}"
-            return _with_count(spec, table, degree, NTILE, spec.key, why)
+            return _with_count(spec, table, streams, NTILE, spec.key, why)
         why = f"range: a key is given ({spec.key})"
-        return _with_count(spec, table, degree, RANGE, spec.key, why)
+        return _with_count(spec, table, streams, RANGE, spec.key, why)
     sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
     if table.bytes < SMALLEST_PARTITION_BYTES and not sized:
         files = (counted(len(table.files), "file"),) if table.files else ()
         return Choice(WHOLE, (f"whole: {_size(table.bytes)}, one stream is enough", *files))
     if table.files:
         why = f"files: {table.storage}; no key needed"
-        return _with_count(spec, table, degree, FILES, None, why)
+        return _with_count(spec, table, streams, FILES, None, why)
     moving = spec.snapshot == "none" and not spec.accept_moving_rows
     if table.blocks is not None and not table.blocks_scan and not moving:
-        return _choose_blocks(spec, table, degree, blocks, "")
+        return _choose_blocks(spec, table, streams, blocks, "")
     cut = any(child.blocks is not None for child in table.children)
     if table.children and not moving and (cut or table.default_key is None):
-        return _choose_children(spec, table, degree, "")
+        return _choose_children(spec, table, streams, "")
     if table.blocks_scan:
         obstacle = f"{blocks} would scan the whole table for each partition"
     elif moving and (table.blocks is not None or table.children):
@@ -133,12 +137,12 @@ def _choose_automatically(
         obstacle = f"{blocks} cannot be used: {table.storage}"
     if table.default_key is not None:
         why = f"range: by the primary key's first column, {table.default_key}; {obstacle}"
-        return _with_count(spec, table, degree, RANGE, table.default_key, why)
+        return _with_count(spec, table, streams, RANGE, table.default_key, why)
     return Choice(WHOLE, (f"whole: {obstacle}, and there is no primary key; give --key",))
 
 
 def _choose_blocks(
-    spec: CopySpec, table: TableStatistics, degree: int, blocks: str, asked: str
+    spec: CopySpec, table: TableStatistics, streams: Streams, blocks: str, asked: str
 ) -> Choice:
     if table.blocks is None:
         raise PlanningError(
@@ -152,12 +156,14 @@ def _choose_blocks(
             "or --accept-moving-rows if nothing writes to the table"
         )
     counts = _scanning if table.blocks_scan else _with_count
-    choice = counts(spec, table, degree, BLOCKS, None, f"{blocks}: {table.storage}; no key needed")
+    choice = counts(spec, table, streams, BLOCKS, None, f"{blocks}: {table.storage}; no key needed")
     reasons = (asked, *choice.reasons) if asked else choice.reasons
     return replace(choice, reasons=reasons, strategy=blocks)
 
 
-def _choose_children(spec: CopySpec, table: TableStatistics, degree: int, asked: str) -> Choice:
+def _choose_children(
+    spec: CopySpec, table: TableStatistics, streams: Streams, asked: str
+) -> Choice:
     if asked and not table.children:
         raise PlanningError(
             "--strategy children: expected a table that consists of other tables, and the right to "
@@ -165,29 +171,40 @@ def _choose_children(spec: CopySpec, table: TableStatistics, degree: int, asked:
         )
     if asked:
         return Choice(CHILDREN, (asked,), None, len(table.children))
-    return _with_count(spec, table, degree, CHILDREN, None, f"children: {table.storage}")
+    return _with_count(spec, table, streams, CHILDREN, None, f"children: {table.storage}")
 
 
 def _scanning(
-    spec: CopySpec, table: TableStatistics, degree: int, how: Strategy, key: str | None, why: str
+    spec: CopySpec,
+    table: TableStatistics,
+    streams: Streams,
+    how: Strategy,
+    key: str | None,
+    why: str,
 ) -> Choice:
     """Where each partition reads the whole table, there are as few as keep all streams busy."""
     if spec.partitions or spec.rows_per_partition or spec.bytes_per_partition:
-        return _with_count(spec, table, degree, how, key, why)
-    reason = f"{counted(degree, 'partition')}, one per stream: each scans the whole table"
-    return Choice(how, (why, reason), key, degree)
+        return _with_count(spec, table, streams, how, key, why)
+    count = streams.usual
+    reason = f"{counted(count, 'partition')}, one per stream: each scans the whole table"
+    return Choice(how, (why, reason), key, count)
 
 
 def _with_count(
-    spec: CopySpec, table: TableStatistics, degree: int, how: Strategy, key: str | None, why: str
+    spec: CopySpec,
+    table: TableStatistics,
+    streams: Streams,
+    how: Strategy,
+    key: str | None,
+    why: str,
 ) -> Choice:
-    count, reason = _count(spec, table, degree)
+    count, reason = _count(spec, table, streams)
     if count > MOST_PARTITIONS:
         reason += f"; limited to {MOST_PARTITIONS:,}"
     return Choice(how, (why, reason), key, min(count, MOST_PARTITIONS))
 
 
-def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, str]:
+def _count(spec: CopySpec, table: TableStatistics, streams: Streams) -> tuple[int, str]:
     """How many partitions to aim for, and why."""
     if spec.partitions is not None:
         return spec.partitions, f"{counted(spec.partitions, 'partition')} asked for"
@@ -206,8 +223,9 @@ def _count(spec: CopySpec, table: TableStatistics, degree: int) -> tuple[int, st
         count = max(1, -(-selected // spec.bytes_per_partition))
         return count, f"{counted(count, 'partition')} of about {_size(spec.bytes_per_partition)}"
     by_size = -(-selected // DEFAULT_PARTITION_BYTES)
-    by_degree = min(PARTITIONS_PER_STREAM * degree, selected // SMALLEST_PARTITION_BYTES)
-    count = max(1, by_size, by_degree)
+    usual = min(PARTITIONS_PER_STREAM * streams.usual, selected // SMALLEST_PARTITION_BYTES)
+    most = min(PARTITIONS_PER_STREAM * streams.most, selected // SMALLER_PARTITION_BYTES)
+    count = max(1, by_size, usual, most)
     return count, f"{counted(count, 'partition')} of about {_size(selected // count)}"
 
 

@@ -41,7 +41,7 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
-from penstock.workers.degree import stream_count
+from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
 if TYPE_CHECKING:
@@ -98,8 +98,10 @@ def plan(spec: CopySpec) -> PartitionPlan:
     ):
         spec, found = ends.with_schemas(spec, source, target)
         run_id = spec.run_id or new_run_id()
-        degree = stream_count(spec.degree)
-        result = build_plan(spec, degree, run_id, source, target, ends.capabilities)
+        streams = streams_of(spec.degree)
+        result = build_plan(spec, streams, run_id, source, target, ends.capabilities)
+        if spec.max_lag is not None:
+            ends.lag_gauge().close()
         return replace(result, reasons=(*found, *result.reasons))
 
 
@@ -134,8 +136,8 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     stack.enter_context(closing(view))
                     view.note_state(source)
                     taken = view.take(source)
-                    degree = stream_count(spec.degree)
-                    run_plan = build_plan(spec, degree, run_id, source, target, ends.capabilities)
+                    streams = streams_of(spec.degree)
+                    run_plan = build_plan(spec, streams, run_id, source, target, ends.capabilities)
                     run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 control = target.control
                 control.create()
@@ -144,7 +146,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
                         state.begin(run_plan)
-                        yield from _execute(state, link, nursery, begun)
+                        yield from _execute(state, ends, link, nursery, begun)
                     return
             # Somebody else has just created the run: this is its second execution.
             run = load_run(target, run_id, spec.control_schema)
@@ -190,7 +192,7 @@ def create(
                 # From the source as it is now: a plan also covers every row of a later snapshot.
                 run_plan = build_plan(
                     spec,
-                    stream_count(spec.degree),
+                    streams_of(spec.degree),
                     run_id,
                     source,
                     target,
@@ -406,7 +408,7 @@ def _continue_run(
             state = RunState(spec, run.run_id, ends=ends, link=link, view=view, finish=finish)
             state.complete = continuation.complete
             state.begin(run.plan, partitions)
-            yield from _execute(state, link, nursery, begun)
+            yield from _execute(state, ends, link, nursery, begun)
     finally:
         if nursery is not None:
             nursery.close()
@@ -430,9 +432,17 @@ def _policy(
 
 
 def _execute(
-    state: RunState, link: ControlLink, nursery: Nursery | None, begun: float
+    state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, begun: float
 ) -> Iterator[Event]:
-    degree = stream_count(state.spec.degree)
-    execution = Execution([state], degree=degree, nursery=nursery, link=link)
-    yield from execution.run(lambda: [state.planned(degree, time.monotonic() - begun)])
+    streams = streams_of(state.spec.degree)
+    execution = Execution(
+        [state],
+        ends=ends,
+        streams=streams,
+        nursery=nursery,
+        link=link,
+        max_rate=state.spec.max_rate,
+        max_lag=state.spec.max_lag,
+    )
+    yield from execution.run(lambda: [state.planned(streams, time.monotonic() - begun)])
     state.raise_failure()

@@ -37,7 +37,7 @@ from penstock.run.snapshot.source_view import SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
-from penstock.workers.degree import stream_count
+from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
 
@@ -87,16 +87,19 @@ class _Batch:
         self._link = link
         self._begun = time.monotonic()
         self._id = batch.run_id or new_run_id()
-        self._degree = stream_count(batch.degree)
+        self._streams = streams_of(batch.degree)
         self._batch_tables = BatchTables(batch, ends, source, target)
         self._runs: list[RunState] = []
         self._not_copied: tuple[NotCopied, ...] = ()
         self._snapshot = SharedSnapshot(ends, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
-            degree=self._degree,
+            ends=ends,
+            streams=self._streams,
             nursery=nursery,
             link=link,
+            max_rate=batch.max_rate,
+            max_lag=batch.max_lag,
             batch=True,
             stop_all=batch.on_table_error == "stop",
         )
@@ -113,7 +116,8 @@ class _Batch:
         yield BatchStarted(
             run_id=self._id,
             tables=tuple(map(_batch_table, self._runs)),
-            degree=self._degree,
+            degree=self._streams.usual,
+            automatic=self._streams.automatic,
         )
         try:
             yield from self._execution.run(self._plan_all)
@@ -211,7 +215,7 @@ class _Batch:
             stored = yield from self._plan_anew(run)
         if stored is not None:
             yield from self._continue_run(run, stored)
-        yield run.planned(self._degree, time.monotonic() - begun)
+        yield run.planned(self._streams, time.monotonic() - begun)
 
     def _plan_anew(self, run: RunState) -> Generator[Event, None, RunRow | None]:
         """Returns the stored run if somebody else has created it meanwhile."""
@@ -220,7 +224,7 @@ class _Batch:
             taken = run.view.take(self._source)
             plan = build_plan(
                 run.spec,
-                self._degree,
+                self._streams,
                 run.run_id,
                 self._source,
                 self._target,

@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl, quote, urlencode
 
 from penstock.backends.api.backend import Backend
@@ -13,17 +15,23 @@ from penstock.backends.api.capabilities import Capabilities
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
+from penstock.errors import PlanningError
 from penstock.model.dataclass import dataclass
 from penstock.model.tables import Place
 from penstock.planning.search_path import with_schemas
 from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
+from penstock.run.pulses import PulseEnd
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
 from penstock.workers import early_fork
 from penstock.workers.environment import worker_environment
 from penstock.workers.process import Nursery
+
+if TYPE_CHECKING:
+    from penstock.backends.api.lag import LagGauge, WithLag
+    from penstock.backends.api.pulse import WithPulse
 
 _NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
@@ -93,6 +101,33 @@ class Connections:
             self.secrets,
         )
         return environment, (self.source_reference, self.target_reference)
+
+    def pulses(self) -> dict[str, PulseEnd]:
+        """By side, the servers whose sessions can be looked at."""
+        known = self.capabilities
+        ends = {
+            "source": (self.source_backend, self.source_url, known.source.shows_waits),
+            "target": (self.target_backend, self.target_url, known.target.shows_waits),
+        }
+        found = {}
+        for side, (backend, url, shows) in ends.items():
+            if shows:
+                with_pulse = cast("WithPulse", backend)
+                opened = partial(with_pulse.pulse, url, side)
+                found[side] = PulseEnd(opened, with_pulse.wait_kind)
+        return found
+
+    def lag_gauge(self) -> LagGauge:
+        """Open what shows how far the source lags.
+
+        Raises:
+            PlanningError: the source has no such notion, or this user may not see it.
+            TransientError: it cannot be reached.
+        """
+        source = self.capabilities.source
+        if "max_lag" not in source.options:
+            raise PlanningError(f"{source.system} as a source does not support --max-lag")
+        return cast("WithLag", self.source_backend).lag_gauge(self.source_url)
 
     def link(
         self, target: TargetCatalog, control_schema: str, patience: Patience | None = None

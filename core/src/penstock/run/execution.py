@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
@@ -17,13 +19,18 @@ from penstock.errors import (
     TransientError,
     is_cancellation,
 )
-from penstock.events import Event, Warned
+from penstock.events import CONNECTIONS, DegreeChanged, Event, Warned
 from penstock.model.plans import Step
+from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
+from penstock.run.pulses import Pulses
 from penstock.run.state import RunState
+from penstock.spec.degrees import Streams
 from penstock.workers.process import Nursery
+from penstock.workers.steering import Senses, Steering
 from penstock.workers.supervisor import Supervisor, Work
+from penstock.workers.throttle import LagBrake
 
 # Seconds. A cancellation does not wait for a server that does not answer.
 BRIEFLY = 2.0
@@ -38,6 +45,9 @@ class Execution:
     Parameters:
         runs: may be filled until `run` begins.
         nursery: starts the workers; None if every partition is committed.
+        ends: where the servers are.
+        streams: how many at once.
+        max_rate, max_lag: as in `CopySpec`.
         batch: whether the runs are those of a batch, even of a single one.
         stop_all: stop as soon as one of the runs has failed.
     """
@@ -46,16 +56,24 @@ class Execution:
         self,
         runs: Sequence[RunState],
         *,
-        degree: int,
+        ends: Connections,
+        streams: Streams,
         nursery: Nursery | None,
         link: ControlLink,
+        max_rate: int | None = None,
+        max_lag: float | None = None,
         batch: bool = False,
         stop_all: bool = False,
     ) -> None:
         self._runs = runs
-        self._degree = degree
-        self._streams = degree
+        self._ends = ends
+        self._streams = streams
+        self._used = streams.usual
         """How many streams there really were: no more than partitions."""
+        self._max_rate = max_rate
+        self._max_lag = max_lag
+        self._brake: LagBrake | None = None
+        self._steering: Steering | None = None
         self._nursery = nursery
         self._link = link
         self._batch = batch
@@ -73,6 +91,7 @@ class Execution:
         prepared = False
         try:
             yield from plan()
+            self._look_at_lag()
             for run in self.working():
                 yield from self.attempt(run, run.prepare)
             prepared = True
@@ -111,7 +130,31 @@ class Execution:
             if run.error is not None:
                 raise run.error
 
+    def _look_at_lag(self) -> None:
+        """Before anything is changed: whether it can be seen, and how it is.
+
+        Raises:
+            PlanningError: the source has no such notion, or this user may not see it.
+        """
+        if self._max_lag is None or self._nursery is None:
+            return
+        with contextlib.closing(self._ends.lag_gauge()) as gauge:
+            self._brake = LagBrake(self._max_lag, gauge.subject, gauge.hint)
+            self._brake.see(gauge.lag())
+
     # Partitions
+
+    def _steer(self, senses: Senses, partitions: int) -> Steering | None:
+        """What the streams may do; None where that does not change while they run."""
+        automatic = self._streams.automatic
+        if not automatic and self._max_rate is None and self._brake is None:
+            return None
+        now = time.monotonic()
+        if self._steering is None:
+            streams = self._streams.limited(partitions)
+            self._steering = Steering(streams, self._max_rate, self._brake, now)
+        self._steering.attach(senses, now)
+        return self._steering
 
     def _copy(self) -> Iterator[Event]:
         while works := self._works():
@@ -120,16 +163,22 @@ class Execution:
                     f"another process has just started run {works[0].spec.run_id} over; try again"
                 )
             runs = {run.run_id: run for run in self.working()}
-            asked = max(1, min(self._degree, len(works)))
+            lag_gauge = self._ends.lag_gauge if self._brake else None
+            pulses = Pulses(self._ends.pulses(), list(runs), lag_gauge)
+            asked = max(1, min(self._streams.most, len(works)))
+            steering = self._steer(pulses, asked)
             supervisor = Supervisor(
                 nursery=self._nursery,
                 degree=asked,
                 is_committed=self._link.is_committed,
-                watch=self._watch,
+                watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
                 stop_all=self._stop_all,
+                steering=steering,
             )
             try:
                 for event in supervisor.run(works):
+                    if isinstance(event, DegreeChanged) and event.cause == CONNECTIONS:
+                        pulses.stop()
                     runs[event.run_id].add(event)
                     yield event
                 self._fail_stopped(supervisor)
@@ -143,9 +192,12 @@ class Execution:
             except LoadLost as error:
                 yield from self._load_again(error, self._emptied_runs() or self._single_run())
             finally:
-                self._streams = supervisor.degree
+                pulses.close()
+                self._used = supervisor.degree
                 if supervisor.degree < asked:  # a server had no connection left
-                    self._degree = supervisor.degree
+                    self._streams = self._streams.limited(supervisor.degree)
+                if steering is not None:
+                    self._used = min(self._used, steering.wanted)
                 for run in runs.values():
                     run.take_failures(supervisor)
 
@@ -252,7 +304,7 @@ class Execution:
         final_steps = FinalSteps(
             steps,
             self._link.reconnect,
-            degree=self._degree,
+            degree=self._streams.usual,
             attempts=max((run.spec.attempts for run in self._runs), default=1),
         )
         yield from final_steps.run()
@@ -264,7 +316,7 @@ class Execution:
 
     @property
     def _reported_degree(self) -> int:
-        return self._degree if self._batch else self._streams
+        return self._streams.usual if self._batch else self._used
 
     def _begun_runs(self) -> list[RunState]:
         return [run for run in self._runs if run.has_begun]

@@ -69,6 +69,7 @@ class Report:
                         seconds=event.seconds,
                         wait_source=event.wait_source,
                         wait_target=event.wait_target,
+                        paced=event.paced,
                     )
                 )
 
@@ -113,6 +114,7 @@ class Report:
             wait_source=round(sum(timing.wait_source for timing in timings), 3),
             wait_target=round(sum(timing.wait_target for timing in timings), 3),
             busy=round(self._busy, 3),
+            paced=round(sum(timing.paced for timing in timings), 3),
             degree=degree,
             snapshots=len(moments),
             later=tuple(

@@ -21,6 +21,7 @@ from penstock.run.control_link import ControlLink
 from penstock.run.report import Report
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.degrees import Streams
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.supervisor import Supervisor, Work
 
@@ -100,7 +101,7 @@ class RunState:
         """Whether it was done before this execution, which did not start it over."""
         return self.was_done and not self.view.started_over and self.error is None
 
-    def planned(self, degree: int, seconds: float) -> Planned:
+    def planned(self, streams: Streams, seconds: float) -> Planned:
         """
         Parameters:
             seconds: how long planning took.
@@ -120,8 +121,9 @@ class RunState:
             rows=plan.rows,
             bytes=plan.bytes,
             fingerprint=plan.fingerprint,
-            degree=degree,
+            degree=streams.usual,
             seconds=round(seconds, 3),
+            automatic=streams.automatic,
         )
 
     def prepare(self) -> Iterator[Event]:

@@ -104,6 +104,7 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
         wait_source=round(total("wait_source"), 3),
         wait_target=round(total("wait_target"), 3),
         busy=round(total("busy"), 3),
+        paced=round(total("paced"), 3),
         inserted=total("inserted") if changed else None,
         updated=total("updated") if changed else None,
         timings=tuple(timings[:SLOWEST]),

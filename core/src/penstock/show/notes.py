@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.events import (
+    AUTOMATIC,
+    CONNECTIONS,
     BatchStarted,
-    DegreeLowered,
+    DegreeChanged,
     Event,
     Failed,
     Planned,
@@ -83,10 +85,10 @@ def note(event: Event, tally: Tally) -> Note | None:
         case Retrying():
             shown = one_line(tally.partition_name(event))
             return Note("warning", (f"retrying: {shown}, in {duration(event.delay)}",))
-        case DegreeLowered():
-            return Note(
-                "warning", (f"degree lowered to {event.degree}: {one_line(event.message)}",)
-            )
+        case DegreeChanged():
+            verb = " lowered to" if event.cause == CONNECTIONS else ""
+            style = "plain" if event.cause == AUTOMATIC else "warning"
+            return Note(style, (f"degree{verb} {event.degree}: {one_line(event.message)}",))
         case Verified():
             verb = "differs" if event.mismatches == 1 else "differ"
             found = f", {counted(event.mismatches, 'partition')} {verb}"
@@ -119,7 +121,7 @@ def _batch_lines(event: BatchStarted) -> Iterable[str]:
     failed = [table for table in event.tables if table.error]
     yield (
         f"batch {event.run_id}: {counted(len(event.tables), 'table')}, "
-        f"{counted(event.degree, 'stream')}"
+        + _streams(event)
         + (f"; {len(failed):,} cannot be copied:" if failed else "")
     )
     for table in failed:
@@ -142,11 +144,16 @@ def _plan_lines(event: Planned) -> Iterable[str]:
     before = f", {event.committed:,} of them already committed" if event.committed else ""
     yield (
         f"planned: {counted(event.partitions, 'partition')} by {event.strategy}{before}{about}; "
-        f"{counted(event.degree, 'stream')}"
+        + _streams(event)
     )
     for reason in event.reasons:
         yield f"    {one_line(reason)}"
     yield from plan_warnings(event)
+
+
+def _streams(event: Planned | BatchStarted) -> str:
+    streams = counted(event.degree, "stream")
+    return f"{streams} to begin with" if event.automatic else streams
 
 
 def plan_warnings(event: Planned) -> Iterable[str]:

@@ -152,7 +152,8 @@ def _print_failed_table(console: Console, table: BatchTable) -> None:
 
 
 def _print_time(console: Console, finished: Finished) -> None:
-    rest = max(0.0, finished.busy - finished.wait_source - finished.wait_target)
+    rest = max(0.0, finished.busy - finished.wait_source - finished.wait_target - finished.paced)
+    paced = [("keeping to a rate", finished.paced)] if finished.paced else []
     print_heading(console, "where the streams' time went")
     console.print(
         make_table(
@@ -167,6 +168,7 @@ def _print_time(console: Console, finished: Finished) -> None:
                 for name, spent in (
                     ("waiting for source", finished.wait_source),
                     ("waiting for target", finished.wait_target),
+                    *paced,
                     ("rest", rest),
                 )
             ],

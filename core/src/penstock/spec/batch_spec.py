@@ -10,13 +10,16 @@ from penstock.errors import UsageError
 from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec, read_options
+from penstock.spec.degrees import AUTO
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
 
 ON_TABLE_ERROR = ("continue", "stop")
 # A table's run id is the batch's, a hyphen and eight letters.
 MAX_BATCH_ID = MAX_RUN_ID - 9
 _OWN = ("tables", "exclude", "target_schema", "on_table_error")
-_COMMON = ("source", "target", "run_id", "control_schema", "degree")
+# What the whole batch shares: one pool of streams copies all tables.
+_OF_POOL = ("degree", "max_rate", "max_lag")
+_COMMON = ("source", "target", "run_id", "control_schema", *_OF_POOL)
 _PER_TABLE = ("query", "target_table")
 
 
@@ -47,7 +50,9 @@ class BatchSpec:
     on_table_error: str = "continue"
     run_id: str | None = None
     control_schema: str = "penstock"
-    degree: int = 0
+    degree: int | str = AUTO
+    max_rate: int | None = None
+    max_lag: float | None = None
     origin: str = "copy-all"
     """Where the options come from, for error messages."""
 
@@ -155,6 +160,7 @@ class BatchSpec:
         options = {**self.defaults, **{n.replace("-", "_"): v for n, v in entry.items()}}
         options |= {"source": self.source, "target": self.target}
         options["control_schema"] = self.control_schema
+        options |= {name: value for name in _OF_POOL if (value := getattr(self, name)) is not None}
         if self.target_schema and "target_table" not in options and "table" in options:
             source = TableRef.parse(str(options["table"]), f"{place}: table")
             options["target_table"] = str(TableRef(self.target_schema, source.name))

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from penstock.errors import UsageError
+from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
 from penstock.spec.modes import mode_names
 from penstock.spec.option_values import (
@@ -45,11 +46,16 @@ def _check_values(spec: CopySpec) -> None:
         check_within(name, getattr(spec, name), 1, MOST)
     for name in SIZES:
         check_within(name, getattr(spec, name), 1, MOST_BYTES)
-    check_within("degree", spec.degree, -MOST, MOST)
+    if spec.degree != AUTO:
+        check_within("degree", int(spec.degree), -MOST, MOST)
     spec.column_types  # noqa: B018 - raises where malformed
     check_within("attempts", spec.attempts, 1, MOST)
     for name in ("stall_timeout", "grace", "snapshot_warn_after"):
         check_duration(getattr(spec, name), flag_of(name))
+    if spec.max_lag is not None:
+        check_duration(spec.max_lag, "--max-lag")
+        if not spec.max_lag:
+            raise UsageError("--max-lag: expected more than 0 s, found 0 s")
     if spec.run_id is not None:
         check_run_id(spec.run_id)
     for name, what in (

@@ -15,6 +15,7 @@ from penstock.model.codec import to_json
 from penstock.model.dataclass import dataclass
 from penstock.model.tables import Located, Query, Relation, TableRef
 from penstock.spec.copy_checks import check_options, check_replaceable, check_table_names
+from penstock.spec.degrees import AUTO
 from penstock.spec.modes import MODES, Mode
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
 from penstock.spec.references import redact
@@ -142,11 +143,25 @@ class CopySpec:
     bytes_per_partition: int | None = option(
         None, "how many bytes of the source a partition should hold, such as 64MB", metavar="SIZE"
     )
-    degree: int = option(
-        0,
-        "how many streams at once; 0: one per CPU, -n: CPUs divided by n",
+    degree: int | str = option(
+        AUTO,
+        "how many streams at once; auto: begins with one per CPU, and changes it while that pays; "
+        "0: one per CPU, -n: CPUs divided by n",
         execution=True,
         metavar="N",
+    )
+    max_rate: int | None = option(
+        None,
+        "move at most so many bytes a second, over all streams, such as 50MB",
+        execution=True,
+        metavar="SIZE",
+    )
+    max_lag: float | None = option(
+        None,
+        "for a source with standbys, or one that is a standby: use fewer streams, and then none, "
+        "while it lags longer than this, such as 30s",
+        execution=True,
+        metavar="DURATION",
     )
     mode: str = option(
         "append",

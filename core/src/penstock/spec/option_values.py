@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import UsageError
+from penstock.spec.degrees import parse_degree
 from penstock.spec.units import parse_duration, parse_size
 
 LISTS = ("columns", "conflict_columns", "partition_by")
@@ -15,7 +16,7 @@ MOST = 2**31 - 1
 
 MOST_BYTES = 2**62
 
-SIZES = ("bytes_per_partition", "file_size")
+SIZES = ("bytes_per_partition", "file_size", "max_rate")
 
 PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
@@ -57,7 +58,9 @@ def coerce(name: str, kind: str, value: Any) -> Any:
         return _split_types(value)
     if name in SIZES:
         return parse_size(value, flag)
-    if kind == "float":
+    if name == "degree":
+        return parse_degree(value, flag)
+    if kind.startswith("float"):
         return parse_duration(value, flag)
     if kind == "bool":
         if not isinstance(value, bool):

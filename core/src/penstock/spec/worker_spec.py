@@ -90,3 +90,12 @@ def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = N
     if spec is not None:
         raw["spec"] = to_json(spec)
     return json.dumps(raw)
+
+
+def rate_line(rate: float | None) -> str:
+    """Tells a worker how fast to move from now on.
+
+    Parameters:
+        rate: bytes a second; None: as fast as it goes.
+    """
+    return json.dumps({"rate": rate})

@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import field
 
-from penstock.backends.api.mover import Mover, Pumped, Pumping
+from penstock.backends.api.mover import Mover, Pump, Pumped, Pumping
 from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
+from penstock.workers.pace import Pace
 
 # So long at most until a signal is handled, however long servers are silent.
 TURN_SECONDS = 0.05
@@ -131,8 +132,22 @@ class Waiter:
         return bool(self._poll(fd, False, -1).poll(0))
 
 
+def _relay_pumped(pump: Pump, waiter: Waiter, meter: Meter, pace: Pace) -> None:
+    more = True
+    while more:
+        more = waiter.turn(pump)
+        size = pump.bytes - meter.bytes
+        meter.rows, meter.bytes = pump.rows, pump.bytes
+        pace(size)
+
+
 def _relay_blocks(
-    reader: Reader, writer: Writer, partition: Partition, waiter: Waiter, meter: Meter
+    reader: Reader,
+    writer: Writer,
+    partition: Partition,
+    waiter: Waiter,
+    meter: Meter,
+    pace: Pace,
 ) -> None:
     watched = writer.fileno()
     for block, rows, size in reader.read(partition, waiter):
@@ -142,6 +157,7 @@ def _relay_blocks(
         meter.rows += rows
         meter.bytes += size
         del block  # before the reader takes the next one: a large row is not held twice
+        pace(size)
 
 
 def _nothing() -> None:
@@ -149,9 +165,14 @@ def _nothing() -> None:
 
 
 def relay(
-    reader: Reader, writer: Writer, partition: Partition, waiter: Waiter, meter: Meter
+    reader: Reader,
+    writer: Writer,
+    partition: Partition,
+    waiter: Waiter,
+    meter: Meter,
+    pace: Pace,
 ) -> Loaded:
-    """Move a partition's rows, between `writer.begin` and `writer.commit`.
+    """Move a partition's rows, between `writer.begin` and `writer.commit`, not faster than `pace`.
 
     Returns: what the target took; source and target agree on the row count.
 
@@ -164,11 +185,9 @@ def relay(
         if isinstance(reader, Pumping) and isinstance(writer, Pumped):
             pump = reader.pump(partition, writer.sink, waiter)
         if pump is None:
-            _relay_blocks(reader, writer, partition, waiter, meter)
+            _relay_blocks(reader, writer, partition, waiter, meter, pace)
         else:
-            while waiter.turn(pump):
-                meter.rows, meter.bytes = pump.rows, pump.bytes
-            meter.bytes = pump.bytes
+            _relay_pumped(pump, waiter, meter, pace)
     finally:
         waiter.watch(None)
     loaded = writer.end(waiter)

@@ -22,22 +22,28 @@ from penstock.errors import (
     WorkerLost,
 )
 from penstock.events import (
+    CONNECTIONS,
     Committed,
-    DegreeLowered,
+    DegreeChanged,
     Event,
     Failed,
     Opened,
     PartitionFailure,
+    Progress,
     Retrying,
     from_line,
 )
 from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
-from penstock.spec.worker_spec import QUIT, WorkerSpec, request_line
+from penstock.spec.worker_spec import QUIT, WorkerSpec, rate_line, request_line
 from penstock.workers.backoff import backoff
 from penstock.workers.process import Nursery, WorkerProcess
+from penstock.workers.steering import Steering
+from penstock.workers.throttle import RateShares
 
 TICK = 0.5
+# While the number of streams changes quickly.
+SHORT_TICK = 0.1
 # Workers report at least once a second; one that is silent for so long was stopped, in seconds.
 SILENCE = 30.0
 SHORTEST_SILENCE = 10.0
@@ -81,6 +87,10 @@ class _Process:
     spec: WorkerSpec
     """The last one sent to it."""
     assignment: _Assignment | None = None
+    moved: int = 0
+    """Bytes of all its attempts."""
+    attempted: int = 0
+    """Of these, bytes of the current one."""
     lines: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
 
@@ -90,7 +100,9 @@ class Supervisor:
 
     Parameters:
         nursery: starts workers.
-        degree: workers at once.
+        degree: workers at once, at most.
+        steering: how many of them may have a partition, and how fast they may be; None: all, as
+            fast as they go.
         is_committed: asks the target for the commit record of a run's partition.
         watch: called a few times a second; yields events, or raises to end everything.
         stop_all: start no others of any run after a partition has failed for good.
@@ -104,9 +116,16 @@ class Supervisor:
         is_committed: Callable[[str, str], bool],
         watch: Callable[[], Iterable[Event]],
         stop_all: bool = False,
+        steering: Steering | None = None,
     ) -> None:
         self._nursery = nursery
         self.degree = degree
+        """No more: a server may have no connections for as many as were asked for."""
+        self._steering = steering
+        self._shares = RateShares()
+        self._moved = 0
+        self._run_id = ""
+        """Of a run whose partitions are copied."""
         self._stop_all = stop_all
         self._is_committed = is_committed
         self._watch = watch
@@ -129,10 +148,12 @@ class Supervisor:
             SnapshotLost, LoadLost: after cancelling the workers.
         """
         self._waiting.extend(_Assignment(work, 1) for work in works)
+        self._run_id = works[0].spec.run_id
         stall = min((work.spec.stall_timeout or SILENCE for work in works), default=SILENCE)
         self._silence = min(SILENCE, max(SHORTEST_SILENCE, stall))
         try:
             while self._dispatch():
+                yield from self._steer()
                 yield from self._listen()
                 yield from self._watch()
             self._dismiss()
@@ -151,13 +172,40 @@ class Supervisor:
             self._waiting = deque(a for a in self._waiting if self._wanted(a))
             self._delayed = [item for item in self._delayed if self._wanted(item[2])]
             heapq.heapify(self._delayed)
-        while self._waiting:
+        busy = len(self._busy())
+        while self._waiting and busy < self.allowed:
             process = self._idle_process(self._waiting[0].work.spec)
             if process is None:
                 break
             self._assign(process, self._waiting.popleft())
-        busy = any(process.assignment for process in self._processes)
-        return busy or bool(self._waiting or self._delayed)
+            busy += 1
+        return bool(busy or self._waiting or self._delayed)
+
+    @property
+    def allowed(self) -> int:
+        """Workers that may have a partition now; one that has more ends it, and stays idle."""
+        return min(self.degree, self._steering.allowed) if self._steering else self.degree
+
+    def _busy(self) -> list[_Process]:
+        return [process for process in self._processes if process.assignment]
+
+    def _steer(self) -> Iterator[Event]:
+        if self._steering is None:
+            return
+        now, busy = time.monotonic(), self._busy()
+        for change in self._steering.look(now, self._moved, len(busy)):
+            yield DegreeChanged(
+                run_id=self._run_id,
+                degree=min(self.degree, change.degree),
+                cause=change.cause,
+                message=change.message,
+            )
+        rate = self._steering.rate(len(busy))
+        moved = {process.worker.pid: process.moved for process in busy}
+        told = self._shares.changes(now, rate, moved)
+        for process in busy:
+            if process.worker.pid in told:
+                self._say(process, rate_line(told[process.worker.pid]))
 
     def _wanted(self, assignment: _Assignment) -> bool:
         return not self._stopped or not (
@@ -183,6 +231,7 @@ class Supervisor:
 
     def _assign(self, process: _Process, assignment: _Assignment) -> None:
         process.assignment = assignment
+        process.attempted = 0
         process.seen = time.monotonic()
         work = assignment.work
         other_spec = None if process.spec is work.spec else work.spec
@@ -199,7 +248,7 @@ class Supervisor:
     # Listening
 
     def _listen(self) -> Iterator[Event]:
-        timeout = TICK
+        timeout = SHORT_TICK if self._steering and self._steering.begins else TICK
         if self._delayed:
             timeout = min(timeout, max(0.0, self._delayed[0][0] - time.monotonic()))
         before = time.monotonic()
@@ -244,6 +293,11 @@ class Supervisor:
             del process.stderr[:-STDERR_TAIL]
 
     def _handle(self, process: _Process, event: Event) -> Iterator[Event]:
+        if isinstance(event, Progress | Committed):
+            more = max(0, event.bytes - process.attempted)
+            process.attempted += more
+            process.moved += more
+            self._moved += more
         if isinstance(event, Opened):
             yield event
         elif isinstance(event, Committed):
@@ -304,11 +358,16 @@ class Supervisor:
             raise LoadLost(str(error["message"]))
         if error["error"] == TooManyConnections.__name__ and len(self._processes) > 1:
             self.degree = max(1, min(self.degree, len(self._processes)) - 1)
+            if self._steering is not None:
+                self._steering.limit(self.degree)
             self._say(process, QUIT)
             self._forget(process)
             self._delay(assignment, backoff(1))
-            yield DegreeLowered(
-                run_id=work.spec.run_id, degree=self.degree, message=str(error["message"])
+            yield DegreeChanged(
+                run_id=work.spec.run_id,
+                degree=self.allowed,
+                cause=CONNECTIONS,
+                message=str(error["message"]),
             )
         elif error["transient"] and attempt < work.attempts and self._wanted(assignment):
             delay = backoff(attempt)

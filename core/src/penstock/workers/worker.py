@@ -1,8 +1,8 @@
 """`python -m penstock.workers.worker`: partitions from stdin, events on stdout.
 
-The first line on stdin is a `WorkerSpec`, each further one a partition and its attempt, or a
-request to quit. stdin stays open: at its end the parent is gone, so the worker cancels what it does
-and exits. Every attempt ends with exactly one terminal event.
+The first line on stdin is a `WorkerSpec`, each further one a partition and its attempt, a rate to
+keep to from now on, or a request to quit. stdin stays open: at its end the parent is gone, so the
+worker cancels what it does and exits. Every attempt ends with exactly one terminal event.
 
 The worker reports progress twice a second as long as its main thread answers signals. A main thread
 that has not answered for the stall timeout is stuck in native code; the worker then falls silent,
@@ -33,6 +33,7 @@ from penstock.events import Committed, Event, Failed, Opened, Progress
 from penstock.model.codec import from_json
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.pace import Pace
 from penstock.workers.stream import Meter, Waiter, relay
 
 PROGRESS_INTERVAL = 0.5
@@ -52,6 +53,7 @@ class Worker:
         self._emitting = threading.Lock()
         self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._current: tuple[Partition, int, Meter] | None = None
+        self._pace = Pace()
         self._cancelled = False
         self._shielded = False
         self._quiet = 0
@@ -85,10 +87,14 @@ class Worker:
 
     def _watch(self, requests: BinaryIO) -> None:
         for line in requests:
-            if json.loads(line).get("quit"):
+            asked = json.loads(line)
+            if asked.get("quit"):
                 self._requests.put(None)
                 return
-            self._requests.put(line.decode())
+            if "rate" in asked:
+                self._pace.set(asked["rate"])
+            else:
+                self._requests.put(line.decode())
         # The signal interrupts the main thread wherever it waits; if it is stuck even so, exiting
         # closes the sockets, which the servers see.
         os.kill(os.getpid(), signal.SIGTERM)
@@ -114,6 +120,7 @@ class Worker:
         ids = self._ids(partition, attempt)
         self._emit(Opened(**ids, label=str(partition.extent)))
         self._quiet = 0
+        self._pace.begin()
         self._current = (partition, attempt, meter)
         try:
             loaded = self._move(partition, attempt, meter)
@@ -147,7 +154,7 @@ class Worker:
         self._reader.label(f"penstock:{self._spec.run_id}:{partition.id}:{attempt}")
         if not self._writer.begin(partition, attempt, waiter):
             return None
-        loaded = relay(self._reader, self._writer, partition, waiter, meter)
+        loaded = relay(self._reader, self._writer, partition, waiter, meter, self._pace)
         meter.rows = loaded.rows
         self._shielded = True
         self._writer.commit(loaded, meter.bytes, waiter)
@@ -205,6 +212,7 @@ class Worker:
             "seconds": round(meter.seconds(), 3),
             "wait_source": round(meter.waited["source"], 3),
             "wait_target": round(meter.waited["target"], 3),
+            "paced": round(self._pace.paused, 3),
         }
 
     def _emit(self, event: Event, of: tuple[Partition, int, Meter] | None = None) -> None:

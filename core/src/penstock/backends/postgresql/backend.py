@@ -12,6 +12,8 @@ from penstock.backends.postgresql.reader import PostgresReader
 from penstock.backends.postgresql.writer import postgres_writer
 
 if TYPE_CHECKING:
+    from penstock.backends.api.lag import LagGauge
+    from penstock.backends.api.pulse import Pulse
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
@@ -74,3 +76,18 @@ class PostgresBackend:
         from penstock.backends.postgresql.records import ddl  # noqa: PLC0415
 
         return ddl(control_schema)
+
+    def pulse(self, url: str, side: str) -> Pulse:
+        from penstock.backends.postgresql.pulse import PostgresPulse  # noqa: PLC0415
+
+        return PostgresPulse(url, side)
+
+    def wait_kind(self, wait: str) -> str:
+        from penstock.backends.postgresql.pulse import wait_kind  # noqa: PLC0415
+
+        return wait_kind(wait)
+
+    def lag_gauge(self, url: str) -> LagGauge:
+        from penstock.backends.postgresql.lag import PostgresLagGauge  # noqa: PLC0415
+
+        return PostgresLagGauge(url)

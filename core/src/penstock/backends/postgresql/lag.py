@@ -1,0 +1,46 @@
+"""How far replication is behind: of a standby its own replay, of a primary its standbys'."""
+
+from __future__ import annotations
+
+from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.statements import statement
+from penstock.errors import Diagnosis, PlanningError
+
+_OF_STANDBY = (
+    "the run's own snapshot may hold replay back on a standby without hot_standby_feedback "
+    "(max_standby_streaming_delay); to go on, resume the run with a longer --max-lag"
+)
+_OF_PRIMARY = "see pg_stat_replication; to go on, resume the run with a longer --max-lag"
+
+
+class PostgresLagGauge:
+    def __init__(self, url: str) -> None:
+        self._connection = connect(url, "source", "penstock:lag")
+        self._connection.side = "source"
+        try:
+            standby, _, hidden = self._look()
+            if hidden:
+                raise PlanningError(
+                    f"--max-lag: {self._connection.info.user!r} may not see how far the source's "
+                    "standbys are behind: expected the rights of pg_monitor or pg_read_all_stats, "
+                    "found neither; GRANT pg_read_all_stats would do",
+                    Diagnosis(side="source"),
+                )
+        except BaseException:
+            self.close()
+            raise
+        self.subject = "the source, a standby," if standby else "a standby of the source"
+        self.hint = _OF_STANDBY if standby else _OF_PRIMARY
+
+    def lag(self) -> float:
+        return self._look()[1]
+
+    def close(self) -> None:
+        abandon(self._connection)
+
+    def _look(self) -> tuple[bool, float, int]:
+        """Whether this is a standby, the lag, and how many standbys cannot be seen."""
+        with translated("source"):
+            standby, lag, hidden = self._connection.first(statement("lag"))
+        return standby, float(lag), hidden

@@ -1,0 +1,126 @@
+"""What the streams of an execution may do now: how many, how fast, and why that has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.events import AUTOMATIC, LAG
+from penstock.spec.degrees import Streams
+from penstock.workers.auto_degree import AutoDegree
+from penstock.workers.throttle import LagBrake
+
+RATE_SECONDS = 1.0
+
+
+class Senses(Protocol):
+    """What is known of the servers. Nothing here waits for one."""
+
+    def crowd(self) -> tuple[Mapping[str, int], int | None] | None:
+        """See `AutoDegree.see`: what was found since the last call; None: nothing."""
+        ...
+
+    def lag(self) -> float | None:
+        """How many seconds the source lags, as found since the last call; None: nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Another number of streams."""
+
+    degree: int
+    cause: str
+    """As in `penstock.events.DegreeChanged`."""
+    message: str
+
+
+class Steering:
+    """
+    Parameters:
+        streams: what was asked for.
+        max_rate: bytes a second over all streams; None: as fast as they go.
+        brake: for a source that must not lag.
+        now: seconds, monotonic, as in every call.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        max_rate: int | None,
+        brake: LagBrake | None,
+        now: float,
+    ) -> None:
+        self._most = streams.most
+        self._auto = AutoDegree(streams, now) if streams.automatic else None
+        self._max_rate = max_rate
+        self._brake = brake
+        self._senses: Senses | None = None
+        self._mark = now, 0
+        self._allowed = self.wanted
+
+    def attach(self, senses: Senses, now: float) -> None:
+        """A supervisor begins, which has moved nothing yet."""
+        self._senses = senses
+        self._mark = now, 0
+        if self._auto is not None:
+            self._auto.forget()
+
+    @property
+    def allowed(self) -> int:
+        """How many streams may have a partition."""
+        return self._brake.streams(self.wanted) if self._brake else self.wanted
+
+    @property
+    def wanted(self) -> int:
+        """How many streams there would be if nothing held them back."""
+        return self._auto.degree if self._auto else self._most
+
+    @property
+    def begins(self) -> bool:
+        """Whether the number changes several times a second."""
+        return self._auto is not None and self._auto.begins
+
+    def rate(self, busy: int) -> float | None:
+        """Bytes a second for all streams; None: as fast as they go."""
+        rates = [self._max_rate, self._brake.rate(busy) if self._brake else None]
+        return min((rate for rate in rates if rate is not None), default=None)
+
+    def limit(self, most: int) -> None:
+        """A server has no connections for more streams."""
+        self._most = min(self._most, most)
+        if self._auto is not None:
+            self._auto.limit(most)
+        self._allowed = self.allowed
+
+    def look(self, now: float, moved: int, busy: int) -> Iterator[Change]:
+        """What has changed. To be called a few times a second.
+
+        Parameters:
+            moved: bytes by now, over all streams.
+            busy: streams that have a partition.
+        """
+        assert self._senses is not None
+        cause, message = LAG, ""
+        if self._brake is not None:
+            self._look_at_lag(self._brake, self._senses, now, moved)
+            message = self._brake.why
+        if self._auto is not None:
+            if (crowd := self._senses.crowd()) is not None:
+                self._auto.see(*crowd)
+            if self._brake is not None and self._brake.share < 1:
+                self._auto.forget()
+            elif self._auto.look(now, moved, busy):
+                cause, message = AUTOMATIC, self._auto.reason
+        if self.allowed != self._allowed:
+            self._allowed = self.allowed
+            yield Change(self._allowed, cause, message)
+
+    def _look_at_lag(self, brake: LagBrake, senses: Senses, now: float, moved: int) -> None:
+        since, before = self._mark
+        if now - since >= RATE_SECONDS:
+            brake.note_rate((moved - before) / (now - since))
+            self._mark = now, moved
+        if (lag := senses.lag()) is not None:
+            brake.see(lag)

@@ -1,0 +1,144 @@
+"""What holds streams back for the source's sake: a rate, and how far its standbys lag. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+# The lag is below the limit again where it is below so much of it: not at once above it anew.
+AGAIN_BELOW = 0.7
+# The streams' share is halved with each look at a lag that is too long; below this it is nothing.
+LEAST_SHARE = 1 / 32
+# Bytes a second of a stream under way while nothing may be moved: neither server gives it up.
+TRICKLE = 64 * 1024
+# A stream that used less of its part than this leaves the rest to the others, but for room to grow.
+USED, GROWTH, LEAST_PART = 0.6, 1.5, 0.1
+# Seconds between two divisions, unless other streams are busy than before.
+DIVIDE_EVERY = 1.0
+# What differs by less is not worth telling.
+SAME = 0.05
+
+
+class LagBrake:
+    """Fewer streams, and slower ones, the longer the source lags; none until it has caught up.
+
+    Parameters:
+        limit: seconds.
+        subject, hint: see `penstock.backends.api.lag.LagGauge`.
+    """
+
+    def __init__(self, limit: float, subject: str, hint: str) -> None:
+        self._limit = limit
+        self._subject = subject
+        self._hint = hint
+        self.share = 1.0
+        """Of the streams and of their rate: 1 where nothing is held back, 0 while all is."""
+        self._free_rate = 0.0
+        self.lag: float | None = None
+
+    def see(self, lag: float) -> None:
+        """Take a look into account. To be called about once a second.
+
+        Parameters:
+            lag: seconds.
+        """
+        self.lag = lag
+        if lag > self._limit:
+            self.share /= 2
+            if self.share < LEAST_SHARE or not self._free_rate:
+                self.share = 0.0
+        elif lag <= AGAIN_BELOW * self._limit and self.share < 1:
+            more = max(LEAST_SHARE, 2 * self.share)
+            self.share = min(1.0, more) if self._free_rate else 1.0
+
+    def note_rate(self, rate: float) -> None:
+        """What is moved while nothing is held back, in bytes a second."""
+        if self.share == 1:
+            self._free_rate = rate
+
+    def streams(self, wanted: int) -> int:
+        """How many streams may begin another partition, of those that would."""
+        return 0 if self.share == 0 else max(1, int(wanted * self.share))
+
+    def rate(self, busy: int) -> float | None:
+        """Bytes a second for all streams; None: as fast as they go."""
+        if self.share == 1:
+            return None
+        return max(busy * TRICKLE, self._free_rate * self.share)
+
+    @property
+    def why(self) -> str:
+        """What is held back or let go, for people."""
+        lag = f"lags by {self.lag or 0:.1f} s (--max-lag {self._limit:g}s)"
+        if self.share == 0:
+            return f"{self._subject} {lag}: no partition begins; {self._hint}"
+        return f"{self._subject} {lag}"
+
+
+class RateShares:
+    """Divides a rate among the busy streams: equally, but what some do not use goes to others."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, float | None] = {}
+        self._marks: dict[int, tuple[float, int]] = {}
+        self._divided: tuple[float | None, frozenset[int]] = None, frozenset()
+        self._at = 0.0
+
+    def changes(
+        self, now: float, rate: float | None, moved: Mapping[int, int]
+    ) -> dict[int, float | None]:
+        """What the streams are to be told: by stream, bytes a second; None: as fast as it goes.
+
+        Parameters:
+            rate: for all of them together.
+            moved: by busy stream, the bytes that it has moved so far.
+        """
+        if rate is None:
+            parts: dict[int, float | None] = dict.fromkeys(moved)
+        else:
+            dividing = rate, frozenset(moved)
+            if dividing == self._divided and now < self._at + DIVIDE_EVERY:
+                return {}
+            self._divided, self._at = dividing, now
+            lately = [self._lately(stream, now, size) for stream, size in moved.items()]
+            parts = dict(zip(moved, divide(rate, lately), strict=True))
+        found = {
+            stream: part for stream, part in parts.items() if _differs(part, self._told.get(stream))
+        }
+        self._told.update(found)
+        return found
+
+    def _lately(self, stream: int, now: float, moved: int) -> float:
+        since, before = self._marks.get(stream, (now, moved))
+        if now - since >= DIVIDE_EVERY or stream not in self._marks:
+            self._marks[stream] = now, moved
+        return (moved - before) / (now - since) if now - since >= DIVIDE_EVERY else math.inf
+
+
+def _differs(part: float | None, told: float | None) -> bool:
+    if part is None or told is None:
+        return part is not told
+    return abs(part - told) > SAME * told
+
+
+def divide(rate: float, lately: Sequence[float]) -> list[float]:
+    """
+    Parameters:
+        lately: bytes a second that each stream has moved; infinite where nobody knows yet.
+    """
+    parts = [0.0] * len(lately)
+    left, others = rate, list(range(len(lately)))
+    while others:
+        equal = left / len(others)
+        slow = [each for each in others if lately[each] < USED * equal]
+        if not slow:
+            break
+        for each in slow:
+            # Room to grow into, lest a stream that had to wait stays slow for ever.
+            parts[each] = max(GROWTH * lately[each], LEAST_PART * equal)
+            left -= parts[each]
+        others = [each for each in others if each not in slow]
+    sharing = others or range(len(lately))
+    for each in sharing:
+        parts[each] += left / len(sharing)
+    return parts

@@ -1,0 +1,92 @@
+"""A rate is kept to, over all streams, and is no stall."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock import CopySpec, copy, create, resume, status, stream_count
+from penstock.events import Event, Failed, Finished, Planned, Progress
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+RATE = 200_000
+
+
+@pytest.fixture
+def filled(pair: Pair) -> Pair:
+    pair.both("CREATE TABLE t (n int PRIMARY KEY, pad text)")
+    pair.source.run(
+        "INSERT INTO t SELECT n, repeat(md5(n::text), 10) FROM generate_series(1, 2000) AS n",
+        "ANALYZE t",
+    )
+    return pair
+
+
+@pytest.mark.parametrize("degree", [1, 3, "auto"])
+def test_is_kept_to(filled: Pair, degree: int | str) -> None:
+    seen: list[Event] = list(
+        copy(filled.spec(strategy="range", partitions=6, degree=degree, max_rate=RATE))
+    )
+    report = seen[-1]
+    assert isinstance(report, Finished)
+    # Of each attempt's first block it is not known how long it should have taken.
+    assert report.bytes / report.seconds < 1.3 * RATE
+    # Where the time went is no secret, and no server's fault.
+    assert report.paced > report.wait_source + report.wait_target
+    assert report.paced <= report.busy
+    filled.assert_same()
+
+
+def test_is_no_stall(filled: Pair) -> None:
+    # A block takes longer than the timeout.
+    options: dict[str, Any] = {"partitions": 1, "degree": 1, "max_rate": RATE // 2}
+    seen = list(copy(filled.spec(stall_timeout="1s", **options)))
+    assert not [event for event in seen if isinstance(event, Failed)]
+    assert isinstance(seen[-1], Finished)
+    assert seen[-1].paced > 2
+    filled.assert_same()
+
+
+def test_ends_at_once_where_it_is_cancelled_in_a_pause(filled: Pair) -> None:
+    with closing(copy(filled.spec(partitions=1, degree=1, max_rate=1, run_id="slow"))) as events:
+        for event in events:
+            if isinstance(event, Progress) and event.bytes:
+                break
+    # The generator came back, although the pause would have taken a day.
+    left = filled.target.value(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'penstock:slow:%%'"
+    )
+    assert left == 0
+    # Somebody in a hurry goes on without it.
+    ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
+    *_, report = resume("slow", **ends, max_rate=None)
+    assert isinstance(report, Finished)
+    assert (report.status, report.paced) == ("done", 0)
+    filled.assert_same()
+
+
+def test_what_was_asked_is_stored_with_the_run(filled: Pair) -> None:
+    asked = filled.spec(degree="auto", max_rate="50MB", max_lag="30s", run_id="r", partitions=4)
+    create(asked)
+    stored = status("r", target=filled.target.url).run.spec
+    assert (stored["degree"], stored["max_rate"], stored["max_lag"]) == ("auto", 50 << 20, 30.0)
+    ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
+    assert CopySpec.from_stored(stored, **ends).degree == "auto"
+    *events, report = resume("r", **ends, degree=3)
+    (planned,) = (event for event in events if isinstance(event, Planned))
+    assert (planned.degree, planned.automatic) == (3, False)
+    assert isinstance(report, Finished)
+    assert (report.status, report.degree) == ("done", 3)
+    filled.assert_same()
+
+
+@pytest.mark.parametrize("degree", [0, "auto"])
+def test_a_run_goes_on_with_the_degree_that_it_has_stored(filled: Pair, degree: int | str) -> None:
+    create(filled.spec(run_id="r", partitions=4, degree=degree))
+    ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
+    (planned,) = (event for event in resume("r", **ends) if isinstance(event, Planned))
+    assert (planned.degree, planned.automatic) == (stream_count(0), degree == "auto")
