@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model.plans import Partition
+from penstock.model.records import Spent
 
 
 @dataclass(slots=True)
@@ -25,6 +26,11 @@ class Meter:
 
     def seconds(self) -> float:
         return time.monotonic() - self.started
+
+    def spent(self) -> Spent:
+        """So far."""
+        seconds = (self.seconds(), self.waited["source"], self.waited["target"])
+        return Spent(*(round(each, 3) for each in seconds))
 
 
 class Waiter:

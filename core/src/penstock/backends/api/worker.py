@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from penstock.model.plans import Partition
+    from penstock.model.records import Spent
     from penstock.model.tables import ColumnPair
     from penstock.spec.worker_spec import WorkerSpec
 
@@ -93,6 +94,8 @@ class Loaded:
     """In mode upsert: rows that were not there before."""
     updated: int | None = None
     """In mode upsert: rows that were there and differed."""
+    spent: Spent | None = None
+    """For the commit record; None where the control store has no room for it."""
 
 
 class Writer(Protocol):
