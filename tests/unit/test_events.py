@@ -89,6 +89,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "name": texts,
     "remedy": texts,
     "dropped": st.booleans(),
+    "side": st.sampled_from(["source", "target"]),
+    "waits": st.dictionaries(texts, numbers_from_1, max_size=3),
 }
 
 

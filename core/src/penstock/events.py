@@ -1,8 +1,8 @@
 """The event protocol: one JSON object a line, versioned.
 
 A worker emits opened, progress, committed and failed; a run adds planned, prepared, snapshot,
-retrying, degree, step, verified, warning and finished. Every opened attempt ends with exactly one
-terminal event, committed or failed.
+retrying, degree, sampled, step, verified, warning and finished. Every opened attempt ends with
+exactly one terminal event, committed or failed.
 
 Readers ignore unknown fields; when a field changes its meaning, `VERSION` rises.
 """
@@ -162,6 +162,18 @@ class DegreeLowered(Event):
     name: ClassVar[str] = "degree"
     degree: int
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled(Event):
+    """What the run's sessions on a server wait for at this moment; about once a second."""
+
+    name: ClassVar[str] = "sampled"
+    side: str
+    """``source`` or ``target``."""
+    waits: Mapping[str, int]
+    """By what they wait for, in the server's words, how many sessions; see
+    `penstock.backends.api.pulse`. Those between two statements are not among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +355,7 @@ _EVENTS: tuple[type[Event], ...] = (
     SnapshotChanged,
     Retrying,
     DegreeLowered,
+    Sampled,
     StepChanged,
     Verified,
     Warned,

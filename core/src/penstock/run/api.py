@@ -137,7 +137,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
                         state.begin(run_plan)
-                        yield from _execute(state, link, nursery, begun)
+                        yield from _execute(state, ends, link, nursery, begun)
                     return
             # Somebody else has just created the run: this is its second execution.
             run = load_run(target, run_id, spec.control_schema)
@@ -397,7 +397,7 @@ def _continue_run(
             state = RunState(spec, run.run_id, ends=ends, link=link, view=view, finish=finish)
             state.complete = continuation.complete
             state.begin(run.plan, partitions)
-            yield from _execute(state, link, nursery, begun)
+            yield from _execute(state, ends, link, nursery, begun)
     finally:
         if nursery is not None:
             nursery.close()
@@ -421,9 +421,9 @@ def _policy(
 
 
 def _execute(
-    state: RunState, link: ControlLink, nursery: Nursery | None, begun: float
+    state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, begun: float
 ) -> Iterator[Event]:
     degree = stream_count(state.spec.degree)
-    execution = Execution([state], degree=degree, nursery=nursery, link=link)
+    execution = Execution([state], degree=degree, nursery=nursery, link=link, pulses=ends.pulses())
     yield from execution.run(lambda: [state.planned(degree, time.monotonic() - begun)])
     state.raise_failure()

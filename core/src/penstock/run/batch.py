@@ -97,6 +97,7 @@ class _Batch:
             degree=self._degree,
             nursery=nursery,
             link=link,
+            pulses=ends.pulses(),
             batch=True,
             stop_all=batch.on_table_error == "stop",
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl, quote, urlencode
 
 from penstock.backends.api.backend import Backend
@@ -22,6 +24,9 @@ from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
 from penstock.workers.environment import worker_environment
 from penstock.workers.process import Nursery
+
+if TYPE_CHECKING:
+    from penstock.backends.api.pulse import Pulse, WithPulse
 
 _NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
@@ -83,6 +88,19 @@ class Connections:
             self.secrets,
         )
         return Nursery(environment, (self.source_reference, self.target_reference))
+
+    def pulses(self) -> dict[str, Callable[[], Pulse]]:
+        """By side, what opens a connection that looks at the server's sessions, where it can."""
+        known = self.capabilities
+        ends = {
+            "source": (self.source_backend, self.source_url, known.source.shows_waits),
+            "target": (self.target_backend, self.target_url, known.target.shows_waits),
+        }
+        return {
+            side: partial(cast("WithPulse", backend).pulse, url, side)
+            for side, (backend, url, shows) in ends.items()
+            if shows
+        }
 
     def link(
         self, target: TargetCatalog, control_schema: str, patience: Patience | None = None

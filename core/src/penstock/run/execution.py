@@ -6,7 +6,9 @@ import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 
+from penstock.backends.api.pulse import Pulse
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     Interrupted,
@@ -17,10 +19,11 @@ from penstock.errors import (
     TransientError,
     is_cancellation,
 )
-from penstock.events import Event, Warned
+from penstock.events import DegreeLowered, Event, Warned
 from penstock.model.plans import Step
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
+from penstock.run.pulses import Pulses
 from penstock.run.state import RunState
 from penstock.workers.process import Nursery
 from penstock.workers.supervisor import Supervisor, Work
@@ -38,6 +41,7 @@ class Execution:
     Parameters:
         runs: may be filled until `run` begins.
         nursery: starts the workers; None if every partition is committed.
+        pulses: see `Connections.pulses`.
         batch: whether the runs are those of a batch, even of a single one.
         stop_all: stop as soon as one of the runs has failed.
     """
@@ -49,6 +53,7 @@ class Execution:
         degree: int,
         nursery: Nursery | None,
         link: ControlLink,
+        pulses: Mapping[str, Callable[[], Pulse]],
         batch: bool = False,
         stop_all: bool = False,
     ) -> None:
@@ -58,6 +63,7 @@ class Execution:
         """How many streams there really were: no more than partitions."""
         self._nursery = nursery
         self._link = link
+        self._pulses = pulses
         self._batch = batch
         self._stop_all = stop_all
 
@@ -120,16 +126,19 @@ class Execution:
                     f"another process has just started run {works[0].spec.run_id} over; try again"
                 )
             runs = {run.run_id: run for run in self.working()}
+            pulses = Pulses(self._pulses, list(runs))
             asked = max(1, min(self._degree, len(works)))
             supervisor = Supervisor(
                 nursery=self._nursery,
                 degree=asked,
                 is_committed=self._link.is_committed,
-                watch=self._watch,
+                watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
                 stop_all=self._stop_all,
             )
             try:
                 for event in supervisor.run(works):
+                    if isinstance(event, DegreeLowered):
+                        pulses.stop()
                     runs[event.run_id].add(event)
                     yield event
                 self._fail_stopped(supervisor)
@@ -143,6 +152,7 @@ class Execution:
             except LoadLost as error:
                 yield from self._load_again(error, self._emptied_runs() or self._single_run())
             finally:
+                pulses.close()
                 self._streams = supervisor.degree
                 if supervisor.degree < asked:  # a server had no connection left
                     self._degree = supervisor.degree

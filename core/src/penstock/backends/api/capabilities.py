@@ -52,6 +52,8 @@ class SourceCapabilities:
     """Of `SOURCE_OPTIONS`."""
     shared_snapshots: bool = True
     """All partitions can be read as of one moment."""
+    shows_waits: bool = False
+    """It tells what a run's sessions wait for; see `penstock.backends.api.pulse`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,8 @@ class TargetCapabilities:
     """An administrator may make its control tables, with statements."""
     tells_rows_apart: bool
     """It tells which rows a partition of a run has loaded, whatever other rows are there."""
+    shows_waits: bool = False
+    """As of a source."""
 
 
 @dataclass(frozen=True, slots=True)

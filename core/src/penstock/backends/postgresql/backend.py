@@ -9,6 +9,7 @@ from penstock.backends.postgresql import location
 from penstock.backends.postgresql.capabilities import SOURCE, TARGET
 
 if TYPE_CHECKING:
+    from penstock.backends.api.pulse import Pulse
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
@@ -73,3 +74,13 @@ class PostgresBackend:
         from penstock.backends.postgresql.records import ddl  # noqa: PLC0415
 
         return ddl(control_schema)
+
+    def pulse(self, url: str, side: str) -> Pulse:
+        from penstock.backends.postgresql.pulse import PostgresPulse  # noqa: PLC0415
+
+        return PostgresPulse(url, side)
+
+    def wait_kind(self, wait: str) -> str:
+        from penstock.backends.postgresql.pulse import wait_kind  # noqa: PLC0415
+
+        return wait_kind(wait)

@@ -31,6 +31,7 @@ SOURCE = SourceCapabilities(
     strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
     block_strategy="ctid",
     options=frozenset(SOURCE_OPTIONS),
+    shows_waits=True,
 )
 
 TARGET = TargetCapabilities(
@@ -53,4 +54,5 @@ TARGET = TargetCapabilities(
     steps_with_records=True,
     control_ddl=True,
     tells_rows_apart=True,
+    shows_waits=True,
 )

@@ -1,0 +1,61 @@
+"""What a run's sessions wait for, from `pg_stat_activity`.
+
+https://www.postgresql.org/docs/current/monitoring-stats.html#WAIT-EVENT-TABLE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.backends.api.pulse import LOCKS, LOG, MOVER, OTHER, STORAGE, WORKING, Waits
+from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.statements import statement
+from penstock.errors import Diagnosis, PermanentError
+
+CPU = "CPU"
+"""An active session that waits for nothing."""
+_BY_TYPE = {
+    "Lock": LOCKS,
+    "LWLock": LOCKS,
+    "BufferPin": LOCKS,
+    "Buffer": LOCKS,
+    "IO": STORAGE,
+    "Client": MOVER,
+}
+
+
+class PostgresPulse:
+    def __init__(self, url: str, side: str) -> None:
+        self._side = side
+        self._connection = connect(url, side, "penstock:pulse")
+        self._connection.side = side
+
+    def waits(self, run_ids: Sequence[str]) -> Mapping[str, Waits]:
+        with translated(self._side):
+            rows = self._connection.execute(statement("waits"), [list(run_ids)]).fetchall()
+        found: dict[str, dict[str, int]] = {}
+        for run_id, wait, sessions in rows:
+            if wait is None:
+                raise PermanentError(
+                    f"{self._side}: {self._connection.info.user!r} may not see what the run's "
+                    "sessions wait for: they belong to another user; GRANT pg_read_all_stats "
+                    "would do",
+                    Diagnosis(side=self._side),
+                )
+            found.setdefault(run_id, {})[wait] = sessions
+        return found
+
+    def close(self) -> None:
+        abandon(self._connection)
+
+
+def wait_kind(wait: str) -> str:
+    """See `WithPulse`. Names of events differ between versions, so only their beginning counts."""
+    if wait == CPU:
+        return WORKING
+    kind, _, event = wait.partition(":")
+    # LWLock:WALInsert, LWLock:WALWrite, IO:WALSync; before version 13 LWLock:wal_insert.
+    if kind in ("LWLock", "IO") and event.upper().startswith("WAL"):
+        return LOG
+    return _BY_TYPE.get(kind, OTHER)
