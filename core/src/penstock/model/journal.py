@@ -122,6 +122,18 @@ class FailedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Waited:
+    """How often a session was seen waiting for something."""
+
+    json_form = JsonForm(array=True)
+
+    sessions: int
+    """Summed over the samples, about one a second."""
+    kind: str
+    """See `penstock.backends.api.pulse`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Journal:
     """What is kept of one execution of a run; of one that was killed, how far it had come."""
 
@@ -146,8 +158,8 @@ class Journal:
     """The first ones."""
     degrees: tuple[DegreeChange, ...] = ()
     """The first ones."""
-    waits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By side, and by wait event: how often a session was seen in it."""
+    waits: Mapping[str, Mapping[str, Waited]] = field(default_factory=dict)
+    """By side, and by what the sessions waited for, in the server's words."""
     copying: float = 0.0
     """Seconds from the first attempt's begin to the last one's end."""
     tail: float = 0.0

@@ -25,6 +25,7 @@ from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.journals import journaled
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
@@ -425,5 +426,6 @@ def _execute(
 ) -> Iterator[Event]:
     degree = stream_count(state.spec.degree)
     execution = Execution([state], degree=degree, nursery=nursery, link=link, pulses=ends.pulses())
-    yield from execution.run(lambda: [state.planned(degree, time.monotonic() - begun)])
+    events = execution.run(lambda: [state.planned(degree, time.monotonic() - begun)])
+    yield from journaled(events, link, ends.wait_kind)
     state.raise_failure()
