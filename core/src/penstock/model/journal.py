@@ -154,12 +154,16 @@ class Journal:
     points: tuple[Point, ...] = ()
     attempts: int = 0
     failed: int = 0
+    lost: float = 0.0
+    """Seconds of attempts that failed."""
     failures: tuple[FailedAttempt, ...] = ()
     """The first ones."""
     degrees: tuple[DegreeChange, ...] = ()
     """The first ones."""
     waits: Mapping[str, Mapping[str, Waited]] = field(default_factory=dict)
     """By side, and by what the sessions waited for, in the server's words."""
+    copied_from: float = 0.0
+    """Seconds from the execution's begin to its first attempt's."""
     copying: float = 0.0
     """Seconds from the first attempt's begin to the last one's end."""
     tail: float = 0.0

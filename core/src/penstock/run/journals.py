@@ -165,6 +165,7 @@ class Keeper:
         self._series = Series()
         self._open: dict[tuple[str, str, int], tuple[float, Moved | None]] = {}
         """Attempts at work: when they were last heard of, and what they said."""
+        self._opened: dict[tuple[str, str, int], float] = {}
         self._partitions: set[tuple[str, str]] = set()
         self._first: float | None = None
         self._last = 0.0
@@ -172,6 +173,7 @@ class Keeper:
         """By a number of streams, when so many were last at work."""
         self._attempts = 0
         self._failed = 0
+        self._lost = 0.0
         self._failures: list[FailedAttempt] = []
         self._degrees: list[DegreeChange] = []
         self._waits: dict[str, dict[str, Waited]] = {}
@@ -211,7 +213,8 @@ class Keeper:
                 self.status = event.status
 
     def _open_attempt(self, at: float, event: Opened) -> None:
-        self._open[event.run_id, event.partition_id, event.attempt] = (at, None)
+        key = (event.run_id, event.partition_id, event.attempt)
+        self._open[key], self._opened[key] = (at, None), at
         self._partitions.add((event.run_id, event.partition_id))
         self._attempts += 1
         self._first = at if self._first is None else self._first
@@ -237,6 +240,7 @@ class Keeper:
         key = (event.run_id, event.partition_id, event.attempt)
         if key in self._open:
             since, _ = self._open[key]
+            self._lost += at - self._opened[key]
             self._series.spread(since, at, Point(busy=at - since))
             self._end_attempt(at, key)
         self._failed += 1
@@ -256,7 +260,7 @@ class Keeper:
 
     def _end_attempt(self, at: float, key: tuple[str, str, int]) -> None:
         self._left[len(self._open)] = at
-        del self._open[key]
+        del self._open[key], self._opened[key]
         self._last = at
 
     def _sample(self, event: Sampled) -> None:
@@ -288,9 +292,11 @@ class Keeper:
             points=self._series.points,
             attempts=self._attempts,
             failed=self._failed,
+            lost=round(self._lost, 3),
             failures=tuple(self._failures),
             degrees=tuple(self._degrees),
             waits={side: dict(waits) for side, waits in self._waits.items()},
+            copied_from=round(self._first or 0.0, 3),
             copying=0.0 if self._first is None else round(ended - self._first, 3),
             tail=round(tail, 3),
             idle=round(idle, 3),

@@ -90,9 +90,12 @@ class Waiter:
 
         before = signal.signal(signal.SIGALRM, stalled)
         signal.setitimer(signal.ITIMER_REAL, self._timeout)
+        begun, waited = time.monotonic(), self._meter.waited[side]
         try:
             yield
         finally:
+            # What was waited for a socket meanwhile is part of it.
+            self._meter.waited[side] = waited + time.monotonic() - begun
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
