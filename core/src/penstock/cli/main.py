@@ -12,7 +12,7 @@ from penstock.cli.copy_commands import add_copy, add_copy_all, add_create, add_p
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.output import discard, flush_output, report_end
 from penstock.cli.parser import Commands, Parser
-from penstock.cli.run_commands import add_resume, add_status, add_verify
+from penstock.cli.run_commands import add_report, add_resume, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError
 
@@ -44,6 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
         add_copy,
         add_copy_all,
         add_status,
+        add_report,
         add_resume,
         add_hold,
         add_release,

@@ -39,8 +39,8 @@ from penstock.model.journal import (
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import briefly
 
-# Seconds after which a journal is written first, and at most between two times: what is killed
-# leaves most of it.
+# Seconds after which a journal is written first, and between two times at most. Before that it is
+# a quarter of the time that went by: what is killed leaves most of it.
 FIRST, MOST = 2.0, 30.0
 RUNNING = "running"
 
@@ -77,8 +77,8 @@ class _Journals:
         self._id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{token_hex(3)}"
         self._keepers: dict[str, Keeper] = {}
         self._batch = ""
-        self._pause = FIRST
-        self._due = time.monotonic() + FIRST
+        self._begun = time.monotonic()
+        self._due = self._begun + FIRST
         self._writing: threading.Thread | None = None
 
     def add(self, event: Event) -> None:
@@ -95,8 +95,8 @@ class _Journals:
 
     def _write_meanwhile(self) -> None:
         """On a thread with a connection of its own: the control store may keep others waiting."""
-        self._pause = min(MOST, max(FIRST, 2 * self._pause))
-        self._due = time.monotonic() + self._pause
+        at = time.monotonic()
+        self._due = at + min(MOST, max(FIRST, (at - self._begun) / 4))
         if self._writing is not None and self._writing.is_alive():
             return
         journals = self._journals(RUNNING)

@@ -17,7 +17,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 10, 26
 _HEIGHT = 190
 _ROW, _BAR = 24, 14
 _LABEL = 250
-_VALUE = 60
+_VALUE = 110
 
 
 def text(value: str) -> str:
@@ -136,11 +136,13 @@ def areas(
             f'<line class="pause" x1="{x(pause)}" x2="{x(pause)}" y1="{_TOP}" '
             f'y2="{_TOP + plot_height}"/>'
         )
-    for share in range(5):
-        at = share * count * width / 4
-        end = "end" if share == 4 else "begin" if share == 0 else ""
+    total = count * width
+    between, _ = _axis(total)
+    for number in range(int(total / between + 1e-9) + 1):
+        at = number * between
+        side = "begin" if number == 0 else "end" if at > 0.97 * total else ""
         body.append(
-            f'<text class="tick below {end}" x="{x(at)}" y="{_HEIGHT - 8}">'
+            f'<text class="tick below {side}" x="{x(at)}" y="{_HEIGHT - 8}">'
             f"{text(duration(at))}</text>"
         )
     return chart(name, _HEIGHT, title, description, "".join(body))

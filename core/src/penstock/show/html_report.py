@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
@@ -24,6 +25,7 @@ _CLASSES = {
     "moving": "moving",
     "failed attempts": "lost",
 }
+_OPTION = re.compile(r"--[a-z][a-z-]*( \d+| defer| ntile)?")
 _PARTS = ("source", "target", "moving")
 
 
@@ -42,7 +44,9 @@ def run_report_html(report: RunReport) -> str:
         _tables(report),
         _unknown(report),
     ]
-    advice = f'<p class="advice">{text(report.advice)}</p>' if report.advice else ""
+    # An option is not to be broken at its hyphens.
+    said = _OPTION.sub(r"<code>\g<0></code>", text(report.advice))
+    advice = f'<p class="advice">{said}</p>' if said else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
@@ -105,15 +109,12 @@ def _time(report: RunReport) -> str:
     most = max(seconds for _, seconds, _ in parts)
     said = ", ".join(f"{name} {share:.0%}" for name, _, share in parts)
     rows: list[tuple[str, list[Part], str]] = [
-        (name, [(_CLASSES[name], name, spent)], f"{share:.1%}") for name, spent, share in parts
+        (name, [(_CLASSES[name], name, spent)], f"{spent:,.1f} s, {share:.1%}")
+        for name, spent, share in parts
     ]
     return _section(
         "Where the streams' time went",
         bars("time", "Where the streams' time went", said, rows, most),
-        _table(
-            ("", "seconds", "share"),
-            ((name, f"{spent:,.1f}", f"{share:.1%}") for name, spent, share in parts),
-        ),
     )
 
 

@@ -78,9 +78,13 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     if report.seconds is not None:
         streams = f", {counted(report.degree, 'stream')}" if report.degree else ""
         found.append(("time", f"{duration(report.seconds)}{streams}"))
-    if report.copying:
-        rows, moved = report.rows / report.copying, report.bytes / report.copying
-        found.append(("copying", f"{duration(report.copying)}: {rate(rows, moved)}"))
+    if report.copying and report.timeline:
+        # Not of what is committed: an execution that was killed has told of a part of it.
+        points = report.timeline.points
+        rows = sum(point.rows for point in points) / report.copying
+        moved = sum(point.bytes for point in points) / report.copying
+        said = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
+        found.append(("copying", f"{duration(report.copying)}: {said}"))
     for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
         if seconds:
             found.append((name, duration(seconds)))
@@ -91,10 +95,6 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     if report.idle > 0:
         found.append(("at the end", tail(report)))
     return found
-
-
-def rate(rows: float, moved: float) -> str:
-    return f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
 
 
 def tail(report: RunReport) -> str:
