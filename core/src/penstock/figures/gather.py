@@ -31,6 +31,7 @@ SLOWEST = 10
 # Of one server.
 MOST_WAITS = 8
 RUNNING = "running"
+_FLAGS = {"indexes": "--indexes defer", "unlogged": "--unlogged"}
 _SIDES = ("source", "target")
 
 
@@ -82,8 +83,8 @@ def _of_run(
         idle=idle,
         lost=lost,
         waits=_kinds(journals),
-        deferrable=_option(run.spec, target, "indexes", "--indexes defer"),
-        unlogged=_option(run.spec, target, "unlogged", "--unlogged"),
+        deferrable=applicable(run.spec, target, "indexes"),
+        unlogged=applicable(run.spec, target, "unlogged"),
         counts=_strategy(run).counts,
         even=_even(plan),
     )
@@ -275,11 +276,12 @@ def _execution(journal: Journal) -> ExecutionFigures:
     )
 
 
-def _option(spec: Mapping[str, Any], target: TargetCapabilities, name: str, flag: str) -> str:
+def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -> str:
     """An option, with the permission that it needs; empty where it does not apply, or is set."""
     mode = MODES[spec["mode"]]
     if spec.get(name) not in (None, False, "keep") or mode not in target.options.get(name, ()):
         return ""
+    flag = _FLAGS[name]
     return flag if mode.loads_new_table or spec.get("allow_ddl") else f"{flag} --allow-ddl"
 
 

@@ -60,18 +60,24 @@ class Series:
         Parameters:
             at: seconds since the series began; earlier is taken for the beginning.
         """
+        place = self._place(at)
+        self._points += [Point()] * (place + 1 - len(self._points))
+        self._points[place] += point
+
+    def _place(self, at: float) -> int:
+        """Which point a moment falls into, once there is room for it."""
         while (place := int(max(at, 0.0) / self.width)) >= self._most:
             pairs = range(0, len(self._points), 2)
             self._points = [sum(self._points[i : i + 2], Point()) for i in pairs]
             self.width *= 2
-        self._points += [Point()] * (place + 1 - len(self._points))
-        self._points[place] += point
+        return place
 
     def spread(self, begun: float, ended: float, point: Point) -> None:
         """Add what went on for a while, to each point as much of it as falls into it.
 
         Rows and bytes are whole: the last point has what is left.
         """
+        self._place(ended)
         parts = list(self._parts(begun, ended)) or [(ended, 1.0)]
         rows, size = point.rows, point.bytes
         for at, share in parts[:-1]:
@@ -82,11 +88,10 @@ class Series:
         self.add(at, _scaled(point, share, rows, size))
 
     def _parts(self, begun: float, ended: float) -> Iterator[tuple[float, float]]:
-        """Moments and shares of the intervals that a while falls into, at most `_most` of them."""
+        """Moments and shares of the intervals that a while falls into."""
         length, at = ended - begun, begun
-        step = max(self.width, length / self._most)
         while length > 0 and at < ended:
-            until = min(ended, (int(at / step) + 1) * step)
+            until = min(ended, (int(at / self.width) + 1) * self.width)
             if until <= at:  # too close for floats
                 return
             yield at, (until - at) / length
