@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from penstock import PlanningError, control_ddl, copy, status, verify
+from penstock import PlanningError, control_ddl, copy, report, status, verify
 from penstock.backends.postgresql.connection import connect
 from penstock.events import Committed, Planned
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 ROWS = "INSERT INTO t SELECT n, repeat('x', n % 50) FROM generate_series(1, 1000) AS n"
+
+OF_AN_EARLIER_VERSION = (
+    "DROP TABLE penstock.journal",
+    "ALTER TABLE penstock.commit_record DROP COLUMN spent",
+)
 
 
 @pytest.fixture
@@ -216,6 +221,40 @@ class TestPrivileges:
         filled.copy(run_id="r1")
         filled.target.run(control_ddl("postgresql://"))
         assert filled.target.count("penstock.commit_record") == 1
+
+    def test_tables_of_an_earlier_version_whose_owner_is_another(
+        self, filled: Pair, loader: str
+    ) -> None:
+        """They do without reports, until an administrator runs the statements."""
+        filled.copy(run_id="old")
+        filled.target.run(
+            *OF_AN_EARLIER_VERSION,
+            f"GRANT USAGE ON SCHEMA penstock TO {loader}",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA penstock TO {loader}",
+        )
+        url = as_user(filled.target.url, loader)
+        filled.copy(target=url, run_id="r1")
+        assert report("r1", target=url).spent is None
+        filled.target.run(
+            control_ddl("postgresql://"),
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA penstock TO {loader}",
+        )
+        filled.copy(target=url, run_id="r2")
+        found = report("r2", target=url)
+        assert found.spent is not None
+        assert len(found.executions) == 1
+        assert filled.target.count() == 3000
+
+    def test_tables_of_an_earlier_version_that_others_use(self, filled: Pair) -> None:
+        """To add a column would have to wait for them."""
+        filled.copy(run_id="old")
+        filled.target.run(*OF_AN_EARLIER_VERSION)
+        with psycopg.connect(filled.target.url) as attempt:
+            attempt.execute("LOCK TABLE penstock.commit_record IN ROW EXCLUSIVE MODE")
+            filled.copy(run_id="r1")
+        assert report("r1", target=filled.target.url).spent is None
+        filled.copy(run_id="r2")
+        assert report("r2", target=filled.target.url).spent is not None
 
     def test_another_schema_is_another_memory(self, filled: Pair) -> None:
         filled.copy(run_id="r1", control_schema="one")
