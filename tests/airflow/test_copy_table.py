@@ -128,7 +128,7 @@ def test_the_end_of_a_run_is_said_in_numbers(shop: Shop, run: DagRunResult) -> N
 
 
 def test_where_the_time_of_all_tasks_went(run: DagRunResult) -> None:
-    """Whichever process copied: it is read from the target. A task that was retried counts twice."""
+    """Whichever process copied: it is read from the target. A retried task counts twice."""
     _, found, said = run.task("once.verify").log.partition("where the run's time went")
     assert found
     assert "waiting for target" in said

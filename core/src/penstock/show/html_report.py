@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-from penstock.figures.run_report import PartitionFigures, RunReport, Timeline, TimeSpent
+from penstock.figures.run_report import PartitionFigures, RunReport, TimeSpent
 from penstock.model.journal import Point
 from penstock.show.charts import Part, areas, bars, text
 from penstock.show.run_report import (
@@ -37,7 +37,7 @@ def run_report_html(report: RunReport) -> str:
         _facts(report),
         _time(report),
         _waits(report),
-        _over_time(report.timeline, report.degree),
+        _over_time(report),
         _slowest(report.slowest),
         _skew(report),
         _executions(report),
@@ -143,13 +143,15 @@ def _waits(report: RunReport) -> str:
     return _section("What the servers waited for", *charts, note)
 
 
-def _over_time(timeline: Timeline | None, degree: int) -> str:
+def _over_time(report: RunReport) -> str:
+    timeline, degree = report.timeline, report.degree
     if timeline is None or not timeline.points:
         return ""
     points, width, pauses = timeline.points, timeline.width, timeline.pauses
     rates = [point.bytes / width for point in points]
-    total = len(points) * width
-    average = sum(rates) / len(rates)
+    # The first and the last point are not full.
+    total = report.copying or len(points) * width
+    average = sum(point.bytes for point in points) / total
     said = (
         f"Over {duration(total)}: {megabytes(average)} MB/s on average, {megabytes(max(rates))} at "
         "most"
