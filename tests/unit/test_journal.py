@@ -128,6 +128,7 @@ def test_what_the_streams_did() -> None:
     assert [point.rows for point in found.points] == [0, 600, 700]
     assert [point.busy for point in found.points] == [0, 2, 2]
     assert [point.source for point in found.points] == [0, 1, 1]
+    assert [point.allowed for point in found.points] == [0, 2, 2]
     assert (found.copied_from, found.copying, found.seconds) == (1, 2, 5)
     assert (found.attempts, found.failed) == (2, 0)
     assert (found.tail, found.idle) == (0, 0)
@@ -145,6 +146,22 @@ def test_the_end_in_which_not_all_streams_were_at_work() -> None:
     found = clocked.journal(12)
     # The third stream had nothing to do from 6 on, the second from 7 on.
     assert (found.copying, found.tail, found.idle) == (10, 4, 4 + 3)
+
+
+def test_streams_that_were_allowed_change_with_the_degree() -> None:
+    clocked = Clocked(degree=1)
+    clocked.add(0, opened("a"))
+    clocked.add(2, DegreeLowered(run_id="r", degree=3, message=""))
+    clocked.add(2, opened("b"))
+    clocked.add(2, opened("c"))
+    clocked.add(4, moved(Committed, "a", 1, 4))
+    clocked.add(5, moved(Committed, "b", 1, 3))
+    clocked.add(5, DegreeLowered(run_id="r", degree=1, message=""))
+    clocked.add(6, moved(Committed, "c", 1, 4))
+    found = clocked.journal(7)
+    assert [point.allowed for point in found.points] == [1, 1, 3, 3, 3, 1]
+    assert [point.busy for point in found.points] == [1, 1, 3, 3, 2, 1]
+    assert (found.degree, found.tail, found.idle) == (3, 0, 0)
 
 
 def test_fewer_partitions_than_streams_are_no_tail() -> None:
@@ -181,20 +198,31 @@ def test_the_rest_of_it() -> None:
     clocked.add(1, Sampled(run_id="r", side="target", waits={"CPU": 2, "IO:WALSync": 1}))
     clocked.add(2, Sampled(run_id="r", side="target", waits={"CPU": 1}))
     clocked.add(2, DegreeLowered(run_id="r", degree=3, message="too many clients"))
-    for state in ("started", "done"):
-        step = {"step_id": "i", "step": "build i", "state": state, "seconds": 2.0}
-        clocked.add(3, StepChanged(run_id="r", **step))  # type: ignore[arg-type]
+    for at, step, state in (
+        (3, "i", "started"),
+        (4, "k", "started"),
+        (6, "i", "done"),
+        (8, "k", "done"),
+        (10, "l", "started"),
+        (11, "l", "failed"),
+    ):
+        said = {"step_id": step, "step": f"build {step}", "state": state, "seconds": 2.5}
+        clocked.add(at, StepChanged(run_id="r", **said))  # type: ignore[arg-type]
     known = {"ok": True, "partitions": 1, "mismatches": 0, "method": "counts", "seconds": 1.5}
-    clocked.add(4, Verified(run_id="r", **known))  # type: ignore[arg-type]
-    found = clocked.journal(5)
+    clocked.add(12, Verified(run_id="r", **known))  # type: ignore[arg-type]
+    found = clocked.journal(13)
     waits = found.waits["target"]
     assert {name: (waited.sessions, waited.kind) for name, waited in waits.items()} == {
         "CPU": (3, "target CPU"),
         "IO:WALSync": (1, "target IO:WALSync"),
     }
     assert [(change.at, change.degree) for change in found.degrees] == [(2, 3)]
-    assert found.degree == 3
-    assert (found.planning, found.comparing, found.steps) == (0.5, 1.5, {"build i": 2.0})
+    assert found.degree == 4
+    assert (found.planning, found.comparing, found.steps) == (
+        *(0.5, 1.5),
+        {"build i": 2.5, "build k": 2.5},
+    )
+    assert found.finishing == 5 + 1
 
 
 def test_a_batch_knows_its_runs_and_how_it_ended() -> None:

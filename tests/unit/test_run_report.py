@@ -46,6 +46,7 @@ FULL = RunReport(
     planning=0.5,
     comparing=1.0,
     steps={HOSTILE: 3.0},
+    finishing=3.0,
     spent=SPENT,
     failed_attempts=1,
     lost=2.0,
@@ -57,15 +58,17 @@ FULL = RunReport(
         PartitionFigures("p2", "id < 5", 10, 100, 4.0, None),
     ),
     outliers=(Outlier("p1", HOSTILE, "seconds", 10.0, 4.0), Outlier("p1", "", "rows", 90, 9)),
-    timeline=Timeline(2.0, (Point(10, 10**6, 4.0, 1.0, 2.0), Point(5, 10, 2.0, 9.0, 9.0)), (2.0,)),
+    timeline=Timeline(
+        2.0, (Point(10, 10**6, 4.0, 1.0, 2.0, 8.0), Point(5, 10, 2.0, 9.0, 9.0)), (2.0,)
+    ),
     executions=(EXECUTION, EXECUTION),
     advice=f"target-bound: 78%: try --indexes defer {HOSTILE}",
     unknown=(HOSTILE,),
 )
 EMPTY = replace(
     FULL, rows=0, bytes=0, committed=0, degree=0, seconds=None, copying=None, planning=0.0,
-    comparing=0.0, steps={}, spent=None, failed_attempts=0, lost=0.0, tail=0.0, idle=0.0,
-    waits={}, slowest=(), outliers=(), timeline=None, executions=(), advice="", unknown=(),
+    comparing=0.0, steps={}, finishing=0.0, spent=None, failed_attempts=0, lost=0.0, tail=0.0,
+    idle=0.0, waits={}, slowest=(), outliers=(), timeline=None, executions=(), advice="", unknown=(),
 )  # fmt: skip
 STILL = replace(EMPTY, timeline=Timeline(1.0, (Point(),), ()), spent=TimeSpent(0.0, 0.0, 0.0))
 REPORTS = {

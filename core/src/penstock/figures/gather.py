@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from statistics import median
 from typing import Any
@@ -74,7 +75,7 @@ def _of_run(
     facts = Facts(
         spent=spent,
         copying=copying,
-        steps=sum(steps.values()),
+        steps=sum(journal.finishing for journal in journals),
         degree=degree,
         partitions=len(plan.partitions),
         median=median(partition.seconds for partition in partitions) if partitions else 0.0,
@@ -106,6 +107,7 @@ def _of_run(
         planning=_total(journal.planning for journal in journals),
         comparing=_total(journal.comparing for journal in journals),
         steps=steps,
+        finishing=_total(journal.finishing for journal in journals),
         spent=spent,
         failed_attempts=sum(journal.failed for journal in journals),
         lost=round(lost, 3),
@@ -123,7 +125,11 @@ def _of_run(
 
 def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunReport]) -> RunReport:
     slowest = sorted(
-        (partition for run in runs for partition in run.slowest),
+        (
+            replace(partition, label=f"{run.what}: {partition.label}")
+            for run in runs
+            for partition in run.slowest
+        ),
         key=lambda partition: -partition.seconds,
     )
     spent = _sum(run.spent for run in runs)
@@ -134,7 +140,7 @@ def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunRepo
     facts = Facts(
         spent=spent,
         copying=copying,
-        steps=sum(steps.values()),
+        steps=sum(journal.finishing for journal in journals),
         degree=degree,
         tail=tail,
         idle=idle,
@@ -159,6 +165,7 @@ def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunRepo
         planning=_total(run.planning for run in runs),
         comparing=_total(run.comparing for run in runs),
         steps=steps,
+        finishing=_total(journal.finishing for journal in journals),
         spent=spent,
         failed_attempts=sum(run.failed_attempts for run in runs),
         lost=round(lost, 3),
@@ -177,7 +184,8 @@ def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunRepo
 
 def _what(spec: Mapping[str, Any]) -> str:
     source = spec.get("table") or spec.get("query") or spec.get("source") or "?"
-    return f"{source} to {spec.get('target_table') or spec.get('target') or '?'}"
+    target = spec.get("target_table") or spec.get("target") or "?"
+    return str(source) if source == target else f"{source} to {target}"
 
 
 def _partition(record: CommitRecord, label: str) -> PartitionFigures:

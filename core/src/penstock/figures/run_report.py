@@ -122,6 +122,8 @@ class RunReport:
     comparing: float
     steps: Mapping[str, float]
     """Seconds of the steps after the last partition, by what they do."""
+    finishing: float
+    """Seconds in which one or more of these were done."""
     spent: TimeSpent | None
     failed_attempts: int
     lost: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from penstock.model.codec import JsonForm
+from penstock.model.codec import OMITTED, JsonForm
 
 MOST_POINTS = 240
 """Of a series, however long it runs."""
@@ -27,6 +27,8 @@ class Point:
     source: float = 0.0
     """Of these, seconds of waiting for the source."""
     target: float = 0.0
+    allowed: float = field(default=0.0, metadata=OMITTED)
+    """Seconds of streams that were allowed at once, and had partitions to copy."""
 
     def __add__(self, other: Point) -> Point:
         return Point(
@@ -35,6 +37,7 @@ class Point:
             round(self.busy + other.busy, 3),
             round(self.source + other.source, 3),
             round(self.target + other.target, 3),
+            round(self.allowed + other.allowed, 3),
         )
 
 
@@ -99,8 +102,8 @@ class Series:
 
 
 def _scaled(point: Point, share: float, rows: int, size: int) -> Point:
-    times = (point.busy * share, point.source * share, point.target * share)
-    return Point(rows, size, *times)
+    times = (point.busy, point.source, point.target, point.allowed)
+    return Point(rows, size, *(seconds * share for seconds in times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ class Journal:
     status: str
     """``running`` until it ends; where nobody came to write the end, for good."""
     degree: int
-    """Streams that were asked for."""
+    """The most streams that were allowed at once."""
     seconds: float
     """Since the execution began, when this was written."""
     width: float = 1.0
@@ -181,5 +184,7 @@ class Journal:
     """Seconds of the comparison at the end."""
     steps: Mapping[str, float] = field(default_factory=dict)
     """Seconds of the steps after the last partition, by what they do."""
+    finishing: float = 0.0
+    """Seconds in which one or more of these were done: some go side by side."""
     runs: tuple[str, ...] = ()
     """Of a batch: the ids of its tables' runs."""

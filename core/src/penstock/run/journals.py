@@ -157,7 +157,7 @@ class Keeper:
         """What was reported; empty before."""
         self._runs: tuple[str, ...] = ()
         self._id = execution_id
-        self._degree = degree
+        self._degree = self._highest = degree
         self._kind_of = kind_of
         self._clock = clock
         self._begun = clock()
@@ -167,6 +167,7 @@ class Keeper:
         """Attempts at work: when they were last heard of, and what they said."""
         self._opened: dict[tuple[str, str, int], float] = {}
         self._partitions: set[tuple[str, str]] = set()
+        self._heard = 0.0
         self._first: float | None = None
         self._last = 0.0
         self._left: dict[int, float] = {}
@@ -179,6 +180,8 @@ class Keeper:
         self._waits: dict[str, dict[str, Waited]] = {}
         self._planning = self._comparing = 0.0
         self._steps: dict[str, float] = {}
+        self._doing: set[tuple[str, str]] = set()
+        self._finishing = self._finishing_since = 0.0
 
     @property
     def says_something(self) -> bool:
@@ -186,6 +189,7 @@ class Keeper:
 
     def add(self, event: Event) -> None:
         at = self._clock() - self._begun
+        self._allow(at)
         match event:
             case Opened():
                 self._open_attempt(at, event)
@@ -195,14 +199,15 @@ class Keeper:
                 self._fail(at, event)
             case DegreeLowered():
                 self._degree = event.degree
+                self._highest = max(self._highest, event.degree)
                 if len(self._degrees) < MOST_CHANGES:
                     self._degrees.append(DegreeChange(round(at, 3), event.degree, event.message))
             case Sampled():
                 self._sample(event)
             case Planned():
                 self._planning += event.seconds
-            case StepChanged(state="done") if len(self._steps) < MOST_CHANGES:
-                self._steps[event.step] = self._steps.get(event.step, 0.0) + event.seconds
+            case StepChanged():
+                self._step(at, event)
             case Verified():
                 self._comparing += event.seconds
             case BatchStarted():
@@ -211,6 +216,13 @@ class Keeper:
                 self.status = event.status
             case Finished() if not self._runs:
                 self.status = event.status
+
+    def _allow(self, at: float) -> None:
+        """Note how many streams there could have been since the last event."""
+        if self._open and at > self._heard:
+            allowed = max(len(self._open), min(self._degree, len(self._partitions)))
+            self._series.spread(self._heard, at, Point(allowed=allowed * (at - self._heard)))
+        self._heard = at
 
     def _open_attempt(self, at: float, event: Opened) -> None:
         key = (event.run_id, event.partition_id, event.attempt)
@@ -269,6 +281,18 @@ class Keeper:
             before = waits[name].sessions if name in waits else 0
             waits[name] = Waited(before + sessions, self._kind_of(event.side, name))
 
+    def _step(self, at: float, event: StepChanged) -> None:
+        step = (event.run_id, event.step_id)
+        if event.state == "started":
+            self._finishing_since = self._finishing_since if self._doing else at
+            self._doing.add(step)
+        elif event.state in ("done", "failed") and step in self._doing:
+            self._doing.remove(step)
+            if not self._doing:
+                self._finishing += at - self._finishing_since
+        if event.state == "done" and len(self._steps) < MOST_CHANGES:
+            self._steps[event.step] = self._steps.get(event.step, 0.0) + event.seconds
+
     def _tail(self, ended: float) -> tuple[float, float]:
         """Of the end of the copying: seconds in which fewer streams were at work than allowed, and
         the sum of those in which they were not."""
@@ -286,7 +310,7 @@ class Keeper:
             started_at=self._started_at,
             written_at=now(),
             status=status,
-            degree=self._degree,
+            degree=self._highest,
             seconds=round(at, 3),
             width=self._series.width,
             points=self._series.points,
@@ -303,5 +327,6 @@ class Keeper:
             planning=round(self._planning, 3),
             comparing=round(self._comparing, 3),
             steps={name: round(seconds, 3) for name, seconds in self._steps.items()},
+            finishing=round(self._finishing, 3),
             runs=self._runs,
         )

@@ -86,7 +86,7 @@ def areas(
     shown: Callable[[float], str],
     *,
     pauses: Sequence[float] = (),
-    limit: float = 0.0,
+    limits: Sequence[float] = (),
 ) -> str:
     """Values over time, as steps, stacked.
 
@@ -94,7 +94,7 @@ def areas(
         width: seconds of each value.
         shown: a value of the axis, as text.
         pauses: seconds at which a line says that time was left out.
-        limit: a value that is drawn as a line across.
+        limits: values that are drawn as a line.
     """
     count = len(layers[0][1])
     sums = [0.0] * count
@@ -102,7 +102,7 @@ def areas(
     for _, values in layers:
         sums = [below + value for below, value in zip(sums, values, strict=True)]
         tops.append(sums)
-    step, highest = _axis(max([*sums, limit]))
+    step, highest = _axis(max([*sums, *limits]))
     plot_width, plot_height = WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def x(at: float) -> str:
@@ -110,6 +110,12 @@ def areas(
 
     def y(value: float) -> str:
         return f"{_TOP + plot_height * (1 - value / highest):.1f}"
+
+    def steps(values: Sequence[float]) -> str:
+        return "".join(
+            f"L{x(i * width)},{y(value)}L{x((i + 1) * width)},{y(value)}"
+            for i, value in enumerate(values)
+        )
 
     body = []
     for number in range(round(highest / step) + 1):
@@ -121,16 +127,10 @@ def areas(
         )
     # The highest first: each lower one covers its part of it.
     for (kind, _), top in reversed(list(zip(layers, tops, strict=True))):
-        path = f"M{x(0)},{y(0)}" + "".join(
-            f"L{x(i * width)},{y(value)}L{x((i + 1) * width)},{y(value)}"
-            for i, value in enumerate(top)
-        )
-        body.append(f'<path class="{kind}" d="{path}L{x(count * width)},{y(0)}Z"/>')
-    if limit:
-        body.append(
-            f'<line class="limit" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y(limit)}" '
-            f'y2="{y(limit)}"/>'
-        )
+        ends = f"L{x(count * width)},{y(0)}Z"
+        body.append(f'<path class="{kind}" d="M{x(0)},{y(0)}{steps(top)}{ends}"/>')
+    if limits:
+        body.append(f'<path class="limit" d="M{steps(limits)[1:]}"/>')
     for pause in pauses:
         body.append(
             f'<line class="pause" x1="{x(pause)}" x2="{x(pause)}" y1="{_TOP}" '

@@ -144,7 +144,7 @@ def _waits(report: RunReport) -> str:
 
 
 def _over_time(report: RunReport) -> str:
-    timeline, degree = report.timeline, report.degree
+    timeline = report.timeline
     if timeline is None or not timeline.points:
         return ""
     points, width, pauses = timeline.points, timeline.width, timeline.pauses
@@ -153,13 +153,14 @@ def _over_time(report: RunReport) -> str:
     total = report.copying or len(points) * width
     average = sum(point.bytes for point in points) / total
     said = (
-        f"Over {duration(total)}: {megabytes(average)} MB/s on average, {megabytes(max(rates))} at "
-        "most"
+        f"Over {duration(total)}: {megabytes(average)} MB/s on average, "
+        f"{megabytes(max(*rates, average))} at most"
     )
     shares = [_streams(point, width) for point in points]
     layers = [(kind, [share[place] for share in shares]) for place, kind in enumerate(_PARTS)]
     busy = sum(point.busy for point in points) / total
-    streams = f"{busy:.1f} streams at work on average, of {degree}"
+    allowed = sum(point.allowed for point in points) / total
+    streams = f"{busy:.1f} streams at work on average, of {allowed:.1f} that were allowed"
     rows = (
         (
             duration(place * width),
@@ -175,7 +176,7 @@ def _over_time(report: RunReport) -> str:
         "Over time",
         f"<h3>MB/s</h3><p>{text(said)}.</p>",
         areas("rate", "MB/s over time", said, [("moved", rates)], width, _mb, pauses=pauses),
-        f"<h3>Streams at work</h3><p>{text(streams)}; the line is what was allowed.</p>",
+        f"<h3>Streams at work</h3><p>{text(streams)}: the line.</p>",
         _legend("waiting for source", "waiting for target", "moving"),
         areas(
             "streams",
@@ -185,7 +186,7 @@ def _over_time(report: RunReport) -> str:
             width,
             "{:g}".format,
             pauses=pauses,
-            limit=float(degree),
+            limits=[point.allowed / width for point in points],
         ),
         left_out,
         f"<details><summary>The numbers, every {text(duration(width))}; of streams on average"
@@ -249,7 +250,7 @@ def _parts(partition: PartitionFigures) -> list[Part]:
 
 
 def _skew(report: RunReport) -> str:
-    ending = f"<p>At the end: {text(tail(report))}.</p>" if report.idle > 0 else ""
+    ending = f"<p>At the end: {text(said)}.</p>" if (said := tail(report)) else ""
     if not report.outliers and not ending:
         return ""
     table = _table(

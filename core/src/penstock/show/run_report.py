@@ -26,6 +26,8 @@ from penstock.show.text import counted, duration, megabytes, number, one_line, s
 _WIDTH = 110
 _SPARKS = "▁▂▃▄▅▆▇█"
 _MOST_SPARKS = 60
+# Share of what the streams could do.
+NEGLIGIBLE = 0.01
 KINDS = {
     "working": "computing",
     "locks": "locks",
@@ -88,17 +90,24 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
         if seconds:
             found.append((name, duration(seconds)))
-    found += [("then", f"{name}, {duration(seconds)}") for name, seconds in report.steps.items()]
+    if report.steps:
+        *_, slowest = sorted(report.steps, key=lambda name: report.steps[name])
+        longest = f"{slowest} {duration(report.steps[slowest])}"
+        steps = f"{counted(len(report.steps), 'step')}, the longest: {longest}"
+        found.append(("then", f"{duration(report.finishing)}: {steps}"))
     if report.failed_attempts:
         lost = f"{report.failed_attempts:,}, {duration(report.lost)} lost in them"
         found.append(("failed attempts", lost))
-    if report.idle > 0:
-        found.append(("at the end", tail(report)))
+    if ending := tail(report):
+        found.append(("at the end", ending))
     return found
 
 
 def tail(report: RunReport) -> str:
-    """What was lost when there was not enough left to do for all streams."""
+    """What was lost when there was not enough left to do for all streams; empty if next to
+    nothing was."""
+    if report.idle <= NEGLIGIBLE * report.degree * (report.copying or 0.0):
+        return ""
     return (
         f"{duration(report.tail)} with fewer than {counted(report.degree, 'stream')} at work, "
         f"{duration(report.idle)} of streams idle"
@@ -313,8 +322,8 @@ def run_report_markdown(report: RunReport) -> str:
             f"{_cell(each.partition_id)} ({_cell(each.label)}): {value}, {each.times:,.1f} times "
             f"the median of {middle}",
         ]
-    if report.idle > 0:
-        lines += ["", f"At the end: {tail(report)}"]
+    if ending := tail(report):
+        lines += ["", f"At the end: {ending}"]
     return "\n".join(lines)
 
 
