@@ -68,7 +68,8 @@ FULL = RunReport(
 EMPTY = replace(
     FULL, rows=0, bytes=0, committed=0, degree=0, seconds=None, copying=None, planning=0.0,
     comparing=0.0, steps={}, finishing=0.0, spent=None, failed_attempts=0, lost=0.0, tail=0.0,
-    idle=0.0, waits={}, slowest=(), outliers=(), timeline=None, executions=(), advice="", unknown=(),
+    idle=0.0, waits={}, slowest=(), outliers=(), timeline=None, executions=(), advice="",
+    unknown=(),
 )  # fmt: skip
 STILL = replace(EMPTY, timeline=Timeline(1.0, (Point(),), ()), spent=TimeSpent(0.0, 0.0, 0.0))
 REPORTS = {

@@ -115,8 +115,9 @@ class PostgresRecords(SqlRecords):
         with translated("target"):
             (found,) = self._connection.execute(
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
-                " AND attrelid = to_regclass(%s) AND NOT attisdropped)",
-                [self.named(Kind.COMMIT.value)],
+                " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
+                " AND to_regclass(%s) IS NOT NULL",
+                [self.named(kind.value) for kind in (Kind.COMMIT, Kind.JOURNAL)],
             ).fetchall()
         return bool(found[0])
 
