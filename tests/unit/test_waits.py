@@ -35,9 +35,14 @@ def test_what_is_waited_for_within_an_answer_counts_once() -> None:
 
 def test_failed_answers_count_too() -> None:
     meter = Meter()
-    with pytest.raises(InterruptedError), Waiter(meter, 60).answering("source"):
-        time.sleep(0.02)
-        raise InterruptedError
+
+    def fail() -> None:
+        with Waiter(meter, 60).answering("source"):
+            time.sleep(0.02)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        fail()
     assert meter.waited["source"] >= 0.02
 
 
