@@ -22,7 +22,7 @@ from penstock.figures.run_report import (
 from penstock.figures.skew import outliers
 from penstock.figures.timeline import covered, executed, merged
 from penstock.model.extents import KeyRange
-from penstock.model.journal import Journal, Waited
+from penstock.model.journal import RUNNING, Journal, Waited
 from penstock.model.plans import PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.spec.modes import MODES
@@ -31,7 +31,6 @@ from penstock.spec.strategies import NAMED, STRATEGIES, Strategy
 SLOWEST = 10
 # Of one server.
 MOST_WAITS = 8
-RUNNING = "running"
 _FLAGS = {"indexes": "--indexes defer", "unlogged": "--unlogged"}
 _SIDES = ("source", "target")
 
@@ -65,25 +64,14 @@ def _of_run(
         (_partition(record, labels.get(record.partition_id, "")) for record in records),
         key=lambda partition: -partition.seconds,
     )
-    spent = _sum(partition.spent for partition in partitions)
-    far = outliers(partitions)
-    copying = _copying(journals) if journals else _span(records)
-    degree = max((journal.degree for journal in journals), default=0)
-    steps = _steps(journals)
-    tail, idle = sum(each.tail for each in journals), sum(each.idle for each in journals)
-    lost = sum(journal.lost for journal in journals)
-    facts = Facts(
+    spent, far = _sum(partition.spent for partition in partitions), outliers(partitions)
+    facts = replace(
+        _facts(journals),
         spent=spent,
-        copying=copying,
-        steps=sum(journal.finishing for journal in journals),
-        degree=degree,
+        copying=_copying(journals) if journals else _span(records),
         partitions=len(plan.partitions),
         median=median(partition.seconds for partition in partitions) if partitions else 0.0,
         slow=next((outlier for outlier in far if outlier.measure == "seconds"), None),
-        tail=tail,
-        idle=idle,
-        lost=lost,
-        waits=_kinds(journals),
         deferrable=applicable(run.spec, target, "indexes"),
         unlogged=applicable(run.spec, target, "unlogged"),
         counts=_strategy(run).counts,
@@ -101,25 +89,12 @@ def _of_run(
         committed=len(records),
         rows=sum(record.rows for record in records),
         bytes=sum(record.bytes for record in records),
-        degree=degree,
-        seconds=round(executed(journals), 3) if journals else None,
-        copying=round(copying, 3) if journals else None,
-        planning=_total(journal.planning for journal in journals),
-        comparing=_total(journal.comparing for journal in journals),
-        steps=steps,
-        finishing=_total(journal.finishing for journal in journals),
         spent=spent,
-        failed_attempts=sum(journal.failed for journal in journals),
-        lost=round(lost, 3),
-        tail=round(tail, 3),
-        idle=round(idle, 3),
-        waits=_waits(journals),
         slowest=tuple(partitions[:SLOWEST]),
         outliers=far,
-        timeline=merged(journals),
-        executions=tuple(map(_execution, journals)),
         advice=advice(facts),
         unknown=tuple(_unknown(records, journals, keeps_figures)),
+        **_from_journals(journals),
     )
 
 
@@ -132,53 +107,59 @@ def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunRepo
         ),
         key=lambda partition: -partition.seconds,
     )
-    spent = _sum(run.spent for run in runs)
-    degree = max(journal.degree for journal in journals)
-    copying, steps = _copying(journals), _steps(journals)
-    tail, idle = sum(each.tail for each in journals), sum(each.idle for each in journals)
-    lost = sum(run.lost for run in runs)
-    facts = Facts(
-        spent=spent,
-        copying=copying,
-        steps=sum(journal.finishing for journal in journals),
-        degree=degree,
-        tail=tail,
-        idle=idle,
-        lost=lost,
-        waits=_kinds(journals),
-    )
+    spent, last = _sum(run.spent for run in runs), journals[-1]
     return RunReport(
         run_id=batch_id,
         what=f"{len(runs):,} table{'' if len(runs) == 1 else 's'}",
-        status=journals[-1].status,
+        status=last.status,
         mode=", ".join(dict.fromkeys(run.mode for run in runs)),
         strategy="",
         created_at=journals[0].started_at,
-        finished_at=None if journals[-1].status == RUNNING else journals[-1].written_at,
+        finished_at=None if last.status == RUNNING else last.written_at,
         partitions=sum(run.partitions for run in runs),
         committed=sum(run.committed for run in runs),
         rows=sum(run.rows for run in runs),
         bytes=sum(run.bytes for run in runs),
-        degree=degree,
-        seconds=round(executed(journals), 3),
-        copying=round(copying, 3),
-        planning=_total(run.planning for run in runs),
-        comparing=_total(run.comparing for run in runs),
-        steps=steps,
-        finishing=_total(journal.finishing for journal in journals),
         spent=spent,
-        failed_attempts=sum(run.failed_attempts for run in runs),
-        lost=round(lost, 3),
-        tail=round(tail, 3),
-        idle=round(idle, 3),
-        waits=_waits(journals),
         slowest=tuple(slowest[:SLOWEST]),
         outliers=(),
-        timeline=merged(journals),
-        executions=tuple(map(_execution, journals)),
-        advice=advice(facts),
+        advice=advice(replace(_facts(journals), spent=spent)),
         unknown=tuple(_unheard(journals)),
         runs=tuple(sorted(runs, key=lambda run: -(run.spent.total if run.spent else 0.0))),
+        **_from_journals(journals),
+    )
+
+
+def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
+    """What they say of a run, or of a batch, as fields of a `RunReport`."""
+    return {
+        "degree": max((journal.degree for journal in journals), default=0),
+        "seconds": round(executed(journals), 3) if journals else None,
+        "copying": round(_copying(journals), 3) if journals else None,
+        "planning": _total(journals, "planning"),
+        "comparing": _total(journals, "comparing"),
+        "steps": _steps(journals),
+        "finishing": _total(journals, "finishing"),
+        "failed_attempts": sum(journal.failed for journal in journals),
+        "lost": _total(journals, "lost"),
+        "tail": _total(journals, "tail"),
+        "idle": _total(journals, "idle"),
+        "waits": _waits(journals),
+        "timeline": merged(journals),
+        "executions": tuple(map(_execution, journals)),
+    }
+
+
+def _facts(journals: Sequence[Journal]) -> Facts:
+    return Facts(
+        spent=None,
+        copying=_copying(journals),
+        steps=_total(journals, "finishing"),
+        degree=max((journal.degree for journal in journals), default=0),
+        tail=_total(journals, "tail"),
+        idle=_total(journals, "idle"),
+        lost=_total(journals, "lost"),
+        waits=_kinds(journals),
     )
 
 
@@ -230,8 +211,8 @@ def _steps(journals: Sequence[Journal]) -> dict[str, float]:
     return dict(sorted(steps.items(), key=lambda step: -step[1]))
 
 
-def _total(times: Iterable[float]) -> float:
-    return round(sum(times), 3)
+def _total(journals: Sequence[Journal], name: str) -> float:
+    return round(float(sum(getattr(journal, name) for journal in journals)), 3)
 
 
 def _seen(journals: Sequence[Journal], side: str) -> dict[str, Waited]:

@@ -11,6 +11,8 @@ MOST_POINTS = 240
 """Of a series, however long it runs."""
 MOST_CHANGES = 50
 """Of the degree that are kept one by one, and of failed attempts: the first ones."""
+RUNNING = "running"
+"""The status of an execution that has not ended, or that nobody came to say the end of."""
 
 
 @dataclass(frozen=True, slots=True)

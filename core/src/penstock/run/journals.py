@@ -29,6 +29,7 @@ from penstock.events import (
 )
 from penstock.model.journal import (
     MOST_CHANGES,
+    RUNNING,
     DegreeChange,
     FailedAttempt,
     Journal,
@@ -42,8 +43,6 @@ from penstock.run.execution import briefly
 # Seconds after which a journal is written first, and between two times at most. Before that it is
 # a quarter of the time that went by: what is killed leaves most of it.
 FIRST, MOST = 2.0, 30.0
-RUNNING = "running"
-
 WaitKind = Callable[[str, str], str]
 """Of a side and a wait of its server, which kind it is; see `penstock.backends.api.pulse`."""
 
@@ -54,7 +53,7 @@ def journaled(
     """The events of an execution, of which journals are kept meanwhile: of each run, and of the
     batch if it is one.
 
-    Where a journal cannot be written, nothing else changes, and nothing waits.
+    A journal that cannot be written within a moment is left out, and nothing else changes.
     """
     journals = _Journals(link, kind_of)
     try:
@@ -99,12 +98,13 @@ class _Journals:
         self._due = at + min(MOST, max(FIRST, (at - self._begun) / 4))
         if self._writing is not None and self._writing.is_alive():
             return
-        journals = self._journals(RUNNING)
+        journals = {
+            run_id: keeper.journal(keeper.status or RUNNING)
+            for run_id, keeper in self._keepers.items()
+            if keeper.changed
+        }
         self._writing = threading.Thread(target=self._write, args=(journals,), daemon=True)
         self._writing.start()
-
-    def _journals(self, status: str) -> dict[str, Journal]:
-        return {run_id: keeper.journal(status) for run_id, keeper in self._keepers.items()}
 
     def _write(self, journals: dict[str, Journal]) -> None:
         with suppress(PenstockError), closing(self._link.reconnect()) as target:
@@ -155,6 +155,8 @@ class Keeper:
     ) -> None:
         self.status = ""
         """What was reported; empty before."""
+        self.changed = False
+        """Whether there is more to say than the last journal did."""
         self._runs: tuple[str, ...] = ()
         self._id = execution_id
         self._degree = self._highest = degree
@@ -188,6 +190,7 @@ class Keeper:
         return bool(self._attempts or self._steps or self._comparing)
 
     def add(self, event: Event) -> None:
+        self.changed = True
         at = self._clock() - self._begun
         self._allow(at)
         match event:
@@ -302,6 +305,7 @@ class Keeper:
         return (left[-1], sum(left)) if left else (0.0, 0.0)
 
     def journal(self, status: str) -> Journal:
+        self.changed = False
         at = self._clock() - self._begun
         ended = at if self._open else self._last
         tail, idle = self._tail(ended)
