@@ -74,6 +74,9 @@ def plain_run(lines: Lines, variant: str, partitions: int = PARTITIONS, pack: in
     ]
     report = run.log("lines.verify")
     assert "the run's report" in report
+    # Of all tasks, whichever process copied: it is read from the target.
+    assert "where the run's time went" in report
+    assert "waiting for target" in report
     assert f"{lines.content[0]:,}" in report
     # What workers write to stderr, or print, would be errors.
     for task in run.tasks():

@@ -127,6 +127,17 @@ def test_the_end_of_a_run_is_said_in_numbers(shop: Shop, run: DagRunResult) -> N
     assert "verified by counts" in verify.log
 
 
+def test_where_the_time_of_all_tasks_went(run: DagRunResult) -> None:
+    """Whichever process copied: it is read from the target. A retried task counts twice."""
+    _, found, said = run.task("once.verify").log.partition("where the run's time went")
+    assert found
+    assert "waiting for target" in said
+    executions = said.partition("executions\n")[2].splitlines()
+    ended = [line.split()[1] for line in executions[1:7]]
+    assert sorted(ended) == ["done", "failed", "partial", "partial", "partial", "partial"]
+    assert "attempt 1 of p0004 failed: target " in said
+
+
 def test_the_table_is_an_asset_that_was_updated(shop: Shop, run: DagRunResult) -> None:
     (event,) = [event for event in run.asset_events if event.task_id == "once.verify"]
     place = shop.connections["pg_dst"].rpartition("@")[2].partition("?")[0]

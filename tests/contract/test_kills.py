@@ -137,6 +137,7 @@ def test_a_supervisor_at_each_call_of_the_control_store(dying: Pair, killing: Ki
     dying.copy(run_id="watched", where="id < 100", **options)
     calls = {moment.split()[0] for moment in killing.passed() if moment.startswith("control.")}
     changing = {call for call in calls if call.rpartition(".")[2] not in LOOKING}
+    changing.discard("control.put_journal")  # an execution that finds all done has nothing to say
     assert {"control.create_run", "control.prepare", "control.set_status"} <= changing
     for call in changing:
         killing.at(f"{call} after")
@@ -144,6 +145,18 @@ def test_a_supervisor_at_each_call_of_the_control_store(dying: Pair, killing: Ki
     while left := killing.left():
         assert _exit_code(words) == -signal.SIGKILL
         assert len(killing.left()) == len(left) - 1
+    assert _exit_code(words) == 0
+    dying.check()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_supervisor_that_writes_its_journal(dying: Pair, killing: Killing, moment: str) -> None:
+    """At its end, or in the midst of it, if it takes its time."""
+    dying.make()
+    killing.at(f"control.put_journal {moment}")
+    words = [*dying.words, "--strategy=whole", "--mode=truncate"]
+    assert _exit_code(words) == -signal.SIGKILL
+    assert killing.left() == []
     assert _exit_code(words) == 0
     dying.check()
 

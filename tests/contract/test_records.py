@@ -276,3 +276,17 @@ def test_of_several_callers_one_meets_a_condition(open_store: OpenStore) -> None
         return lambda: store.transact("a", lambda: store.change(Kind.RUN, expected, following))
 
     assert sorted(together([changing(store) for store in stores])) == [0, 0, 1]
+
+
+def test_journals(open_store: OpenStore) -> None:
+    """The last of each execution, whether or not there is a run of that name."""
+    store = open_store()
+    assert store.keeps_figures
+    where = {"run_id": "a"}
+    assert store.read(Kind.JOURNAL, where, ("content",)) == []
+    for run_id, execution, seconds in (("a", "x", 1), ("a", "y", 2), ("b", "x", 3), ("a", "x", 4)):
+        row = {"run_id": run_id, "execution_id": execution}
+        store.put_journal({**row, "content": {"seconds": seconds, "é": ["🐘"]}})
+    found = [row["content"] for row in open_store().read(Kind.JOURNAL, where, ("content",))]
+    assert sorted(content["seconds"] for content in found) == [2, 4]
+    assert all(content["é"] == ["🐘"] for content in found)

@@ -31,6 +31,8 @@ def test_every_mode_can_be_repeated(warehouse: Warehouse, mode: str) -> None:
         "SELECT sum(bytes)::int FROM penstock.commit_record"
     )
     assert metadata["penstock/report"].startswith("**done**: 3 of 3 partitions committed; 1,000 ")
+    assert "| waiting for target |" in metadata["penstock/report"]
+    assert "penstock report" in metadata["penstock/report"]
     (evaluation,) = run.evaluations
     assert evaluation.passed
     assert evaluation.asset_check_key == dg.AssetCheckKey(TABLE, "same_rows")

@@ -13,6 +13,7 @@ from airflow.providers.common.compat.sdk import (
     BaseOperator,
 )
 
+import penstock
 from penstock import (
     Event,
     Finished,
@@ -22,6 +23,7 @@ from penstock import (
     as_arguments,
     failure_text,
     narrate,
+    run_report_text,
 )
 from penstock_airflow.ends import End
 
@@ -148,6 +150,23 @@ class PenstockOperator(TargetOperator):
 
     def _warn(self, line: str) -> None:
         self.log.warning("%s", as_arguments(line))
+
+    def _say_where_time_went(self, run_id: str, target: str) -> None:
+        """Log what the target keeps of all that was done for a run, whichever tasks did it.
+
+        The copy is done: that its report cannot be read is no failure.
+        """
+        try:
+            found = penstock.report(run_id, target=target, control_schema=self.control_schema)
+        except PenstockError as error:
+            self._warn(f"where the run's time went cannot be read: {error.message}")
+            return
+        self.log.info(
+            "where the run's time went (with charts: penstock report %s --target URL --html FILE)"
+            "\n%s",
+            run_id,
+            as_arguments(run_report_text(found)),
+        )
 
     def _check_not_killed(self) -> None:
         """

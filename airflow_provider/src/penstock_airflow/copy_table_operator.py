@@ -92,6 +92,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         cleared = bool(clearings(context["ti"]))
         finished = self._follow(self._copy(spec, self._run_id, ends, cleared=cleared))
         self.log.info("the run's report\n%s", report_text(finished, "clear this task"))
+        self._say_where_time_went(finished.run_id, ends["target"])
         status = penstock.status(
             finished.run_id, target=ends["target"], control_schema=self.control_schema
         )

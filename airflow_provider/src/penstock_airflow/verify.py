@@ -94,6 +94,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         summary = summary_of(status)
         report = combined_report([*executions(results), finished], summary["seconds"], self.degree)
         self.log.info("the run's report\n%s", report_text(report, GO_ON))
+        self._say_where_time_went(finished.run_id, target)
         if self.outlet is not None:
             emit(context, self.outlet, target, status, summary)
         return summary

@@ -29,8 +29,9 @@ pub enum Side {
 pub struct Waits {
     pub source: Duration,
     pub target: Duration,
-    /// For whom it waits, and since when nothing has moved.
-    pub idle: Option<(Side, Instant)>,
+    /// For whom it waits, and how long it has while nothing moved: what is between turns, a pause
+    /// for instance, is no waiting.
+    pub idle: Option<(Side, Duration)>,
     deadline: Instant,
 }
 
@@ -73,7 +74,7 @@ impl Waits {
             return Woken::Over;
         }
         if !matches!(self.idle, Some((before, _)) if before == side) {
-            self.idle = Some((side, begun));
+            self.idle = Some((side, Duration::ZERO));
         }
         let events: c_short = libc::POLLIN | if writing { libc::POLLOUT } else { 0 };
         let mut polled = [
@@ -97,6 +98,9 @@ impl Waits {
             Side::Source => self.source += waited,
             Side::Target => self.target += waited,
         }
+        if let Some((_, idle)) = &mut self.idle {
+            *idle += waited;
+        }
         if ready <= 0 {
             return Woken::Over;
         }
@@ -116,7 +120,7 @@ impl Waits {
     /// Seconds for which nothing has moved.
     pub fn idle_seconds(&self) -> f64 {
         self.idle
-            .map_or(0.0, |(_, since)| since.elapsed().as_secs_f64())
+            .map_or(0.0, |(_, idle)| idle.as_secs_f64())
     }
 
     pub fn side(&self) -> &'static str {

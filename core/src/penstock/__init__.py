@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
+    from penstock.figures.run_report import RunReport
     from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
@@ -54,8 +55,11 @@ if TYPE_CHECKING:
     )
     from penstock.run.batch import copy_all
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
+    from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
+    from penstock.show.html_report import run_report_html
     from penstock.show.log import combined_report, failure_text, narrate, report_text
+    from penstock.show.run_report import run_report_markdown, run_report_text
     from penstock.show.text import not_copied_lines
     from penstock.spec.arguments import as_arguments
     from penstock.spec.batch_spec import BatchSpec
@@ -93,6 +97,7 @@ __all__ = [
     "PlanningError",
     "RunFailed",
     "RunFailedTransiently",
+    "RunReport",
     "RunStatus",
     "SnapshotLost",
     "SpecMismatch",
@@ -120,9 +125,13 @@ __all__ = [
     "place_of",
     "plan",
     "release",
+    "report",
     "report_text",
     "require_snapshot",
     "resume",
+    "run_report_html",
+    "run_report_markdown",
+    "run_report_text",
     "status",
     "stream_count",
     "to_json",
@@ -171,6 +180,10 @@ _HOMES = {
         "status",
         "verify",
     ),
+    "figures.run_report": ("RunReport",),
+    "run.reports": ("report",),
+    "show.html_report": ("run_report_html",),
+    "show.run_report": ("run_report_markdown", "run_report_text"),
     "run.batch": ("copy_all",),
     "run.connections": (
         "check_request",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock import Event, Finished, Verified
+from penstock import Event, Finished, RunReport, Verified
 
 
 def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
@@ -16,10 +16,7 @@ def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
     """
 
     def renamed(items: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(
-            replace(item, partition_id=keys.get(item.partition_id, item.partition_id))
-            for item in items
-        )
+        return _renamed(items, keys)
 
     if not keys:
         return event
@@ -36,3 +33,18 @@ def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
     if hasattr(event, "partition_id"):
         (event,) = renamed((event,))
     return event
+
+
+def report_with_keys(report: RunReport, keys: Mapping[str, str]) -> RunReport:
+    """As `with_partition_keys`."""
+    return replace(
+        report,
+        slowest=_renamed(report.slowest, keys),
+        outliers=_renamed(report.outliers, keys),
+    )
+
+
+def _renamed(items: tuple[Any, ...], keys: Mapping[str, str]) -> tuple[Any, ...]:
+    return tuple(
+        replace(item, partition_id=keys.get(item.partition_id, item.partition_id)) for item in items
+    )

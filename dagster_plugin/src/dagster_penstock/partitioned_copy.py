@@ -19,7 +19,6 @@ from dagster_penstock.metadata import (
 )
 from dagster_penstock.naming import target_name
 from dagster_penstock.partitions import Ranges, copy_partitions, partition_id
-from dagster_penstock.report import markdown
 from dagster_penstock.stored_plan import stored_ranges
 from dagster_penstock.table_copy import Copied, Copy
 from penstock import (
@@ -203,7 +202,7 @@ class PartitionedCopy(Copy):
             return
         metadata: dict[str, Any] = {_REPORTS_ITSELF: True}
         if self._finished is not None:
-            metadata["penstock/report"] = dg.MetadataValue.md(markdown(self._finished))
+            metadata["penstock/report"] = dg.MetadataValue.md(self._report())
         yield dg.Output(
             None,
             output_name=assets_def.get_output_name_for_asset_key(self._asset),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from penstock import Finished, not_copied_lines
+from penstock import Finished, RunReport, as_arguments, not_copied_lines, run_report_markdown
 
 
-def markdown(finished: Finished) -> str:
-    """What an execution did, with its slowest partitions."""
+def markdown(finished: Finished, report: RunReport | None) -> str:
+    """What an execution did, with its slowest partitions.
+
+    Parameters:
+        report: where the time of the whole run went; None where that cannot be read.
+    """
     seconds = max(finished.seconds, 0.001)
     lines = [
         f"**{finished.status}**: {finished.committed:,} of {finished.partitions:,} partitions "
@@ -30,6 +34,10 @@ def markdown(finished: Finished) -> str:
             f"| {timing.bytes / 1e6:,.1f} | {timing.seconds:,.2f} | {timing.rows / took:,.0f} "
             f"| {timing.wait_source:,.2f} s | {timing.wait_target:,.2f} s |"
         )
+    summary = as_arguments(run_report_markdown(report)) if report is not None else ""
+    if summary:
+        command = f"penstock report {finished.run_id} --target URL --html FILE"
+        lines += ["", summary, "", f"With charts: `{command}`"]
     left = not_copied_lines(finished.not_copied)
     if left:
         lines += ["", "```sql", *left, "```"]

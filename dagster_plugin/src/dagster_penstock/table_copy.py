@@ -16,13 +16,15 @@ from dagster_penstock.checks import NAMES
 from dagster_penstock.identity import reexecuted_by_hand, request_of
 from dagster_penstock.materialization_history import MaterializationHistory
 from dagster_penstock.object_store import with_keys
-from dagster_penstock.partition_keys import with_partition_keys
+from dagster_penstock.partition_keys import report_with_keys, with_partition_keys
+from dagster_penstock.report import markdown
 from dagster_penstock.step_failure import Trouble
 from penstock import (
     CopySpec,
     Event,
     Finished,
     PenstockError,
+    RunReport,
     RunStatus,
     Verified,
     as_arguments,
@@ -173,6 +175,19 @@ class Copy(ABC):
                 differs = self._verified is not None and not self._verified.ok
                 report = report_text(self._finished, REPAIR if differs else GO_ON)
                 log.info(f"{name}: the run's report\n{as_arguments(report)}")
+
+    def _report(self) -> str:
+        """In Markdown: what this execution did, and where the time of the run went."""
+        finished, spec = self._finished, self._spec
+        assert finished is not None
+        found: RunReport | None = None
+        try:
+            found = penstock.report(
+                finished.run_id, target=spec.target, control_schema=spec.control_schema
+            )
+        except PenstockError as error:  # the copy is done, whatever becomes of its report
+            self._context.log.warning(f"where the run's time went cannot be read: {error.message}")
+        return markdown(finished, found and report_with_keys(found, self.keys))
 
     def _compare(self, run_id: str) -> Verified:
         """Compare both sides as they are now."""

@@ -11,7 +11,6 @@ from dagster_penstock.checks import whole_result
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import table_metadata
 from dagster_penstock.naming import target_name
-from dagster_penstock.report import markdown
 from dagster_penstock.table_copy import Copied, Copy
 from penstock import PenstockError, UsageError
 
@@ -34,7 +33,6 @@ class WholeCopy(Copy):
                 yield whole_result(self._asset, self._verified)
             raise
         status = self._status(run_id)
-        assert self._finished is not None
         metadata = table_metadata(
             self._spec, run_id, self._request, status.run.plan, status.committed
         )
@@ -42,7 +40,7 @@ class WholeCopy(Copy):
             asset_key=self._asset,
             metadata={
                 **metadata,
-                "penstock/report": dg.MetadataValue.md(markdown(self._finished)),
+                "penstock/report": dg.MetadataValue.md(self._report()),
             },
             data_version=dg.DataVersion(run_id),
         )

@@ -6,20 +6,26 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
-from penstock import PlanningError, control_ddl, copy, status, verify
+from penstock import PlanningError, control_ddl, copy, report, status, verify
 from penstock.backends.postgresql.connection import connect
-from penstock.events import Committed, Planned
+from penstock.events import Committed, Planned, Sampled
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 ROWS = "INSERT INTO t SELECT n, repeat('x', n % 50) FROM generate_series(1, 1000) AS n"
+
+OF_AN_EARLIER_VERSION = (
+    "DROP TABLE penstock.journal",
+    "ALTER TABLE penstock.commit_record DROP COLUMN spent",
+)
 
 
 @pytest.fixture
@@ -163,6 +169,68 @@ class TestVerify:
         assert [check.partition_id for check in wrong.checks if not check.ok] == ["p0001", None]
 
 
+class TestReport:
+    def test_on_the_command_line(self, filled: Pair, tmp_path: Path) -> None:
+        filled.copy(run_id="r1", strategy="ctid", partitions=3)
+        page = tmp_path / "r1.html"
+        target = ("--target", filled.target.url)
+        done = filled.cli("report", "r1", *target, "--html", str(page))
+        assert done.returncode == 0
+        assert done.stdout.startswith("run r1 done\n")
+        assert "waiting for target" in done.stdout
+        assert "<svg" in page.read_text(encoding="utf-8")
+        found = json.loads(filled.cli("report", "r1", *target, "--json").stdout)
+        assert (found["status"], found["committed"], found["rows"]) == ("done", 3, 1000)
+        for word in (urlsplit(filled.target.url).netloc, filled.source.url):
+            assert word not in page.read_text(encoding="utf-8")
+
+    def test_of_what_is_not_there(self, filled: Pair, tmp_path: Path) -> None:
+        filled.copy(run_id="r1")
+        target = ("--target", filled.target.url)
+        for command in ("status", "report"):
+            failed = filled.cli(command, "other", *target)
+            assert failed.returncode == 64
+            assert "run 'other' is not in the target's control schema 'penstock'" in failed.stderr
+        failed = filled.cli("report", "r1", *target, "--html", str(tmp_path / "no" / "page"))
+        assert failed.returncode == 64
+        assert "--html: expected a file that can be written" in failed.stderr
+
+    def test_what_the_servers_waited_for(self, filled: Pair) -> None:
+        """For a lock of somebody else, by the target's own word for it."""
+        with psycopg.connect(filled.target.url) as other:
+            other.execute("LOCK TABLE t IN SHARE MODE")
+            events = copy(filled.spec(run_id="r1"))
+            for event in events:
+                if isinstance(event, Sampled) and event.side == "target":
+                    break
+            other.rollback()
+            for _ in events:
+                pass
+        waits = report("r1", target=filled.target.url).waits["target"]
+        assert ("Lock:relation", "locks") in [(wait.wait, wait.kind) for wait in waits]
+
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            "ALTER TABLE penstock.journal ADD CHECK (run_id <> 'r1')",
+            "DROP TABLE penstock.journal",
+            "ALTER TABLE penstock.journal RENAME content TO was",
+        ],
+    )
+    def test_a_journal_that_cannot_be_written_does_no_harm(self, filled: Pair, spoil: str) -> None:
+        filled.copy(run_id="old")
+        filled.target.run(spoil)
+        filled.copy(run_id="r1")
+        assert status("r1", target=filled.target.url).run.status == "done"
+
+    def test_a_journal_that_somebody_keeps_locked_does_no_harm(self, filled: Pair) -> None:
+        filled.copy(run_id="old")
+        with psycopg.connect(filled.target.url) as other:
+            other.execute("LOCK TABLE penstock.journal IN ACCESS EXCLUSIVE MODE")
+            filled.copy(run_id="r1")
+            assert status("r1", target=filled.target.url).run.status == "done"
+
+
 @pytest.fixture
 def loader(filled: Pair) -> Iterator[str]:
     """A user who may load the table, but create nothing."""
@@ -216,6 +284,40 @@ class TestPrivileges:
         filled.copy(run_id="r1")
         filled.target.run(control_ddl("postgresql://"))
         assert filled.target.count("penstock.commit_record") == 1
+
+    def test_tables_of_an_earlier_version_whose_owner_is_another(
+        self, filled: Pair, loader: str
+    ) -> None:
+        """They do without reports, until an administrator runs the statements."""
+        filled.copy(run_id="old")
+        filled.target.run(
+            *OF_AN_EARLIER_VERSION,
+            f"GRANT USAGE ON SCHEMA penstock TO {loader}",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA penstock TO {loader}",
+        )
+        url = as_user(filled.target.url, loader)
+        filled.copy(target=url, run_id="r1")
+        assert report("r1", target=url).spent is None
+        filled.target.run(
+            control_ddl("postgresql://"),
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA penstock TO {loader}",
+        )
+        filled.copy(target=url, run_id="r2")
+        found = report("r2", target=url)
+        assert found.spent is not None
+        assert len(found.executions) == 1
+        assert filled.target.count() == 3000
+
+    def test_tables_of_an_earlier_version_that_others_use(self, filled: Pair) -> None:
+        """To add a column would have to wait for them."""
+        filled.copy(run_id="old")
+        filled.target.run(*OF_AN_EARLIER_VERSION)
+        with psycopg.connect(filled.target.url) as attempt:
+            attempt.execute("LOCK TABLE penstock.commit_record IN ROW EXCLUSIVE MODE")
+            filled.copy(run_id="r1")
+        assert report("r1", target=filled.target.url).spent is None
+        filled.copy(run_id="r2")
+        assert report("r2", target=filled.target.url).spent is not None
 
     def test_another_schema_is_another_memory(self, filled: Pair) -> None:
         filled.copy(run_id="r1", control_schema="one")

@@ -47,6 +47,7 @@ examples:
   penstock copy --source env:SHOP --target env:DW --table public.lineitem
   penstock copy orders.toml --where "placed_at >= '2026-01-01'"
   penstock status RUN_ID --target env:DW
+  penstock report RUN_ID --target env:DW --html report.html
   penstock resume RUN_ID --source env:SHOP --target env:DW
   penstock verify RUN_ID --source env:SHOP --target env:DW
 
@@ -83,6 +84,7 @@ examples:
 RUN_EXAMPLES = """\
 examples:
   penstock status orders-7 --target env:DW
+  penstock report orders-7 --target env:DW --html orders-7.html
   penstock resume orders-7 --source env:SHOP --target env:DW --degree 4
   penstock verify orders-7 --source env:SHOP --target env:DW --checksum
   penstock verify lake-7 --source env:SHOP --target s3://lake/orders/ \\

@@ -1,4 +1,4 @@
-"""`status`, `resume`, `verify`: commands on an existing run."""
+"""`status`, `report`, `resume`, `verify`: commands on an existing run."""
 
 # ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
 
@@ -47,6 +47,59 @@ def _status(arguments: argparse.Namespace) -> int:
     with stdout_console() as console:
         print_status(console, result)
     return EXIT_DONE
+
+
+def add_report(commands: Commands) -> None:
+    parser = commands.add(
+        "report",
+        _report,
+        "show where a run's time went, and what may help",
+        "RUN_ID --target URL [options]",
+        (RUN_EXAMPLES,),
+    )
+    add_run_id(parser)
+    add_connections(parser, "target")
+    add_json(parser, "the report")
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write the report with charts to FILE, as one page that needs nothing else",
+    )
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    check_run_id(arguments.run_id)
+    from penstock.run.reports import report
+
+    schema = getattr(arguments, "control_schema", "penstock")
+    with signals():
+        result = report(arguments.run_id, target=arguments.target, control_schema=schema)
+    if arguments.html is not None:
+        from penstock.show.html_report import run_report_html
+
+        _write(arguments.html, run_report_html(result))
+    if arguments.json:
+        print_json(result.as_json())
+        return EXIT_DONE
+    from penstock.show.run_report import print_run_report
+
+    with stdout_console() as console:
+        print_run_report(console, result)
+    return EXIT_DONE
+
+
+def _write(path: str, text: str) -> None:
+    """
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(
+            f"--html: expected a file that can be written, found {path!r}: {error.strerror}"
+        ) from error
 
 
 def add_resume(commands: Commands) -> None:

@@ -11,6 +11,18 @@ from penstock.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """Where the time of an attempt went, up to its commit. Seconds."""
+
+    seconds: float
+    """From its begin on."""
+    source: float
+    """Spent waiting for bytes from the source."""
+    target: float
+    """Spent waiting for the target to take bytes, or to answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class CommitRecord:
     """The row in the target that makes a partition done."""
 
@@ -30,6 +42,8 @@ class CommitRecord:
     """If the target consists of files: those with the rows, relative to the target."""
     read_at: str = ""
     """When the snapshot was taken with which the rows were read; empty if there was none."""
+    spent: Spent | None = None
+    """None if it was committed by an earlier version, or into control tables of one."""
 
 
 def read_later(records: Iterable[CommitRecord]) -> dict[str, tuple[str, ...]]:

@@ -26,6 +26,7 @@ from penstock.run.connections import Connections, connect, resolve
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.journals import journaled
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
@@ -444,5 +445,6 @@ def _execute(
         max_rate=state.spec.max_rate,
         max_lag=state.spec.max_lag,
     )
-    yield from execution.run(lambda: [state.planned(streams, time.monotonic() - begun)])
+    events = execution.run(lambda: [state.planned(streams, time.monotonic() - begun)])
+    yield from journaled(events, link, ends.wait_kind)
     state.raise_failure()

@@ -30,6 +30,7 @@ from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.journals import journaled
 from penstock.run.resume_checks import check_same_spec, committed_partitions
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
@@ -66,7 +67,7 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
             closing(ends.link(target, batch.control_schema)) as link,
             closing(_Batch(batch, ends, source, target, link, nursery)) as running,
         ):
-            yield from running.run()
+            yield from journaled(running.run(), link, ends.wait_kind)
     finally:
         nursery.close()
 
@@ -109,7 +110,7 @@ class _Batch:
             run.view.close()
         self._snapshot.close()
 
-    def run(self) -> Iterator[Event]:
+    def run(self) -> Generator[Event, None, None]:
         self._find_tables()
         if self._execution.working():
             self._target.control.create()

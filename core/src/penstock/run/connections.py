@@ -129,6 +129,11 @@ class Connections:
             raise PlanningError(f"{source.system} as a source does not support --max-lag")
         return cast("WithLag", self.source_backend).lag_gauge(self.source_url)
 
+    def wait_kind(self, side: str, wait: str) -> str:
+        """Which kind of wait one of a server's is; see `penstock.backends.api.pulse`."""
+        backend = self.source_backend if side == "source" else self.target_backend
+        return cast("WithPulse", backend).wait_kind(wait)
+
     def link(
         self, target: TargetCatalog, control_schema: str, patience: Patience | None = None
     ) -> ControlLink:

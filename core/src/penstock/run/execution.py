@@ -79,7 +79,7 @@ class Execution:
         self._batch = batch
         self._stop_all = stop_all
 
-    def run(self, plan: Callable[[], Iterable[Event]]) -> Iterator[Event]:
+    def run(self, plan: Callable[[], Iterable[Event]]) -> Generator[Event, None, None]:
         """Execute the runs; the last event of each is `Finished`.
 
         Parameters:

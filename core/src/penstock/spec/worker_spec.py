@@ -62,6 +62,8 @@ class WorkerSpec:
     """See `CopySpec`."""
     read_at: str = ""
     """When the snapshot was taken, for the commit records."""
+    keeps_figures: bool = False
+    """See `ControlStore`."""
 
     @property
     def load_mode(self) -> Mode:

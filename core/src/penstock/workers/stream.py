@@ -14,6 +14,7 @@ from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
+from penstock.model.records import Spent
 from penstock.workers.pace import Pace
 
 # So long at most until a signal is handled, however long servers are silent.
@@ -31,6 +32,11 @@ class Meter:
 
     def seconds(self) -> float:
         return time.monotonic() - self.started
+
+    def spent(self) -> Spent:
+        """So far."""
+        seconds = (self.seconds(), self.waited["source"], self.waited["target"])
+        return Spent(*(round(each, 3) for each in seconds))
 
 
 class Waiter:
@@ -86,9 +92,12 @@ class Waiter:
 
         before = signal.signal(signal.SIGALRM, stalled)
         signal.setitimer(signal.ITIMER_REAL, self._timeout)
+        begun, waited = time.monotonic(), self._meter.waited[side]
         try:
             yield
         finally:
+            # What was waited for a socket meanwhile is part of it.
+            self._meter.waited[side] = waited + time.monotonic() - begun
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 

@@ -23,6 +23,7 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from types import FrameType
 from typing import Any, BinaryIO, NoReturn
 
@@ -157,6 +158,8 @@ class Worker:
         loaded = relay(self._reader, self._writer, partition, waiter, meter, self._pace)
         meter.rows = loaded.rows
         self._shielded = True
+        if self._spec.keeps_figures:
+            loaded = replace(loaded, spent=meter.spent())
         self._writer.commit(loaded, meter.bytes, waiter)
         return loaded
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from penstock.errors import Diagnosis, PermanentError, Unreadable
 from penstock.model.dataclass import dataclass
+from penstock.model.journal import Journal
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -270,3 +271,22 @@ class ControlStore(Protocol):
         ...
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+
+    @property
+    def keeps_figures(self) -> bool:
+        """Whether there is room for what reports need: `CommitRecord.spent`, and journals. The
+        control tables of earlier versions have none."""
+        ...
+
+    def put_journal(self, run_id: str, journal: Journal) -> None:
+        """Keep the journal of an execution, in the place of its last one. Waits for nobody; does
+        nothing where there is no room for it.
+
+        Parameters:
+            run_id: of a run, or of a batch.
+        """
+        ...
+
+    def journals(self, run_id: str) -> tuple[Journal, ...]:
+        """Of all executions of a run, or of a batch, the first one first."""
+        ...

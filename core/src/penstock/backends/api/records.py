@@ -22,6 +22,11 @@ class Kind(Enum):
     COMMIT = "commit_record"
     STEP = "step_record"
     RECOPY = "recopy_record"
+    JOURNAL = "journal"
+
+
+ESSENTIAL = tuple(kind for kind in Kind if kind is not Kind.JOURNAL)
+"""Those without which nothing can be read or resumed."""
 
 
 class Hold(Enum):
@@ -65,11 +70,18 @@ class RecordStore(ABC):
 
     @abstractmethod
     def create(self) -> None:
-        """Make what records are kept in, where it is missing.
+        """Make what records are kept in, where it is missing. What an earlier version has made goes
+        without what reports need where this user may not add it, or not at once.
 
         Raises:
             PlanningError: the user may not; says what an administrator can do.
         """
+
+    @property
+    def keeps_figures(self) -> bool:
+        """Whether there is room for what reports need: the column `spent` of commit records, and
+        journals. What earlier versions have made has none."""
+        return True
 
     @abstractmethod
     def transact(
@@ -119,6 +131,13 @@ class RecordStore(ABC):
 
         Returns: how many were added.
         """
+
+    def put_journal(self, row: Row) -> None:
+        """Add the journal of an execution, or put it in the place of its last one. No lock is
+        taken, and nobody waited for: the execution alone writes it."""
+        if not self.add(Kind.JOURNAL, [row]):
+            mine = {name: row[name] for name in ("run_id", "execution_id")}
+            self.change(Kind.JOURNAL, mine, {"content": row["content"]})
 
     @abstractmethod
     def change(self, kind: Kind, where: Row, changes: Row) -> int:

@@ -11,6 +11,7 @@ from penstock.model.dataclass import dataclass
 if TYPE_CHECKING:
     from penstock.backends.api.mover import Mover
     from penstock.model.plans import Partition
+    from penstock.model.records import Spent
     from penstock.model.tables import ColumnPair
     from penstock.spec.worker_spec import WorkerSpec
 
@@ -99,6 +100,8 @@ class Loaded:
     """In mode upsert: rows that were not there before."""
     updated: int | None = None
     """In mode upsert: rows that were there and differed."""
+    spent: Spent | None = None
+    """For the commit record; None where the control store has no room for it."""
 
 
 class Writer(Protocol):

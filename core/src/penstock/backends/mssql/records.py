@@ -21,6 +21,7 @@ from penstock.backends.mssql.locks import (
     wait_for,
 )
 from penstock.backends.mssql.session import MssqlSession
+from penstock.backends.mssql.swap import LOCK_MS
 from penstock.backends.sql.server.records import CONTROL, ServerRecords
 from penstock.errors import Diagnosis, TransientError
 
@@ -30,6 +31,7 @@ _KEYS = {
     Kind.COMMIT: ("run_id", "partition_id"),
     Kind.STEP: ("run_id", "step_id"),
     Kind.RECOPY: ("run_id", "partition_id", "request"),
+    Kind.JOURNAL: ("run_id", "execution_id"),
 }
 LOOK_EVERY = 0.2
 MAKING_SECONDS = 60
@@ -38,11 +40,16 @@ _EXACT = "COLLATE Latin1_General_BIN2"
 
 def ddl(schema: str) -> str:
     """The statements that create the control tables."""
-    text = files(__package__).joinpath("control.sql").read_text(encoding="utf-8")
+    return f"{_script('control.sql', schema)};\n{_script('figures.sql', schema)}"
+
+
+def _script(script: str, schema: str) -> str:
+    text = files(__package__).joinpath(script).read_text(encoding="utf-8").rstrip()
     name = MSSQL.ident(schema)
     return text.format(
         schema=name,
         text=MSSQL.literal(schema),
+        journal=MSSQL.literal(f"{name}.journal"),
         make=MSSQL.literal(f"CREATE SCHEMA {name}"),
         name="nvarchar",
         long="nvarchar(max)",
@@ -96,6 +103,19 @@ class MssqlRecords(ServerRecords):
 
     def ddl(self) -> str:
         return ddl(self._schema)
+
+    def figures_ddl(self) -> str:
+        return _script("figures.sql", self._schema)
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Who waits for a lock has others wait: so not for long."""
+        self.connection.change(f"SET LOCK_TIMEOUT {LOCK_MS}")
+        try:
+            yield
+        finally:
+            with suppress(DriverError):  # of a session that has ended
+                self.connection.change("SET LOCK_TIMEOUT -1")
 
     def denied(self, error: Exception) -> str:
         return error.words if isinstance(error, DriverError) else ""

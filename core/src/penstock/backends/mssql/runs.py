@@ -3,18 +3,17 @@ loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind
 from penstock.backends.mssql.alike import set_identity
 from penstock.backends.mssql.catalog import enabled_indexes, made_at
-from penstock.backends.mssql.errors import DriverError, translated
+from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.stage import sweep
-from penstock.backends.mssql.swap import LOCK_MS
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.backends.sql.server.runs import ServerRuns
@@ -84,7 +83,7 @@ class MssqlRuns(ServerRuns):
         elif step.sequence_of:
             set_identity(session, table, step.position)
         elif step.urgent:
-            with self._hurried():
+            with self._tables.hurried():
                 session.run(step.statement)
         else:
             session.run(step.statement)
@@ -93,14 +92,3 @@ class MssqlRuns(ServerRuns):
         session, table = self._tables.session, run.plan.load.table
         indexes = IndexChange.of(step, table)
         return indexes is not None and indexes.is_done(enabled_indexes(session, table))
-
-    @contextmanager
-    def _hurried(self) -> Iterator[None]:
-        """Who waits for a lock has others wait: so not for long."""
-        connection = self._tables.connection
-        connection.change(f"SET LOCK_TIMEOUT {LOCK_MS}")
-        try:
-            yield
-        finally:
-            with suppress(DriverError):  # of a session that has ended
-                connection.change("SET LOCK_TIMEOUT -1")

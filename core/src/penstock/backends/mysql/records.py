@@ -25,7 +25,11 @@ _DENIED = {1044, 1045, 1142, 1227}
 
 def ddl(schema: str) -> str:
     """The statements that create the control tables."""
-    text = files(__package__).joinpath("control.sql").read_text(encoding="utf-8")
+    return f"{_script('control.sql', schema)};\n{_script('figures.sql', schema)}"
+
+
+def _script(name: str, schema: str) -> str:
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8").rstrip()
     return text.format(schema="`" + schema.replace("`", "``") + "`")
 
 
@@ -77,6 +81,14 @@ class MySqlRecords(ServerRecords):
 
     def ddl(self) -> str:
         return ddl(self._schema)
+
+    def figures_ddl(self) -> str:
+        return _script("figures.sql", self._schema)
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        wait_for_locks(self.connection, 1)
+        yield  # each transaction says anew how long it waits
 
     def denied(self, error: Exception) -> str:
         known = isinstance(error, pymysql.Error) and code_of(error) in _DENIED

@@ -25,12 +25,17 @@ T = TypeVar("T")
 
 # An arbitrary number that nothing else is likely to use: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
+# Milliseconds. Attempts of other runs use a table that lacks a column.
+ADDING_MS = 1000
+DENIED, LOCKED = "42501", "55P03"
 # A run's row is shared by its attempts and steps, in this mode.
 _SHARED = "KEY SHARE"
 
 
 def ddl(control_schema: str) -> str:
-    return statement("control").format(schema=sql.Identifier(control_schema)).as_string(None)
+    schema = sql.Identifier(control_schema)
+    scripts = (statement(name).format(schema=schema) for name in ("control", "figures"))
+    return "\n".join(script.as_string(None) for script in scripts)
 
 
 class PostgresRecords(SqlRecords):
@@ -74,15 +79,22 @@ class PostgresRecords(SqlRecords):
     def create(self) -> None:
         # Looked for first: CREATE ... IF NOT EXISTS asks for the privilege even if they do.
         with planning("target", f"control schema {self._name!r}"):
-            if not self._missing():
+            missing = self._missing()
+            if not missing and self.keeps_figures:
                 return
             self._connection.guard = Guard("", self.patience, self._connect)
             try:
                 with self._connection.transaction():
                     self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [CREATE_LOCK])
+                    if not missing:
+                        # Who waits to alter a table has others wait: so not for long.
+                        self._connection.execute(f"SET LOCAL lock_timeout = {ADDING_MS}")
                     self._connection.execute(ddl(self._name).encode())
             except Exception as error:
-                if getattr(error, "sqlstate", None) != "42501":
+                state = getattr(error, "sqlstate", None)
+                if not missing and state in (DENIED, LOCKED):
+                    return  # tables of an earlier version do without reports
+                if state != DENIED:
                     raise
                 raise PlanningError(
                     f"target: user {self._connection.info.user!r} may not create the control "
@@ -98,6 +110,16 @@ class PostgresRecords(SqlRecords):
             [self._tables],
         ).fetchall()
         return [name for (name,) in found]
+
+    def has_figures(self) -> bool:
+        with translated("target"):
+            (found,) = self._connection.execute(
+                "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
+                " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
+                " AND to_regclass(%s) IS NOT NULL",
+                [self.named(kind.value) for kind in (Kind.COMMIT, Kind.JOURNAL)],
+            ).fetchall()
+        return bool(found[0])
 
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:

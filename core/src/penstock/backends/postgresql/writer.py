@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.worker import Loaded, Wait
@@ -19,6 +20,7 @@ from penstock.backends.postgresql.load.loaded_table import LoadedTable
 from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.refusals import load_lost
 from penstock.backends.shared.transactional import TransactionalWriter
+from penstock.model.codec import to_json
 from penstock.spec.worker_spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ def postgres_writer(spec: WorkerSpec) -> TransactionalWriter:
     return TransactionalWriter(spec, PostgresTransaction(spec))
 
 
+# Where the control tables have room for it.
+SPENT = ", spent = %(spent)s"
+
+
 class PostgresTransaction:
     """See `TransactionalHooks`."""
 
@@ -36,7 +42,10 @@ class PostgresTransaction:
         self._connection: Connection | None = None
         schema = sql.Identifier(spec.control_schema)
         self._begin_record = statement("begin_record").format(schema=schema)
-        self._complete_record = statement("complete_record").format(schema=schema)
+        complete = statement("complete_record")
+        self._complete_record, self._complete_record_with_spent = (
+            complete.format(schema=schema, spent=sql.SQL(also)) for also in ("", SPENT)
+        )
         self.switch_run(spec)
 
     def switch_run(self, spec: WorkerSpec) -> None:
@@ -152,9 +161,11 @@ class PostgresTransaction:
         return self._stage.merge(self._open, rows, wait)
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
+        spent = loaded.spent
         completed = self._open.execute(
-            self._complete_record,
+            self._complete_record_with_spent if spent else self._complete_record,
             {
+                "spent": Jsonb(to_json(spent)),
                 "run_id": attempt.spec.run_id,
                 "partition_id": attempt.partition.id,
                 "rows": loaded.rows,

@@ -7,6 +7,7 @@ changes what the run's document says of them, and that is carried out after it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import TypeVar
 
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.api.roll_forward import RecordDocuments
+from penstock.backends.roll_forward.documents import encode
 from penstock.backends.roll_forward.runs import PlanDocument, RunDocument, Runs
 from penstock.backends.roll_forward.series import committed_in_series
 from penstock.backends.roll_forward.states import Record, now
@@ -96,6 +98,9 @@ class DocumentStore(RecordStore):
             rows = [_columns(record, run_id, name) for name, (run_id, record) in claimed.items()]
             rest = {name: value for name, value in where.items() if name != "series"}
             return [row for row in rows if _meets(row, rest)]
+        if kind is Kind.JOURNAL:
+            kept = self._documents.read_all(_journals(where))
+            return [{"content": json.loads(content)} for content, _ in kept.values()]
         run = self.find(where["run_id"])
         if run is None:
             return []
@@ -117,6 +122,8 @@ class DocumentStore(RecordStore):
                     for request, partition_ids in run.recopies.items()
                     for partition_id in partition_ids
                 ]
+            case Kind.JOURNAL:
+                raise AssertionError("read by themselves")
             case Kind.COMMIT:
                 if run_id not in self._open:
                     self._runs.carry_out(run_id, run)
@@ -173,6 +180,14 @@ class DocumentStore(RecordStore):
         )
         return self._runs.create(row["run_id"], run, PlanDocument(row["spec"], row["plan"]))
 
+    def put_journal(self, row: Row) -> None:
+        name, content = f"{_journals(row)}/{row['execution_id']}.json", encode(row["content"])
+        found = self._documents.get(name)
+        if found is None:
+            self._documents.create(name, content)
+        else:
+            self._documents.replace(name, content, found[1])
+
     def change(self, kind: Kind, where: Row, changes: Row) -> int:
         run = self._open.get(where["run_id"])
         if run is None or not _meets({**to_json(run), "run_id": where["run_id"]}, where):
@@ -196,6 +211,10 @@ class DocumentStore(RecordStore):
             self._open[run_id] = replace(run, disturbed_by="")
 
 
+def _journals(row: Row) -> str:
+    return f"runs/{row['run_id']}/journal"
+
+
 def _meets(row: Row, where: Row) -> bool:
     """Whether a record has the values that are expected, or one of several."""
     return all(
@@ -217,6 +236,7 @@ def _columns(record: Record, run_id: str, partition_id: str) -> Row:
         "inserted": None,
         "updated": None,
         "read_at": record.read_at,
+        "spent": to_json(record.spent),
         "transaction": run_id,
         "files": [piece.name for piece in record.pieces],
     }

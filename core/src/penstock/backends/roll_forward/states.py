@@ -7,15 +7,16 @@ under which it is written makes one process win each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from secrets import token_hex
 from typing import Any
 
 from penstock.backends.api.roll_forward import Piece
-from penstock.model.codec import JsonForm
+from penstock.model.codec import OMITTED, JsonForm
 from penstock.model.dataclass import dataclass
+from penstock.model.records import Spent
 
 
 class State(StrEnum):
@@ -65,6 +66,7 @@ class Record:
     """Names of the requests to copy the partition again that were seen."""
     read_at: str = ""
     """See `CommitRecord`."""
+    spent: Spent | None = field(default=None, metadata=OMITTED)
 
     @property
     def is_committed(self) -> bool:
@@ -185,6 +187,7 @@ def committed(
     bytes: int,
     pieces: tuple[Piece, ...],
     read_at: str,
+    spent: Spent | None = None,
 ) -> Record:
     """A new commit, which replaces what the void record says is to be removed."""
     return _changed(
@@ -198,6 +201,7 @@ def committed(
         committed_at=now(),
         pieces=pieces,
         read_at=read_at,
+        spent=spent,
     )
 
 
@@ -234,6 +238,7 @@ def _emptied(before: Record) -> dict[str, Any]:
         "pieces": (),
         "remove": (*before.pieces, *before.remove),
         "read_at": "",
+        "spent": None,
     }
 
 

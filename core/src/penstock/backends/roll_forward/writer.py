@@ -85,6 +85,7 @@ class RollForwardWriter:
             bytes=bytes,
             pieces=self._stream.pieces(),
             read_at=self._spec.read_at,
+            spent=loaded.spent,
         )
         # From here on the record may be there, whatever is heard of it: nothing is discarded.
         self._may_discard = False

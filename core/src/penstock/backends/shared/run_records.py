@@ -9,8 +9,9 @@ from penstock.backends.api.control import Outlook, RunRow, reading_run
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.shared.refusals import superseded
 from penstock.model.codec import from_json, to_json
+from penstock.model.journal import Journal
 from penstock.model.plans import PartitionPlan
-from penstock.model.records import CommitRecord
+from penstock.model.records import CommitRecord, Spent
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.spec.worker_spec import Patience
 
@@ -147,12 +148,29 @@ class RunRecords:
             row["snapshot_released_at"] is not None,
         )
 
+    @property
+    def keeps_figures(self) -> bool:
+        return self._records.keeps_figures
+
+    def put_journal(self, run_id: str, journal: Journal) -> None:
+        if self.keeps_figures:
+            row = {"run_id": run_id, "execution_id": journal.execution_id}
+            self._records.put_journal({**row, "content": to_json(journal)})
+
+    def journals(self, run_id: str) -> tuple[Journal, ...]:
+        if not self.keeps_figures:
+            return ()
+        with reading_run(run_id):
+            rows = self._records.read(Kind.JOURNAL, {"run_id": run_id}, ("content",))
+            found = [from_json(Journal, row["content"]) for row in rows]
+        return tuple(sorted(found, key=lambda journal: journal.started_at))
+
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
         found = self._commit_records({"run_id": run_id})
         return tuple(sorted(found, key=lambda record: record.partition_id))
 
     def committed_in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
-        columns = ("run_id", *self._commit_columns)
+        columns = ("run_id", *self._read_of_commits())
         found = self._records.read(Kind.COMMIT, {"series": series}, columns)
         return {row["partition_id"]: (row["run_id"], _record(row)) for row in found}
 
@@ -202,14 +220,18 @@ class RunRecords:
         self._records.change(Kind.RUN, {"run_id": run_id}, changes)
 
     def _commit_records(self, where: Row) -> list[CommitRecord]:
-        found = self._records.read(Kind.COMMIT, where, self._commit_columns)
+        found = self._records.read(Kind.COMMIT, where, self._read_of_commits())
         return [_record(row) for row in found]
+
+    def _read_of_commits(self) -> tuple[str, ...]:
+        return (*self._commit_columns, *(["spent"] if self.keeps_figures else []))
 
 
 def _record(row: Row) -> CommitRecord:
     known = {name: row[name] for name in _COMMIT}
     transaction, files = str(row.get("transaction") or ""), tuple(row.get("files") or ())
-    return CommitRecord(**known, transaction=transaction, files=files)
+    spent = from_json(Spent, row["spent"]) if row.get("spent") else None
+    return CommitRecord(**known, transaction=transaction, files=files, spent=spent)
 
 
 def view_columns(state: SourceState, snapshots: Sequence[Snapshot]) -> dict[str, Any]:

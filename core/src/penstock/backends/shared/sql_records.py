@@ -9,7 +9,12 @@ from typing import Any, TypeVar
 
 from penstock.backends.api.records import Kind, Now, RecordStore, Row
 
-JSON = frozenset({"spec", "plan", "source_state", "snapshots", "failures", "target_state"})
+JSON = frozenset(
+    {
+        *("spec", "plan", "source_state", "snapshots", "failures", "target_state"),
+        *("spent", "content"),
+    }
+)
 TIMES = frozenset(
     {
         "created_at",
@@ -29,6 +34,17 @@ T = TypeVar("T")
 class SqlRecords(RecordStore):
     now = "now()"
     text = "VARCHAR"
+    _has_figures = False
+
+    @property
+    def keeps_figures(self) -> bool:
+        # What is missing may be added; what is there stays.
+        self._has_figures = self._has_figures or self.has_figures()
+        return self._has_figures
+
+    @abstractmethod
+    def has_figures(self) -> bool:
+        """Whether commit records have a column `spent`. Where it is, there are journals too."""
 
     @abstractmethod
     def named(self, table: str) -> str:

@@ -60,6 +60,12 @@ class LoadRecords(SqlRecords):
     def reading(self) -> AbstractContextManager[bool]:
         """One session for all that is read meanwhile; False where there are no control tables."""
 
+    def has_figures(self) -> bool:
+        with self.reading() as found:
+            query = f"SELECT * FROM {self.named(Kind.COMMIT.value)}"
+            columns = self.session.describe(query, "control tables") if found else []
+        return any(name == "spent" for name, _ in columns)
+
 
 @dataclass(frozen=True, slots=True)
 class _Run:

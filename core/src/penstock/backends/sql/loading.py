@@ -14,6 +14,7 @@ from penstock.backends.shared.refusals import committed_meanwhile, key_twice, ke
 from penstock.backends.shared.sql_records import SqlRecords
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
+from penstock.model.codec import to_json
 
 S_contra = TypeVar("S_contra", contravariant=True)
 STAGE = "penstock_stage"
@@ -52,6 +53,7 @@ def begun_record(attempt: Attempt) -> Row:
 def completed_record(loaded: Loaded, bytes: int) -> Row:
     """The rest of it."""
     return {
+        **({"spent": to_json(loaded.spent)} if loaded.spent else {}),
         "rows": loaded.rows,
         "bytes": bytes,
         "inserted": loaded.inserted,

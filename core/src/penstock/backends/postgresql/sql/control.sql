@@ -64,7 +64,3 @@ CREATE TABLE IF NOT EXISTS {schema}.recopy_record (
 CREATE UNLOGGED TABLE IF NOT EXISTS {schema}.volatile_run (
     run_id text PRIMARY KEY
 );
-
--- For each user who loads, where another one made the tables:
--- GRANT USAGE ON SCHEMA {schema} TO loader;
--- GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO loader;

@@ -10,14 +10,14 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from penstock.backends.api.records import Hold, Kind
+from penstock.backends.api.records import ESSENTIAL, Hold, Kind
 from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.session import Session
 
 T = TypeVar("T")
-_TABLES = ("loaded_table", *(kind.value for kind in Kind))
+_TABLES = ("loaded_table", *(kind.value for kind in ESSENTIAL))
 
 
 class FileRecords(LoadRecords):
@@ -44,21 +44,29 @@ class FileRecords(LoadRecords):
 
     def create(self) -> None:
         with self.reading() as found:
-            if found:
+            if found and self.keeps_figures:
                 return
         types = self._dialect.types
-        ddl = files(__package__).joinpath("control.sql").read_text(encoding="utf-8")
-        ddl = ddl.format(
-            **{table: self.named(table) for table in _TABLES},
-            text=types["text"],
-            int=types["int4"],
-            long=types["int8"],
-            time=types.get("timestamptz", types["text"]),
-            now=self.now,
-        )
-        with self._transaction():
-            for statement in (*self._dialect.schema_made(self._schema), *ddl.split(";")):
+        names = {
+            **{table: self.named(table) for table in (*_TABLES, Kind.JOURNAL.value)},
+            "text": types["text"],
+            "int": types["int4"],
+            "long": types["int8"],
+            "time": types.get("timestamptz", types["text"]),
+            "now": self.now,
+        }
+
+        def run(script: str) -> None:
+            ddl = files(__package__).joinpath(script).read_text(encoding="utf-8").format(**names)
+            for statement in ddl.split(";"):
                 self.session.run(statement)
+
+        with self._transaction():
+            for statement in self._dialect.schema_made(self._schema):
+                self.session.run(statement)
+            run("control.sql")
+            if not self.keeps_figures:
+                run("figures.sql")
 
     @contextmanager
     def reading(self) -> Iterator[bool]:

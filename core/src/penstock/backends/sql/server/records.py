@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import Any, ClassVar
 
-from penstock.backends.api.records import Kind
+from penstock.backends.api.records import ESSENTIAL
 from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.backends.sql.server.session import ServerSession
-from penstock.errors import Diagnosis, PermanentError, PlanningError
+from penstock.errors import Diagnosis, PenstockError, PermanentError, PlanningError
 
 CONTROL = "control tables"
 # Names of locks have 64 characters at most, on the server that allows the fewest.
@@ -101,18 +101,38 @@ class ServerRecords(LoadRecords):
     def denied(self, error: Exception) -> str:
         """What the server has said, if it is that the user may not make a table; else empty."""
 
+    @abstractmethod
+    def figures_ddl(self) -> str:
+        """The part of them that tables of earlier versions lack."""
+
+    @abstractmethod
+    def hurried(self) -> AbstractContextManager[None]:
+        """Meanwhile the session does not wait for locks of tables for long."""
+
     def create(self) -> None:
         if self._found():
+            if not self.keeps_figures:
+                self._add_figures()
             return
         with self.session.translated(CONTROL), self.making():
             if self._missing():
                 self._make()
         self._there = True
 
+    def _add_figures(self) -> None:
+        # Who may not, or would have to wait for attempts of other runs, does without.
+        with suppress(PenstockError), self.session.translated(CONTROL), self.making():
+            if not self.has_figures():
+                with self.hurried():
+                    self._run(self.figures_ddl())
+
+    def _run(self, script: str) -> None:
+        for statement in script.split(";\n"):
+            self.session.connection.change(statement)
+
     def _make(self) -> None:
         try:
-            for statement in self.ddl().split(";\n"):
-                self.session.connection.change(statement)
+            self._run(self.ddl())
         except Exception as error:
             words = self.denied(error)
             if not words:
@@ -148,7 +168,7 @@ class ServerRecords(LoadRecords):
         return self._there
 
     def _names(self) -> tuple[str, ...]:
-        return ("loaded_table", *self.besides, *(kind.value for kind in Kind))
+        return ("loaded_table", *self.besides, *(kind.value for kind in ESSENTIAL))
 
     def _missing(self) -> list[str]:
         with self.session.translated(CONTROL):

@@ -1,0 +1,188 @@
+"""One line of advice from the figures of a run. Pure: no I/O, no database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.backends.api.pulse import LOCKS, LOG, STORAGE, WORKING
+from penstock.figures.run_report import Outlier, TimeSpent
+
+# Seconds: of a copy that is over before, nothing is worth saying.
+SHORT = 5.0
+# Shares of the streams' time, and of the sessions that were seen.
+BOUND, MOSTLY = 0.5, 0.3
+# Share of the streams' time at work that was lost at the end.
+TAIL = 0.1
+# Seconds: below, a partition is mostly begin and end.
+TINY = 0.25
+MANY = 20
+"""Partitions of each stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the advice goes by."""
+
+    spent: TimeSpent | None
+    copying: float
+    """Seconds in which partitions were copied."""
+    steps: float = 0.0
+    """Seconds of the steps after them."""
+    degree: int = 0
+    """Streams allowed at once; 0 where that is not known."""
+    partitions: int = 0
+    median: float = 0.0
+    """Seconds of a partition."""
+    slow: Outlier | None = None
+    """The partition that took far longer than the others, if one did."""
+    tail: float = 0.0
+    idle: float = 0.0
+    lost: float = 0.0
+    """Seconds of attempts that failed."""
+    waits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By side, the share of each kind of wait."""
+    deferrable: str = ""
+    """The options by which indexes are built after the load, where they apply and are not set."""
+    unlogged: str = ""
+    """The same for a load without a log."""
+    counts: bool = False
+    """The strategy cuts into as many partitions as are asked for."""
+    even: str = ""
+    """The options by which the key is cut by counting its rows, where it was cut otherwise."""
+
+
+def advice(facts: Facts) -> str:
+    """What was slow, in numbers, and which option may help; empty where nothing stands out."""
+    if facts.copying + facts.steps < SHORT:
+        return ""
+    for rule in _RULES:
+        if said := rule(facts):
+            return said
+    return ""
+
+
+def _after_the_load(facts: Facts) -> str:
+    if facts.steps <= facts.copying:
+        return ""
+    return (
+        f"{_percent(facts.steps, facts.copying + facts.steps)} of the time went into the steps "
+        f"after the load ({facts.steps:,.0f} s), {facts.copying:,.0f} s into the copy itself"
+    )
+
+
+def _failures(facts: Facts) -> str:
+    total = facts.spent.total if facts.spent else 0.0
+    if facts.lost <= MOSTLY * (total + facts.lost):
+        return ""
+    smaller = f": try {_partitions(facts, 2)}, so that less is lost" if facts.counts else ""
+    return (
+        f"{_percent(facts.lost, total + facts.lost)} of the streams' time was lost in attempts "
+        f"that failed ({facts.lost:,.0f} s){smaller}"
+    )
+
+
+def _too_few(facts: Facts) -> str:
+    if not 0 < facts.partitions < facts.degree:
+        return ""
+    said = (
+        f"too few partitions: {facts.partitions} for {facts.degree} streams, so that "
+        f"{facts.degree - facts.partitions} had nothing to do"
+    )
+    return f"{said}: try --partitions {4 * facts.degree}" if facts.counts else said
+
+
+def _tiny(facts: Facts) -> str:
+    many = facts.partitions > MANY * max(1, facts.degree)
+    if not many or not 0 < facts.median < TINY or not facts.counts:
+        return ""
+    return (
+        f"too many partitions: {facts.partitions:,} of {facts.median:.2f} s, most of it to begin "
+        f"and to commit: try --partitions {8 * max(1, facts.degree)}"
+    )
+
+
+def _skewed(facts: Facts) -> str:
+    if facts.degree < 2 or facts.idle <= TAIL * facts.degree * facts.copying:
+        return ""
+    said = (
+        f"for the last {facts.tail:,.1f} s fewer than {facts.degree} streams were at work, "
+        f"{_percent(facts.idle, facts.degree * facts.copying)} of what they could do"
+    )
+    if facts.slow is None:
+        more = facts.counts and facts.partitions < 4 * facts.degree
+        return f"{said}: try {_partitions(facts, 4)}" if more else said
+    slow = facts.slow
+    said = (
+        f"skewed: {slow.partition_id} took {slow.value:,.1f} s, {slow.times:.1f} times the median; "
+        f"{said}"
+    )
+    ways = [facts.even, _partitions(facts, 4) if facts.counts else ""]
+    return f"{said}{_try(*ways)}"
+
+
+def _target(facts: Facts) -> str:
+    spent = facts.spent
+    if spent is None or spent.target <= BOUND * spent.total:
+        return ""
+    said = f"target-bound: {_percent(spent.target, spent.total)} of the time spent waiting for it"
+    kinds = facts.waits.get("target", {})
+    fewer = f"--degree {facts.degree // 2}" if facts.degree > 1 else ""
+    for kind, words, ways in (
+        (LOG, "in its log (WAL)", (facts.unlogged, facts.deferrable)),
+        (LOCKS, "in locks, which its sessions hold against each other", (fewer,)),
+        (STORAGE, "in its files", (facts.deferrable, facts.unlogged)),
+        (WORKING, "computing", (facts.deferrable,)),
+    ):
+        share = kinds.get(kind, 0.0)
+        if share >= MOSTLY and share == max(kinds.values()):
+            return f"{said}, {share:.0%} of its sessions {words}{_try(*ways)}"
+    return f"{said}{_try(facts.deferrable, facts.unlogged)}"
+
+
+def _source(facts: Facts) -> str:
+    spent = facts.spent
+    if spent is None or spent.source <= BOUND * spent.total:
+        return ""
+    said = f"source-bound: {_percent(spent.source, spent.total)} of the time spent waiting for it"
+    kinds = facts.waits.get("source", {})
+    for kind, words in ((LOCKS, "in locks"), (STORAGE, "in its files"), (WORKING, "computing")):
+        share = kinds.get(kind, 0.0)
+        if share >= MOSTLY and share == max(kinds.values()):
+            said += f", {share:.0%} of its sessions {words}"
+    return said
+
+
+def _mover(facts: Facts) -> str:
+    spent = facts.spent
+    if spent is None or spent.moving <= BOUND * spent.total:
+        return ""
+    return (
+        f"mover-bound: {_percent(spent.moving, spent.total)} of the time spent on its own work, "
+        "neither server being waited for: a machine with more or faster CPUs would help"
+    )
+
+
+_RULES: tuple[Callable[[Facts], str], ...] = (
+    _after_the_load,
+    _failures,
+    _too_few,
+    _skewed,
+    _tiny,
+    _target,
+    _source,
+    _mover,
+)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}"
+
+
+def _partitions(facts: Facts, times: int) -> str:
+    return f"--partitions {max(times * facts.partitions, times * facts.degree)}"
+
+
+def _try(*ways: str) -> str:
+    known = [way for way in ways if way]
+    return f": try {' or '.join(known)}" if known else ""

@@ -1,0 +1,323 @@
+"""The report of a run, from what its target's control store keeps of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from penstock.backends.api.capabilities import TargetCapabilities
+from penstock.backends.api.control import ControlStore, RunRow
+from penstock.figures.advice import Facts, advice
+from penstock.figures.run_report import (
+    ExecutionFigures,
+    PartitionFigures,
+    RunReport,
+    TimeSpent,
+    WaitShare,
+)
+from penstock.figures.skew import outliers
+from penstock.figures.timeline import covered, executed, merged
+from penstock.model.extents import KeyRange
+from penstock.model.journal import RUNNING, Journal, Waited
+from penstock.model.plans import PartitionPlan
+from penstock.model.records import CommitRecord
+from penstock.spec.modes import MODES
+from penstock.spec.strategies import NAMED, STRATEGIES, Strategy
+
+SLOWEST = 10
+# Of one server.
+MOST_WAITS = 8
+_FLAGS = {"indexes": "--indexes defer", "unlogged": "--unlogged"}
+_SIDES = ("source", "target")
+
+
+def report_of(control: ControlStore, target: TargetCapabilities, run_id: str) -> RunReport | None:
+    """
+    Parameters:
+        run_id: of a run, or of a batch.
+
+    Returns: None where there is neither.
+    """
+    journals = control.journals(run_id)
+    run = control.load_run(run_id)
+    if run is not None:
+        return _of_run(run, control.committed(run_id), journals, control.keeps_figures, target)
+    tables = dict.fromkeys(name for journal in journals for name in journal.runs)
+    reports = [report_of(control, target, name) for name in tables]
+    return _of_batch(run_id, journals, [each for each in reports if each]) if journals else None
+
+
+def _of_run(
+    run: RunRow,
+    records: Sequence[CommitRecord],
+    journals: Sequence[Journal],
+    keeps_figures: bool,
+    target: TargetCapabilities,
+) -> RunReport:
+    plan = run.plan
+    labels = {partition.id: str(partition.extent) for partition in plan.partitions}
+    partitions = sorted(
+        (_partition(record, labels.get(record.partition_id, "")) for record in records),
+        key=lambda partition: -partition.seconds,
+    )
+    spent, far = _sum(partition.spent for partition in partitions), outliers(partitions)
+    facts = replace(
+        _facts(journals),
+        spent=spent,
+        copying=_copying(journals) if journals else _span(records),
+        partitions=len(plan.partitions),
+        median=median(partition.seconds for partition in partitions) if partitions else 0.0,
+        slow=next((outlier for outlier in far if outlier.measure == "seconds"), None),
+        deferrable=applicable(run.spec, target, "indexes"),
+        unlogged=applicable(run.spec, target, "unlogged"),
+        counts=_strategy(run).counts,
+        even=_even(plan),
+    )
+    return RunReport(
+        run_id=run.run_id,
+        what=_what(run.spec),
+        status=run.status,
+        mode=str(run.spec.get("mode", "")),
+        strategy=plan.strategy,
+        created_at=run.created_at,
+        finished_at=run.finished_at,
+        partitions=len(plan.partitions),
+        committed=len(records),
+        rows=sum(record.rows for record in records),
+        bytes=sum(record.bytes for record in records),
+        spent=spent,
+        slowest=tuple(partitions[:SLOWEST]),
+        outliers=far,
+        advice=advice(facts),
+        unknown=tuple(_unknown(records, journals, keeps_figures)),
+        **_from_journals(journals),
+    )
+
+
+def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunReport]) -> RunReport:
+    slowest = sorted(
+        (
+            replace(partition, label=f"{run.what}: {partition.label}")
+            for run in runs
+            for partition in run.slowest
+        ),
+        key=lambda partition: -partition.seconds,
+    )
+    spent, last = _sum(run.spent for run in runs), journals[-1]
+    return RunReport(
+        run_id=batch_id,
+        what=f"{len(runs):,} table{'' if len(runs) == 1 else 's'}",
+        status=last.status,
+        mode=", ".join(dict.fromkeys(run.mode for run in runs)),
+        strategy="",
+        created_at=journals[0].started_at,
+        finished_at=None if last.status == RUNNING else last.written_at,
+        partitions=sum(run.partitions for run in runs),
+        committed=sum(run.committed for run in runs),
+        rows=sum(run.rows for run in runs),
+        bytes=sum(run.bytes for run in runs),
+        spent=spent,
+        slowest=tuple(slowest[:SLOWEST]),
+        outliers=(),
+        advice=advice(replace(_facts(journals), spent=spent)),
+        unknown=tuple(_unheard(journals)),
+        runs=tuple(sorted(runs, key=lambda run: -(run.spent.total if run.spent else 0.0))),
+        **_from_journals(journals),
+    )
+
+
+def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
+    """What they say of a run, or of a batch, as fields of a `RunReport`."""
+    return {
+        "degree": max((journal.degree for journal in journals), default=0),
+        "seconds": round(executed(journals), 3) if journals else None,
+        "copying": round(_copying(journals), 3) if journals else None,
+        "planning": _total(journals, "planning"),
+        "comparing": _total(journals, "comparing"),
+        "steps": _steps(journals),
+        "finishing": _total(journals, "finishing"),
+        "failed_attempts": sum(journal.failed for journal in journals),
+        "lost": _total(journals, "lost"),
+        "tail": _total(journals, "tail"),
+        "idle": _total(journals, "idle"),
+        "waits": _waits(journals),
+        "timeline": merged(journals),
+        "executions": tuple(map(_execution, journals)),
+    }
+
+
+def _facts(journals: Sequence[Journal]) -> Facts:
+    return Facts(
+        spent=None,
+        copying=_copying(journals),
+        steps=_total(journals, "finishing"),
+        degree=max((journal.degree for journal in journals), default=0),
+        tail=_total(journals, "tail"),
+        idle=_total(journals, "idle"),
+        lost=_total(journals, "lost"),
+        waits=_kinds(journals),
+    )
+
+
+def _what(spec: Mapping[str, Any]) -> str:
+    source = spec.get("table") or spec.get("query") or spec.get("source") or "?"
+    target = spec.get("target_table") or spec.get("target") or "?"
+    return str(source) if source == target else f"{source} to {target}"
+
+
+def _partition(record: CommitRecord, label: str) -> PartitionFigures:
+    spent = record.spent
+    if spent is None:
+        times, seconds = None, _span([record])
+    else:
+        moving = max(0.0, spent.seconds - spent.source - spent.target)
+        times = TimeSpent(spent.source, spent.target, round(moving, 3))
+        seconds = spent.seconds
+    return PartitionFigures(
+        record.partition_id, label, record.rows, record.bytes, round(seconds, 3), times
+    )
+
+
+def _sum(times: Iterable[TimeSpent | None]) -> TimeSpent | None:
+    known = [each for each in times if each is not None]
+    if not known:
+        return None
+    sums = (sum(getattr(each, name) for each in known) for name in ("source", "target", "moving"))
+    return TimeSpent(*(round(each, 3) for each in sums))
+
+
+def _span(records: Sequence[CommitRecord]) -> float:
+    """Seconds from the first begin to the last commit."""
+    if not records:
+        return 0.0
+    begun = min(datetime.fromisoformat(record.started_at) for record in records)
+    ended = max(datetime.fromisoformat(record.committed_at) for record in records)
+    return max(0.0, (ended - begun).total_seconds())
+
+
+def _copying(journals: Sequence[Journal]) -> float:
+    return covered((journal.copied_from, journal.copying, journal) for journal in journals)
+
+
+def _steps(journals: Sequence[Journal]) -> dict[str, float]:
+    steps: dict[str, float] = {}
+    for journal in journals:
+        for name, seconds in journal.steps.items():
+            steps[name] = round(steps.get(name, 0.0) + seconds, 3)
+    return dict(sorted(steps.items(), key=lambda step: -step[1]))
+
+
+def _total(journals: Sequence[Journal], name: str) -> float:
+    return round(float(sum(getattr(journal, name) for journal in journals)), 3)
+
+
+def _seen(journals: Sequence[Journal], side: str) -> dict[str, Waited]:
+    seen: dict[str, Waited] = {}
+    for journal in journals:
+        for wait, waited in journal.waits.get(side, {}).items():
+            before = seen[wait].sessions if wait in seen else 0
+            seen[wait] = Waited(before + waited.sessions, waited.kind)
+    return seen
+
+
+def _waits(journals: Sequence[Journal]) -> dict[str, tuple[WaitShare, ...]]:
+    found = {}
+    for side in _SIDES:
+        seen = _seen(journals, side)
+        total = sum(waited.sessions for waited in seen.values())
+        shares = [
+            WaitShare(wait, waited.kind, round(waited.sessions / total, 4))
+            for wait, waited in seen.items()
+        ]
+        if shares:
+            found[side] = tuple(sorted(shares, key=lambda each: -each.share)[:MOST_WAITS])
+    return found
+
+
+def _kinds(journals: Sequence[Journal]) -> dict[str, dict[str, float]]:
+    """By side, the share of each kind of wait."""
+    kinds: dict[str, dict[str, float]] = {}
+    for side in _SIDES:
+        seen = _seen(journals, side)
+        total = sum(waited.sessions for waited in seen.values())
+        for waited in seen.values():
+            shares = kinds.setdefault(side, {})
+            shares[waited.kind] = shares.get(waited.kind, 0.0) + waited.sessions / total
+    return kinds
+
+
+def _execution(journal: Journal) -> ExecutionFigures:
+    return ExecutionFigures(
+        journal.execution_id,
+        journal.started_at,
+        journal.status,
+        journal.written_at,
+        journal.seconds,
+        journal.degree,
+        journal.attempts,
+        journal.failed,
+        journal.failures,
+        journal.degrees,
+    )
+
+
+def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -> str:
+    """An option, with the permission that it needs; empty where it does not apply, or is set."""
+    mode = MODES[spec["mode"]]
+    if spec.get(name) not in (None, False, "keep") or mode not in target.options.get(name, ()):
+        return ""
+    flag = _FLAGS[name]
+    return flag if mode.loads_new_table or spec.get("allow_ddl") else f"{flag} --allow-ddl"
+
+
+def _strategy(run: RunRow) -> Strategy:
+    # A system may have a name of its own for the one that was chosen.
+    return STRATEGIES.get(run.plan.strategy) or STRATEGIES.get(run.spec["strategy"], NAMED)
+
+
+def _even(plan: PartitionPlan) -> str:
+    """What counts the rows of a key that was cut by its statistics."""
+    extent = plan.partitions[0].extent if plan.partitions else None
+    if plan.strategy != "range" or not isinstance(extent, KeyRange):
+        return ""
+    return f"--strategy ntile --key {shlex.quote(extent.key.text)}"
+
+
+def _unknown(
+    records: Sequence[CommitRecord], journals: Sequence[Journal], keeps_figures: bool
+) -> Iterable[str]:
+    if not keeps_figures:
+        yield (
+            "where the time went, and how fast it went over time: the control tables were made by "
+            "an earlier version, which kept neither; the next copy adds what is missing, if it may"
+        )
+        return
+    without = sum(record.spent is None for record in records)
+    if without:
+        yield (
+            f"where the time of {without:,} of {len(records):,} partitions went: they were "
+            "committed by an earlier version"
+        )
+    if records and not any(journal.points for journal in journals):
+        yield (
+            "how fast it went over time, and what the servers waited for: no execution came to "
+            "write its journal"
+        )
+        return
+    for side in _SIDES:
+        if journals and not any(side in journal.waits for journal in journals):
+            yield f"what the sessions of the {side} waited for: it does not tell, or was not asked"
+    yield from _unheard(journals)
+
+
+def _unheard(journals: Sequence[Journal]) -> Iterable[str]:
+    for journal in journals:
+        if journal.status == RUNNING:
+            yield (
+                f"how execution {journal.execution_id} goes on: it was last heard of at "
+                f"{journal.written_at}, and is at work or was killed"
+            )

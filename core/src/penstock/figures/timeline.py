@@ -1,0 +1,77 @@
+"""The series of all executions of a run as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from penstock.figures.run_report import Timeline
+from penstock.model.journal import Journal, Series
+
+# Seconds. Less than that between two executions is no pause.
+PAUSE = 5.0
+
+
+def merged(journals: Sequence[Journal]) -> Timeline | None:
+    """What the executions have moved over time, also where they ran side by side."""
+    with_points = [journal for journal in journals if journal.points]
+    if not with_points:
+        return None
+    spans = [(_begun(journal), journal) for journal in with_points]
+    clock = _Clock([(begun, begun + journal.seconds) for begun, journal in spans])
+    series = Series(max(journal.width for journal in with_points))
+    for begun, journal in spans:
+        offset = clock.at_work(begun)
+        for number, point in enumerate(journal.points):
+            since = offset + number * journal.width
+            until = min(since + journal.width, max(offset + journal.seconds, since))
+            series.spread(since, until, point)
+    return Timeline(series.width, series.points, clock.pauses)
+
+
+def executed(journals: Sequence[Journal]) -> float:
+    """Seconds in which one or more of the executions were at work."""
+    return covered((0.0, journal.seconds, journal) for journal in journals)
+
+
+def covered(spans: Iterable[tuple[float, float, Journal]]) -> float:
+    """Seconds in which one or more of the executions did something.
+
+    Parameters:
+        spans: seconds after an execution's begin, seconds that it took, and the execution.
+    """
+    begins = [(_begun(journal) + after, seconds) for after, seconds, journal in spans]
+    return _Clock([(begun, begun + seconds) for begun, seconds in begins]).total
+
+
+def _begun(journal: Journal) -> float:
+    return datetime.fromisoformat(journal.started_at).timestamp()
+
+
+class _Clock:
+    """Runs while some execution is at work, and stands still otherwise.
+
+    Parameters:
+        spans: when executions began and ended.
+    """
+
+    def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
+        self._spans: list[tuple[float, float]] = []
+        for begun, ended in sorted(spans):
+            if self._spans and begun <= self._spans[-1][1] + PAUSE:
+                before = self._spans[-1]
+                self._spans[-1] = (before[0], max(before[1], ended))
+            else:
+                self._spans.append((begun, ended))
+
+    @property
+    def total(self) -> float:
+        return sum(ended - begun for begun, ended in self._spans)
+
+    @property
+    def pauses(self) -> tuple[float, ...]:
+        return tuple(self.at_work(begun) for begun, _ in self._spans[1:])
+
+    def at_work(self, moment: float) -> float:
+        """The time by this clock."""
+        return sum(min(ended, moment) - begun for begun, ended in self._spans if begun < moment)

@@ -1,0 +1,336 @@
+"""Keeps the journals of an execution: gathered from its events, written now and then and at its
+end, so that another process can report the run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, suppress
+from secrets import token_hex
+
+from penstock.backends.api.control import ControlStore
+from penstock.errors import PenstockError, is_cancellation
+from penstock.events import (
+    BatchFinished,
+    BatchStarted,
+    Committed,
+    DegreeLowered,
+    Event,
+    Failed,
+    Finished,
+    Moved,
+    Opened,
+    Planned,
+    Sampled,
+    StepChanged,
+    Verified,
+    now,
+)
+from penstock.model.journal import (
+    MOST_CHANGES,
+    RUNNING,
+    DegreeChange,
+    FailedAttempt,
+    Journal,
+    Point,
+    Series,
+    Waited,
+)
+from penstock.run.control_link import ControlLink
+from penstock.run.execution import briefly
+
+# Seconds after which a journal is written first, and between two times at most. Before that it is
+# a quarter of the time that went by: what is killed leaves most of it.
+FIRST, MOST = 2.0, 30.0
+WaitKind = Callable[[str, str], str]
+"""Of a side and a wait of its server, which kind it is; see `penstock.backends.api.pulse`."""
+
+
+def journaled(
+    events: Generator[Event, None, None], link: ControlLink, kind_of: WaitKind
+) -> Iterator[Event]:
+    """The events of an execution, of which journals are kept meanwhile: of each run, and of the
+    batch if it is one.
+
+    A journal that cannot be written within a moment is left out, and nothing else changes.
+    """
+    journals = _Journals(link, kind_of)
+    try:
+        with closing(events):
+            for event in events:
+                journals.add(event)
+                yield event
+    except BaseException as error:
+        journals.end("interrupted" if is_cancellation(error) else "failed")
+        raise
+    journals.end("done")
+
+
+class _Journals:
+    """Those of all runs of an execution, and of their batch."""
+
+    def __init__(self, link: ControlLink, kind_of: WaitKind) -> None:
+        self._link = link
+        self._kind_of = kind_of
+        self._id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{token_hex(3)}"
+        self._keepers: dict[str, Keeper] = {}
+        self._batch = ""
+        self._begun = time.monotonic()
+        self._due = self._begun + FIRST
+        self._writing: threading.Thread | None = None
+
+    def add(self, event: Event) -> None:
+        if isinstance(event, Planned | BatchStarted):
+            keeper = Keeper(self._id, event.degree, self._kind_of)
+            self._keepers.setdefault(event.run_id, keeper)
+        if isinstance(event, BatchStarted):
+            # Soon: without it nobody finds the tables' runs by the batch's id.
+            self._batch, self._due = event.run_id, 0.0
+        for run_id in {event.run_id, self._batch} & self._keepers.keys():
+            self._keepers[run_id].add(event)
+        if self._keepers and time.monotonic() >= self._due:
+            self._write_meanwhile()
+
+    def _write_meanwhile(self) -> None:
+        """On a thread with a connection of its own: the control store may keep others waiting."""
+        at = time.monotonic()
+        self._due = at + min(MOST, max(FIRST, (at - self._begun) / 4))
+        if self._writing is not None and self._writing.is_alive():
+            return
+        journals = {
+            run_id: keeper.journal(keeper.status or RUNNING)
+            for run_id, keeper in self._keepers.items()
+            if keeper.changed
+        }
+        self._writing = threading.Thread(target=self._write, args=(journals,), daemon=True)
+        self._writing.start()
+
+    def _write(self, journals: dict[str, Journal]) -> None:
+        with suppress(PenstockError), closing(self._link.reconnect()) as target:
+            _put(target.control, journals)
+
+    def end(self, status: str) -> None:
+        """
+        Parameters:
+            status: of the runs of which none was reported.
+        """
+        journals = {
+            run_id: keeper.journal(keeper.status or status)
+            for run_id, keeper in self._keepers.items()
+            if keeper.says_something or run_id == self._batch
+        }
+        if journals:
+            # After an error the link may be in use still, by a thread that waits for the server.
+            briefly(lambda: self._write_last(journals, anew=status != "done"))
+
+    def _write_last(self, journals: dict[str, Journal], *, anew: bool) -> None:
+        if self._writing is not None:
+            self._writing.join()  # else it could come later than the last one
+        if anew:
+            self._write(journals)
+        else:
+            _put(self._link.catalog.control, journals)
+
+
+def _put(control: ControlStore, journals: Mapping[str, Journal]) -> None:
+    for run_id, journal in journals.items():
+        control.put_journal(run_id, journal)
+
+
+class Keeper:
+    """Gathers one journal.
+
+    Parameters:
+        degree: streams that were asked for.
+        clock: in seconds, as `time.monotonic`.
+    """
+
+    def __init__(
+        self,
+        execution_id: str,
+        degree: int,
+        kind_of: WaitKind,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.status = ""
+        """What was reported; empty before."""
+        self.changed = False
+        """Whether there is more to say than the last journal did."""
+        self._runs: tuple[str, ...] = ()
+        self._id = execution_id
+        self._degree = self._highest = degree
+        self._kind_of = kind_of
+        self._clock = clock
+        self._begun = clock()
+        self._started_at = now()
+        self._series = Series()
+        self._open: dict[tuple[str, str, int], tuple[float, Moved | None]] = {}
+        """Attempts at work: when they were last heard of, and what they said."""
+        self._opened: dict[tuple[str, str, int], float] = {}
+        self._partitions: set[tuple[str, str]] = set()
+        self._heard = 0.0
+        self._first: float | None = None
+        self._last = 0.0
+        self._left: dict[int, float] = {}
+        """By a number of streams, when so many were last at work."""
+        self._attempts = 0
+        self._failed = 0
+        self._lost = 0.0
+        self._failures: list[FailedAttempt] = []
+        self._degrees: list[DegreeChange] = []
+        self._waits: dict[str, dict[str, Waited]] = {}
+        self._planning = self._comparing = 0.0
+        self._steps: dict[str, float] = {}
+        self._doing: set[tuple[str, str]] = set()
+        self._finishing = self._finishing_since = 0.0
+
+    @property
+    def says_something(self) -> bool:
+        return bool(self._attempts or self._steps or self._comparing)
+
+    def add(self, event: Event) -> None:
+        self.changed = True
+        at = self._clock() - self._begun
+        self._allow(at)
+        match event:
+            case Opened():
+                self._open_attempt(at, event)
+            case Moved():
+                self._move(at, event)
+            case Failed():
+                self._fail(at, event)
+            case DegreeLowered():
+                self._degree = event.degree
+                self._highest = max(self._highest, event.degree)
+                if len(self._degrees) < MOST_CHANGES:
+                    self._degrees.append(DegreeChange(round(at, 3), event.degree, event.message))
+            case Sampled():
+                self._sample(event)
+            case Planned():
+                self._planning += event.seconds
+            case StepChanged():
+                self._step(at, event)
+            case Verified():
+                self._comparing += event.seconds
+            case BatchStarted():
+                self._runs = tuple(table.run_id for table in event.tables)
+            case BatchFinished():
+                self.status = event.status
+            case Finished() if not self._runs:
+                self.status = event.status
+
+    def _allow(self, at: float) -> None:
+        """Note how many streams there could have been since the last event."""
+        if self._open and at > self._heard:
+            allowed = max(len(self._open), min(self._degree, len(self._partitions)))
+            self._series.spread(self._heard, at, Point(allowed=allowed * (at - self._heard)))
+        self._heard = at
+
+    def _open_attempt(self, at: float, event: Opened) -> None:
+        key = (event.run_id, event.partition_id, event.attempt)
+        self._open[key], self._opened[key] = (at, None), at
+        self._partitions.add((event.run_id, event.partition_id))
+        self._attempts += 1
+        self._first = at if self._first is None else self._first
+
+    def _move(self, at: float, event: Moved) -> None:
+        key = (event.run_id, event.partition_id, event.attempt)
+        if key not in self._open:
+            return
+        since, before = self._open[key]
+        point = Point(
+            event.rows - (before.rows if before else 0),
+            event.bytes - (before.bytes if before else 0),
+            at - since,
+            event.wait_source - (before.wait_source if before else 0.0),
+            event.wait_target - (before.wait_target if before else 0.0),
+        )
+        self._series.spread(since, at, point)
+        self._open[key] = (at, event)
+        if isinstance(event, Committed):
+            self._end_attempt(at, key)
+
+    def _fail(self, at: float, event: Failed) -> None:
+        key = (event.run_id, event.partition_id, event.attempt)
+        if key in self._open:
+            since, _ = self._open[key]
+            self._lost += at - self._opened[key]
+            self._series.spread(since, at, Point(busy=at - since))
+            self._end_attempt(at, key)
+        self._failed += 1
+        if len(self._failures) < MOST_CHANGES:
+            said = event.error
+            self._failures.append(
+                FailedAttempt(
+                    round(at, 3),
+                    event.partition_id,
+                    event.attempt,
+                    str(said.get("error", "")),
+                    str(said.get("code") or ""),
+                    str(said.get("side") or ""),
+                    bool(said.get("transient")),
+                )
+            )
+
+    def _end_attempt(self, at: float, key: tuple[str, str, int]) -> None:
+        self._left[len(self._open)] = at
+        del self._open[key], self._opened[key]
+        self._last = at
+
+    def _sample(self, event: Sampled) -> None:
+        waits = self._waits.setdefault(event.side, {})
+        for name, sessions in event.waits.items():
+            before = waits[name].sessions if name in waits else 0
+            waits[name] = Waited(before + sessions, self._kind_of(event.side, name))
+
+    def _step(self, at: float, event: StepChanged) -> None:
+        step = (event.run_id, event.step_id)
+        if event.state == "started":
+            self._finishing_since = self._finishing_since if self._doing else at
+            self._doing.add(step)
+        elif event.state in ("done", "failed") and step in self._doing:
+            self._doing.remove(step)
+            if not self._doing:
+                self._finishing += at - self._finishing_since
+        if event.state == "done" and len(self._steps) < MOST_CHANGES:
+            self._steps[event.step] = self._steps.get(event.step, 0.0) + event.seconds
+
+    def _tail(self, ended: float) -> tuple[float, float]:
+        """Of the end of the copying: seconds in which fewer streams were at work than allowed, and
+        the sum of those in which they were not."""
+        allowed = min(self._degree, len(self._partitions))
+        begun = self._first or 0.0
+        left = [ended - self._left.get(n, begun) for n in range(len(self._open) + 1, allowed + 1)]
+        return (left[-1], sum(left)) if left else (0.0, 0.0)
+
+    def journal(self, status: str) -> Journal:
+        self.changed = False
+        at = self._clock() - self._begun
+        ended = at if self._open else self._last
+        tail, idle = self._tail(ended)
+        return Journal(
+            execution_id=self._id,
+            started_at=self._started_at,
+            written_at=now(),
+            status=status,
+            degree=self._highest,
+            seconds=round(at, 3),
+            width=self._series.width,
+            points=self._series.points,
+            attempts=self._attempts,
+            failed=self._failed,
+            lost=round(self._lost, 3),
+            failures=tuple(self._failures),
+            degrees=tuple(self._degrees),
+            waits={side: dict(waits) for side, waits in self._waits.items()},
+            copied_from=round(self._first or 0.0, 3),
+            copying=0.0 if self._first is None else round(ended - self._first, 3),
+            tail=round(tail, 3),
+            idle=round(idle, 3),
+            planning=round(self._planning, 3),
+            comparing=round(self._comparing, 3),
+            steps={name: round(seconds, 3) for name, seconds in self._steps.items()},
+            finishing=round(self._finishing, 3),
+            runs=self._runs,
+        )

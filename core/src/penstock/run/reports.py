@@ -1,0 +1,29 @@
+"""`report`: where the time of a run went, by what its target keeps of it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from penstock.figures.gather import report_of
+from penstock.figures.run_report import RunReport
+from penstock.run.connections import resolve
+from penstock.run.resume_checks import not_there
+from penstock.spec.ids import check_run_id
+
+
+def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
+    """Where the time of a run went, what the servers waited for, and what may help.
+
+    Parameters:
+        run_id: of a run, also of one that is under way, or of a batch.
+
+    Raises:
+        UsageError: no such run.
+    """
+    check_run_id(run_id)
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        found = report_of(catalog.control, backend.target_capabilities, run_id)
+    if found is None:
+        raise not_there(run_id, control_schema)
+    return found

@@ -1,0 +1,162 @@
+"""Charts as inline SVG: bars and areas over time. Pure: numbers in, markup out.
+
+Colours are classes of the page. Each chart has a title and a description, and its numbers stand
+beside it as text: nobody needs to tell colours apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+
+from penstock.show.text import duration, one_line
+
+WIDTH = 860
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 10, 26
+_HEIGHT = 190
+_ROW, _BAR = 24, 14
+_LABEL = 250
+_VALUE = 110
+
+
+def text(value: str) -> str:
+    """A text of others within markup."""
+    return escape(one_line(value))
+
+
+def chart(name: str, height: float, title: str, description: str, body: str) -> str:
+    """
+    Parameters:
+        name: of the chart's id, unique within the page.
+        description: what it shows, for who does not see it.
+    """
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d">'
+        f'<title id="{name}-t">{text(title)}</title>'
+        f'<desc id="{name}-d">{text(description)}</desc>{body}</svg>'
+    )
+
+
+Part = tuple[str, str, float]
+"""Class, name and value of a part of a bar."""
+
+
+def bars(
+    name: str,
+    title: str,
+    description: str,
+    rows: Sequence[tuple[str, Sequence[Part], str]],
+    most: float,
+) -> str:
+    """Horizontal bars, one below the other: of each a label, its parts side by side, and a value.
+
+    Parameters:
+        most: the value at the right end.
+    """
+    room = WIDTH - _LABEL - _VALUE - 12
+    body = []
+    for number, (label, parts, value) in enumerate(rows):
+        y = number * _ROW
+        body.append(
+            f'<text class="label" x="{_LABEL - 10}" y="{y + 16}">{text(_short(label))}</text>'
+        )
+        x = float(_LABEL)
+        for kind, what, amount in parts:
+            width = room * amount / most if most > 0 else 0.0
+            body.append(
+                f'<rect class="{kind}" x="{x:.1f}" y="{y + 5}" width="{max(width, 0):.1f}" '
+                f'height="{_BAR}"><title>{text(what)}</title></rect>'
+            )
+            x += width
+        body.append(f'<text class="value" x="{x + 6:.1f}" y="{y + 16}">{text(value)}</text>')
+    return chart(name, len(rows) * _ROW + 4, title, description, "".join(body))
+
+
+Layer = tuple[str, Sequence[float]]
+"""Class and values of an area; areas lie on top of each other."""
+
+
+def areas(
+    name: str,
+    title: str,
+    description: str,
+    layers: Sequence[Layer],
+    width: float,
+    shown: Callable[[float], str],
+    *,
+    pauses: Sequence[float] = (),
+    limits: Sequence[float] = (),
+) -> str:
+    """Values over time, as steps, stacked.
+
+    Parameters:
+        width: seconds of each value.
+        shown: a value of the axis, as text.
+        pauses: seconds at which a line says that time was left out.
+        limits: values that are drawn as a line.
+    """
+    count = len(layers[0][1])
+    sums = [0.0] * count
+    tops = []
+    for _, values in layers:
+        sums = [below + value for below, value in zip(sums, values, strict=True)]
+        tops.append(sums)
+    step, highest = _axis(max([*sums, *limits]))
+    plot_width, plot_height = WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+
+    def x(at: float) -> str:
+        return f"{_LEFT + plot_width * at / (count * width):.1f}"
+
+    def y(value: float) -> str:
+        return f"{_TOP + plot_height * (1 - value / highest):.1f}"
+
+    def steps(values: Sequence[float]) -> str:
+        return "".join(
+            f"L{x(i * width)},{y(value)}L{x((i + 1) * width)},{y(value)}"
+            for i, value in enumerate(values)
+        )
+
+    body = []
+    for number in range(round(highest / step) + 1):
+        value = number * step
+        body.append(
+            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y(value)}" '
+            f'y2="{y(value)}"/><text class="tick left" x="{_LEFT - 6}" y="{y(value)}" dy="4">'
+            f"{text(shown(value))}</text>"
+        )
+    # The highest first: each lower one covers its part of it.
+    for (kind, _), top in reversed(list(zip(layers, tops, strict=True))):
+        ends = f"L{x(count * width)},{y(0)}Z"
+        body.append(f'<path class="{kind}" d="M{x(0)},{y(0)}{steps(top)}{ends}"/>')
+    if limits:
+        body.append(f'<path class="limit" d="M{steps(limits)[1:]}"/>')
+    for pause in pauses:
+        body.append(
+            f'<line class="pause" x1="{x(pause)}" x2="{x(pause)}" y1="{_TOP}" '
+            f'y2="{_TOP + plot_height}"/>'
+        )
+    total = count * width
+    between, _ = _axis(total)
+    for number in range(int(total / between + 1e-9) + 1):
+        at = number * between
+        side = "begin" if number == 0 else "end" if at > 0.97 * total else ""
+        body.append(
+            f'<text class="tick below {side}" x="{x(at)}" y="{_HEIGHT - 8}">'
+            f"{text(duration(at))}</text>"
+        )
+    return chart(name, _HEIGHT, title, description, "".join(body))
+
+
+def _axis(most: float) -> tuple[float, float]:
+    """The distance of round values, two to five of them, and the highest of these."""
+    if most <= 0:
+        return 1.0, 1.0
+    size = 10.0 ** math.floor(math.log10(most))
+    step = next(s for s in (size / 5, size / 2, size, 2 * size) if most / s <= 5)
+    return step, step * math.ceil(most / step - 1e-9)
+
+
+def _short(label: str) -> str:
+    most = 36
+    return label if len(label) <= most else f"{label[: most // 2]}…{label[-(most // 2 - 1) :]}"

@@ -1,0 +1,336 @@
+"""The report of a run, as tables and as Markdown."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from penstock.figures.run_report import RunReport, Timeline
+from penstock.model.journal import DegreeChange, FailedAttempt
+from penstock.show.console import (
+    STYLES,
+    Column,
+    Shortened,
+    make_console,
+    make_table,
+    print_facts,
+    print_heading,
+    print_line,
+)
+from penstock.show.report_table import STATUS_STYLES
+from penstock.show.text import counted, duration, megabytes, number, one_line, size
+
+_WIDTH = 110
+_SPARKS = "▁▂▃▄▅▆▇█"
+_MOST_SPARKS = 60
+# Share of what the streams could do.
+NEGLIGIBLE = 0.01
+KINDS = {
+    "working": "computing",
+    "locks": "locks",
+    "log": "its log",
+    "storage": "its files",
+    "mover": "Penstock",
+    "other": "other",
+}
+"""What a wait of a kind is for."""
+
+
+def print_run_report(console: Console, report: RunReport) -> None:
+    """Where the time of a run went, what was slow, and what may help."""
+    console.print(
+        Text.assemble(
+            "batch " if report.runs else "run ",
+            (report.run_id, "bold"),
+            " ",
+            (report.status, STATUS_STYLES.get(report.status, "bold")),
+        )
+    )
+    if report.advice:
+        print_line(console, Text(f"  {one_line(report.advice)}", style=STYLES["warning"]))
+    print_facts(console, [(name, one_line(value)) for name, value in facts(report)])
+    if report.runs:
+        _print_tables(console, report.runs)
+    _print_time(console, report)
+    _print_waits(console, report)
+    if report.timeline is not None:
+        print_heading(console, "MB/s over time")
+        print_line(console, Text(f"  {_sparkline(report.timeline)}"))
+    _print_slowest(console, report)
+    _print_outliers(console, report)
+    _print_executions(console, report)
+    if report.unknown:
+        print_heading(console, "not known")
+    for line in report.unknown:
+        print_line(console, Text(f"  {one_line(line)}"))
+
+
+def facts(report: RunReport) -> list[tuple[str, str]]:
+    """What the report begins with."""
+    cut = f", {report.strategy}" if report.strategy else ""
+    found = [
+        ("copied", f"{report.what} ({report.mode}{cut})"),
+        ("partitions", f"{report.committed:,} of {report.partitions:,} committed"),
+        ("rows", number(report.rows)),
+        ("bytes", size(report.bytes)),
+    ]
+    if report.seconds is not None:
+        streams = f", {counted(report.degree, 'stream')}" if report.degree else ""
+        found.append(("time", f"{duration(report.seconds)}{streams}"))
+    if report.copying and report.timeline:
+        # Not of what is committed: an execution that was killed has told of a part of it.
+        points = report.timeline.points
+        rows = sum(point.rows for point in points) / report.copying
+        moved = sum(point.bytes for point in points) / report.copying
+        said = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
+        found.append(("copying", f"{duration(report.copying)}: {said}"))
+    for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
+        if seconds:
+            found.append((name, duration(seconds)))
+    if report.steps:
+        *_, slowest = sorted(report.steps, key=lambda name: report.steps[name])
+        longest = f"{slowest} {duration(report.steps[slowest])}"
+        steps = f"{counted(len(report.steps), 'step')}, the longest: {longest}"
+        found.append(("then", f"{duration(report.finishing)}: {steps}"))
+    if report.failed_attempts:
+        lost = f"{report.failed_attempts:,}, {duration(report.lost)} lost in them"
+        found.append(("failed attempts", lost))
+    if ending := tail(report):
+        found.append(("at the end", ending))
+    return found
+
+
+def tail(report: RunReport) -> str:
+    """What was lost when there was not enough left to do for all streams; empty if next to
+    nothing was."""
+    if report.idle <= NEGLIGIBLE * report.degree * (report.copying or 0.0):
+        return ""
+    return (
+        f"{duration(report.tail)} with fewer than {counted(report.degree, 'stream')} at work, "
+        f"{duration(report.idle)} of streams idle"
+    )
+
+
+def times(report: RunReport) -> list[tuple[str, float, float]]:
+    """Where the streams' time went: what for, seconds, and the share of it."""
+    spent = report.spent
+    if spent is None:
+        return []
+    parts = [
+        ("waiting for source", spent.source),
+        ("waiting for target", spent.target),
+        ("moving", spent.moving),
+    ]
+    if report.lost:
+        parts.append(("failed attempts", report.lost))
+    total = max(sum(seconds for _, seconds in parts), 0.001)
+    return [(name, seconds, seconds / total) for name, seconds in parts]
+
+
+def _print_table(
+    console: Console, columns: Sequence[Column], rows: Sequence[Sequence[RenderableType]]
+) -> None:
+    console.print(make_table(console, list(columns), [list(row) for row in rows]))
+
+
+def _print_time(console: Console, report: RunReport) -> None:
+    rows = [[f"  {name}", f"{spent:,.1f}", f"{share:.1%}"] for name, spent, share in times(report)]
+    if rows:
+        print_heading(console, "where the streams' time went")
+        columns = [Column(""), Column("seconds", right=True), Column("share", right=True)]
+        _print_table(console, columns, rows)
+
+
+def _print_waits(console: Console, report: RunReport) -> None:
+    rows = [
+        [f"  {side}", one_line(each.wait), KINDS.get(each.kind, each.kind), f"{each.share:.0%}"]
+        for side, waits in report.waits.items()
+        for each in waits
+    ]
+    if rows:
+        print_heading(console, "what the servers' sessions waited for")
+        columns = [Column("  server"), Column("wait"), Column("for"), Column("share", right=True)]
+        _print_table(console, columns, rows)
+
+
+def _sparkline(timeline: Timeline) -> str:
+    """The rate as a row of bars, of as many points as have room, and the highest one's."""
+    step = -(-len(timeline.points) // _MOST_SPARKS)
+    values = []
+    for start in range(0, len(timeline.points), step):
+        some = timeline.points[start : start + step]
+        values.append(sum(point.bytes for point in some) / (len(some) * timeline.width))
+    most = max(values)
+    bars = [_SPARKS[min(7, int(8 * value / most))] if most else _SPARKS[0] for value in values]
+    return f"{''.join(bars)} {megabytes(most)} at most, {duration(step * timeline.width)} a bar"
+
+
+def _print_slowest(console: Console, report: RunReport) -> None:
+    if len(report.slowest) < 2:
+        return
+    print_heading(
+        console, "slowest partitions (source, target: share of time spent waiting for it)"
+    )
+    rows: list[list[RenderableType]] = []
+    for partition in report.slowest:
+        spent, seconds = partition.spent, max(partition.seconds, 0.001)
+        waited = [f"{part / seconds:.0%}" for part in (spent.source, spent.target)] if spent else []
+        rows.append(
+            [
+                f"  {one_line(partition.partition_id)}",
+                Shortened(one_line(partition.label)),
+                number(partition.rows),
+                f"{partition.seconds:,.1f}",
+                megabytes(partition.bytes / seconds),
+                *(waited or ["?", "?"]),
+            ]
+        )
+    columns = [
+        Column("  partition"),
+        Column("what it selects", wide=True, from_width=76),
+        Column("rows", right=True, from_width=36),
+        Column("seconds", right=True),
+        Column("MB/s", right=True, from_width=48),
+        Column("source", right=True, from_width=60),
+        Column("target", right=True, from_width=60),
+    ]
+    _print_table(console, columns, rows)
+
+
+def _print_outliers(console: Console, report: RunReport) -> None:
+    if not report.outliers:
+        return
+    print_heading(console, "far from the median")
+    rows: list[list[RenderableType]] = [
+        [
+            f"  {one_line(each.partition_id)}",
+            Shortened(one_line(each.label)),
+            outlier_value(each.measure, each.value),
+            outlier_value(each.measure, each.median),
+            f"{each.times:,.1f}",
+        ]
+        for each in report.outliers
+    ]
+    columns = [
+        Column("  partition"),
+        Column("what it selects", wide=True, from_width=76),
+        Column("it has", right=True),
+        Column("median", right=True),
+        Column("times", right=True),
+    ]
+    _print_table(console, columns, rows)
+
+
+def outlier_value(measure: str, value: float) -> str:
+    return f"{value:,.1f} s" if measure == "seconds" else f"{value:,.0f} rows"
+
+
+def _print_executions(console: Console, report: RunReport) -> None:
+    shown = [each for each in report.executions if each.failures or each.degrees]
+    if len(report.executions) > 1:
+        print_heading(console, "executions")
+        columns = [
+            Column("  begun"),
+            Column("status"),
+            Column("time", right=True),
+            Column("streams", right=True),
+            Column("attempts", right=True),
+            Column("failed", right=True),
+        ]
+        rows = [
+            [
+                f"  {each.started_at}",
+                each.status,
+                duration(each.seconds),
+                number(each.degree),
+                number(each.attempts),
+                number(each.failed),
+            ]
+            for each in report.executions
+        ]
+        _print_table(console, columns, rows)
+    if shown:
+        print_heading(console, "what happened")
+    for each in shown:
+        for line in happenings(each.degrees, each.failures):
+            print_line(console, Text(f"  {one_line(line)}"))
+
+
+def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt]) -> list[str]:
+    """Changes of the degree and failed attempts of an execution, in their order."""
+    found = [
+        (change.at, f"{counted(change.degree, 'stream')}: {change.message}") for change in degrees
+    ]
+    for failed in failures:
+        said = " ".join(part for part in (failed.side, failed.error, failed.code) if part)
+        found.append(
+            (failed.at, f"attempt {failed.attempt} of {failed.partition_id} failed: {said}")
+        )
+    return [f"after {duration(at)}: {text}" for at, text in sorted(found)]
+
+
+def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:
+    print_heading(console, "tables")
+    rows: list[list[RenderableType]] = [
+        [
+            f"  {one_line(run.run_id)}",
+            Shortened(one_line(run.what)),
+            run.status,
+            number(run.rows),
+            size(run.bytes),
+            duration(run.spent.total) if run.spent else "?",
+        ]
+        for run in runs
+    ]
+    columns = [
+        Column("  run"),
+        Column("what", wide=True),
+        Column("status"),
+        Column("rows", right=True),
+        Column("bytes", right=True, from_width=60),
+        Column("streams' time", right=True),
+    ]
+    _print_table(console, columns, rows)
+
+
+def run_report_text(report: RunReport) -> str:
+    """The report as text, for logs."""
+    file = io.StringIO()
+    console = make_console(file)
+    console.width = _WIDTH
+    print_run_report(console, report)
+    return file.getvalue().rstrip()
+
+
+def run_report_markdown(report: RunReport) -> str:
+    """The report's summary as Markdown: the advice, and where the time went."""
+    lines = [f"**{_cell(report.advice)}**", ""] if report.advice else []
+    parts = times(report)
+    if parts:
+        lines += ["| where the time went | seconds | share |", "| --- | ---: | ---: |"]
+        lines += [f"| {name} | {spent:,.1f} | {share:.1%} |" for name, spent, share in parts]
+    for side, waits in report.waits.items():
+        listed = ", ".join(f"{_cell(each.wait)} {each.share:.0%}" for each in waits[:5])
+        lines += ["", f"Sessions of the {side}: {listed}"]
+    for each in report.outliers:
+        value, middle = (outlier_value(each.measure, v) for v in (each.value, each.median))
+        lines += [
+            "",
+            f"{_cell(each.partition_id)} ({_cell(each.label)}): {value}, {each.times:,.1f} times "
+            f"the median of {middle}",
+        ]
+    if ending := tail(report):
+        lines += ["", f"At the end: {ending}"]
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """A text of others within Markdown: no markup, no line break, no end of a table's cell."""
+    escaped = "".join(f"\\{letter}" if letter in _MARKUP else letter for letter in one_line(text))
+    return " ".join(escaped.split())
+
+
+_MARKUP = frozenset("\\`*_{}[]<>()#|~")

@@ -1,0 +1,169 @@
+"""What is reported of a run, by what its target keeps: finished, resumed, killed, of old tables."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock import RunReport, create, report, run_report_html, run_report_text, status
+
+from .copying import ROWS, Pair
+from .database import Database, SqlDatabase
+from .rows import numbered
+
+CUT = {"strategy": "ntile", "key": "id", "partitions": 3}
+COUNT = 4
+"""Of partitions: one for NULL besides."""
+# Else a server would be asked for long whether anybody has written to the source.
+LATER = {"on_snapshot_lost": "accept"}
+
+# Dies between its partitions, when it has written a journal that tells of the first one.
+DYING = """
+import os, signal, sys, time
+from penstock import Committed, CopySpec, copy
+from penstock.run import journals
+journals.FIRST = journals.MOST = 0.0
+events = copy(CopySpec(**eval(sys.argv[1])))
+for event in events:
+    if isinstance(event, Committed):
+        break
+time.sleep(1)
+next(events)
+time.sleep(1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def reported(pair: Pair, run_id: str = "r") -> RunReport:
+    found = report(run_id, target=pair.ends["target"])
+    json.dumps(found.as_json())
+    assert run_report_text(found)
+    assert run_report_html(found)
+    return found
+
+
+def moved(found: RunReport) -> int:
+    """Rows, by the journals."""
+    return sum(point.rows for point in found.timeline.points) if found.timeline else 0
+
+
+def test_of_a_finished_run(pair: Pair) -> None:
+    pair.make()
+    pair.copy(run_id="r", mode="truncate", **CUT)
+    found = reported(pair)
+    assert (found.status, found.partitions, found.committed) == ("done", COUNT, COUNT)
+    assert found.rows == moved(found) == len(ROWS.rows)
+    assert found.spent is not None
+    assert found.spent.total > 0
+    assert len(found.slowest) == COUNT
+    assert all(each.spent is not None and each.label for each in found.slowest)
+    (execution,) = found.executions
+    assert (execution.status, execution.attempts, execution.failed) == ("done", COUNT, 0)
+    assert found.copying is not None
+    assert found.seconds is not None
+    assert 0 < found.copying <= found.seconds
+
+
+def test_of_a_run_that_several_executions_have_done(pair: Pair) -> None:
+    pair.make()
+    create(pair.spec(run_id="r", mode="truncate", **CUT))
+    first, second, *_ = status("r", target=pair.ends["target"]).run.plan.partitions
+    pair.resume("r", only=[first.id, second.id], **LATER)
+    assert [each.status for each in reported(pair).executions] == ["partial"]
+    pair.resume("r", **LATER)
+    found = reported(pair)
+    assert [(each.status, each.attempts) for each in found.executions] == [
+        ("partial", 2),
+        ("done", COUNT - 2),
+    ]
+    assert found.rows == moved(found) == len(ROWS.rows)
+    assert len(found.slowest) == COUNT
+    # One with nothing to do leaves nothing.
+    pair.resume("r", **LATER)
+    assert len(reported(pair).executions) == 2
+
+
+def test_of_a_run_that_was_killed(pair: Pair) -> None:
+    pair.make()
+    asked = {**pair.spec(run_id="r", mode="truncate", **CUT).stored(), **pair.ends}
+    given = {name: value for name, value in asked.items() if value is not None}
+    killed = subprocess.run([sys.executable, "-c", DYING, repr(given)], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    found = reported(pair)
+    assert found.status == "running"
+    assert found.committed >= 1
+    assert found.spent is not None
+    assert moved(found) > 0
+    (execution,) = found.executions
+    assert execution.status == "running"
+    assert any("killed" in line for line in found.unknown)
+    pair.resume("r", **LATER)
+    found = reported(pair)
+    assert [each.status for each in found.executions] == ["running", "done"]
+    assert (found.committed, found.rows) == (COUNT, len(ROWS.rows))
+    assert all(each.spent is not None for each in found.slowest)
+    pair.check()
+
+
+def test_of_a_run_whose_partition_was_copied_again(inward: Pair) -> None:
+    """It counts what the last attempt took; the rows that were moved, count twice."""
+    inward.make()
+    inward.copy(run_id="r", mode="truncate", **CUT)
+    (first, *_) = status("r", target=inward.ends["target"]).committed
+    inward.resume("r", only=[first.partition_id], recopy="again", as_of_now=True)
+    found = reported(inward)
+    assert (found.committed, len(found.executions)) == (COUNT, 2)
+    assert found.rows == len(ROWS.rows)
+    assert moved(found) == len(ROWS.rows) + first.rows
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql", "duckdb"])
+def test_of_control_tables_of_an_earlier_version(
+    kind: str, open_database: Callable[[str], Database]
+) -> None:
+    """Runs in them go on, and the next copy adds what they lack."""
+    pair = Pair(open_database("duckdb"), open_database(kind))
+    theirs = pair.theirs
+    assert isinstance(theirs, SqlDatabase)
+    pair.make()
+    options: dict[str, Any] = {"mode": "truncate", **CUT}
+    create(pair.spec(run_id="r", **options))
+    theirs.execute("DROP TABLE penstock.journal")
+    theirs.execute("ALTER TABLE penstock.commit_record DROP COLUMN spent")
+    pair.resume("r", **LATER)
+    found = reported(pair)
+    assert (found.status, found.committed, found.rows) == ("done", COUNT, len(ROWS.rows))
+    assert (found.spent, found.timeline, found.executions) == (None, None, ())
+    assert found.unknown[0].startswith("where the time went")
+    assert all(each.spent is None for each in found.slowest)
+    pair.copy(run_id="s", **options)
+    assert reported(pair, "s").spent is not None
+    assert reported(pair, "r").unknown[0].startswith("where the time of 4 of 4 partitions")
+
+
+def test_of_a_batch(open_database: Callable[[str], Database]) -> None:
+    from penstock import BatchSpec, copy_all  # noqa: PLC0415
+
+    pair = Pair(open_database("duckdb"), open_database("postgresql"))
+    pair.mine.fill(numbered(300))
+    batch = BatchSpec(
+        source=pair.ends["source"],
+        target=pair.ends["target"],
+        tables=("main.*",),
+        run_id="b",
+        defaults={"mode": "recreate"},
+    )
+    for _ in copy_all(batch):
+        pass
+    found = reported(pair, "b")
+    (table,) = found.runs
+    assert (found.status, found.rows, table.rows) == ("done", 300, 300)
+    assert table.run_id.startswith("b-")
+    assert found.spent == table.spent
+    assert moved(found) == moved(table) == 300

@@ -1,0 +1,150 @@
+"""One line of advice: for each kind of slow run, what it says and what it names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.figures.advice import Facts, advice
+from penstock.figures.run_report import Outlier, TimeSpent
+
+TARGET = TimeSpent(5.0, 80.0, 15.0)
+SOURCE = TimeSpent(80.0, 5.0, 15.0)
+MOVER = TimeSpent(10.0, 10.0, 80.0)
+EVEN = TimeSpent(33.0, 33.0, 33.0)
+BOTH = {"deferrable": "--indexes defer --allow-ddl", "unlogged": "--unlogged --allow-ddl"}
+SLOW = Outlier("p0007", "id >= 7", "seconds", 41.0, 10.0)
+
+
+def facts(spent: TimeSpent | None, **given: object) -> Facts:
+    usual = Facts(spent=spent, copying=50.0, degree=4, partitions=32, median=2.0, counts=True)
+    return replace(usual, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            facts(TARGET, waits={"target": {"log": 0.78, "working": 0.22}}, **BOTH),
+            "target-bound: 80% of the time spent waiting for it, 78% of its sessions in its log "
+            "(WAL): try --unlogged --allow-ddl or --indexes defer --allow-ddl",
+        ),
+        (
+            facts(TARGET, waits={"target": {"log": 0.78}}, deferrable="--indexes defer"),
+            "target-bound: 80% of the time spent waiting for it, 78% of its sessions in its log "
+            "(WAL): try --indexes defer",
+        ),
+        (
+            facts(TARGET, waits={"target": {"log": 0.78}}),
+            "target-bound: 80% of the time spent waiting for it, 78% of its sessions in its log "
+            "(WAL)",
+        ),
+        (
+            facts(TARGET, waits={"target": {"locks": 0.6, "log": 0.4}}, degree=16, **BOTH),
+            "target-bound: 80% of the time spent waiting for it, 60% of its sessions in locks, "
+            "which its sessions hold against each other: try --degree 8",
+        ),
+        (
+            facts(TARGET, waits={"target": {"working": 0.6, "log": 0.4}}, **BOTH),
+            "target-bound: 80% of the time spent waiting for it, 60% of its sessions computing: "
+            "try --indexes defer --allow-ddl",
+        ),
+        (
+            facts(TARGET, waits={"target": {"storage": 0.5, "log": 0.2}}, **BOTH),
+            "target-bound: 80% of the time spent waiting for it, 50% of its sessions in its "
+            "files: try --indexes defer --allow-ddl or --unlogged --allow-ddl",
+        ),
+        (
+            facts(TARGET, deferrable="--indexes defer"),
+            "target-bound: 80% of the time spent waiting for it: try --indexes defer",
+        ),
+        (
+            facts(SOURCE, waits={"source": {"storage": 0.7, "mover": 0.3}}, **BOTH),
+            "source-bound: 80% of the time spent waiting for it, 70% of its sessions in its files",
+        ),
+        (facts(SOURCE), "source-bound: 80% of the time spent waiting for it"),
+        (
+            facts(MOVER, **BOTH),
+            "mover-bound: 80% of the time spent on its own work, neither server being waited for: "
+            "a machine with more or faster CPUs would help",
+        ),
+        (
+            facts(TARGET, slow=SLOW, tail=33.0, idle=80.0, even="--strategy ntile --key id"),
+            "skewed: p0007 took 41.0 s, 4.1 times the median; for the last 33.0 s fewer than 4 "
+            "streams were at work, 40% of what they could do: try --strategy ntile --key id or "
+            "--partitions 128",
+        ),
+        (
+            facts(TARGET, slow=SLOW, tail=33.0, idle=80.0, counts=False),
+            "skewed: p0007 took 41.0 s, 4.1 times the median; for the last 33.0 s fewer than 4 "
+            "streams were at work, 40% of what they could do",
+        ),
+        (
+            facts(TARGET, tail=20.0, idle=40.0, partitions=6),
+            "for the last 20.0 s fewer than 4 streams were at work, 20% of what they could do: "
+            "try --partitions 24",
+        ),
+        (
+            facts(TARGET, partitions=3, degree=8, idle=300.0, tail=50.0),
+            "too few partitions: 3 for 8 streams, so that 5 had nothing to do: try --partitions 32",
+        ),
+        (
+            facts(TARGET, partitions=1, degree=8, counts=False),
+            "too few partitions: 1 for 8 streams, so that 7 had nothing to do",
+        ),
+        (
+            facts(TARGET, partitions=4000, median=0.05, **BOTH),
+            "too many partitions: 4,000 of 0.05 s, most of it to begin and to commit: "
+            "try --partitions 32",
+        ),
+        (
+            facts(TARGET, lost=150.0),
+            "60% of the streams' time was lost in attempts that failed (150 s): try "
+            "--partitions 64, so that less is lost",
+        ),
+        (
+            facts(TARGET, steps=150.0, **BOTH),
+            "75% of the time went into the steps after the load (150 s), 50 s into the copy itself",
+        ),
+    ],
+)
+def test_what_is_said(given: Facts, said: str) -> None:
+    assert advice(given) == said
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        facts(EVEN, **BOTH),
+        facts(None),
+        facts(TARGET, copying=3.0, **BOTH),
+        facts(None, copying=0.0),
+        facts(EVEN, slow=SLOW, tail=1.0, idle=1.0),
+        facts(EVEN, partitions=4000, median=2.0),
+    ],
+    ids=["even", "nothing known", "over at once", "nothing done", "slow but not last", "many"],
+)
+def test_where_there_is_nothing_to_say(given: Facts) -> None:
+    assert advice(given) == ""
+
+
+def test_the_option_that_is_named_changes_with_the_mode() -> None:
+    from penstock.backends.api.registry import find_backend  # noqa: PLC0415
+    from penstock.figures.gather import applicable  # noqa: PLC0415
+
+    def named(scheme: str, option: str, **spec: object) -> str:
+        target = find_backend(f"{scheme}://", "--target")[0].target_capabilities
+        return applicable({"mode": "truncate", **spec}, target, option)
+
+    assert named("postgresql", "unlogged") == "--unlogged --allow-ddl"
+    assert named("postgresql", "unlogged", allow_ddl=True) == "--unlogged"
+    assert named("postgresql", "unlogged", mode="recreate") == "--unlogged"
+    assert named("postgresql", "unlogged", mode="append") == ""
+    assert named("postgresql", "unlogged", unlogged=True) == ""
+    assert named("postgresql", "indexes", mode="append") == "--indexes defer --allow-ddl"
+    assert named("postgresql", "indexes", indexes="defer") == ""
+    assert named("postgresql", "indexes", mode="upsert") == ""
+    assert named("mysql", "unlogged") == ""
+    assert named("mysql", "indexes") == "--indexes defer --allow-ddl"
+    assert named("duckdb", "indexes") == ""

@@ -1,0 +1,53 @@
+"""How an attempt's time is told apart: waiting for either side, and the rest."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from penstock.workers.stream import Meter, Waiter
+
+
+def test_answers_count_as_waiting_for_that_side() -> None:
+    meter = Meter()
+    with Waiter(meter, 60).answering("target"):
+        time.sleep(0.02)
+    assert meter.waited["target"] >= 0.02
+    assert meter.waited["source"] == 0
+
+
+def test_what_is_waited_for_within_an_answer_counts_once() -> None:
+    meter = Meter()
+    waiter = Waiter(meter, 60)
+    reading, writing = os.pipe()
+    try:
+        with waiter.answering("target"):
+            os.write(writing, b"x")
+            waiter("target", reading, False)
+            meter.waited["target"] += 1000  # as if that had taken so long
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert meter.waited["target"] < 1000
+
+
+def test_failed_answers_count_too() -> None:
+    meter = Meter()
+
+    def fail() -> None:
+        with Waiter(meter, 60).answering("source"):
+            time.sleep(0.02)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        fail()
+    assert meter.waited["source"] >= 0.02
+
+
+def test_what_is_kept_with_the_commit_record() -> None:
+    meter = Meter(waited={"source": 1.23456, "target": 2.0})
+    spent = meter.spent()
+    assert (spent.source, spent.target) == (1.235, 2.0)
+    assert spent.seconds >= 0
