@@ -12,7 +12,7 @@ from penstock.events import (
     BatchStarted,
     BatchTable,
     Committed,
-    DegreeLowered,
+    DegreeChanged,
     Event,
     Failed,
     Opened,
@@ -151,12 +151,12 @@ def test_the_end_in_which_not_all_streams_were_at_work() -> None:
 def test_streams_that_were_allowed_change_with_the_degree() -> None:
     clocked = Clocked(degree=1)
     clocked.add(0, opened("a"))
-    clocked.add(2, DegreeLowered(run_id="r", degree=3, message=""))
+    clocked.add(2, DegreeChanged(run_id="r", degree=3, message=""))
     clocked.add(2, opened("b"))
     clocked.add(2, opened("c"))
     clocked.add(4, moved(Committed, "a", 1, 4))
     clocked.add(5, moved(Committed, "b", 1, 3))
-    clocked.add(5, DegreeLowered(run_id="r", degree=1, message=""))
+    clocked.add(5, DegreeChanged(run_id="r", degree=1, message=""))
     clocked.add(6, moved(Committed, "c", 1, 4))
     found = clocked.journal(7)
     assert [point.allowed for point in found.points] == [1, 1, 3, 3, 3, 1]
@@ -197,7 +197,7 @@ def test_the_rest_of_it() -> None:
     clocked.add(0, Planned(run_id="r", **plan, **more))  # type: ignore[arg-type]
     clocked.add(1, Sampled(run_id="r", side="target", waits={"CPU": 2, "IO:WALSync": 1}))
     clocked.add(2, Sampled(run_id="r", side="target", waits={"CPU": 1}))
-    clocked.add(2, DegreeLowered(run_id="r", degree=3, message="too many clients"))
+    clocked.add(2, DegreeChanged(run_id="r", degree=3, message="too many clients"))
     for at, step, state in (
         (3, "i", "started"),
         (4, "k", "started"),

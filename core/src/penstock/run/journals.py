@@ -15,7 +15,7 @@ from penstock.events import (
     BatchFinished,
     BatchStarted,
     Committed,
-    DegreeLowered,
+    DegreeChanged,
     Event,
     Failed,
     Finished,
@@ -200,7 +200,7 @@ class Keeper:
                 self._move(at, event)
             case Failed():
                 self._fail(at, event)
-            case DegreeLowered():
+            case DegreeChanged():
                 self._degree = event.degree
                 self._highest = max(self._highest, event.degree)
                 if len(self._degrees) < MOST_CHANGES:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-
-from rich.console import Console, RenderableType
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from penstock.figures.run_report import RunReport, Timeline
 from penstock.model.journal import DegreeChange, FailedAttempt
 from penstock.show.console import (
     STYLES,
     Column,
+    Console,
     Shortened,
+    Text,
     make_console,
     make_table,
     print_facts,
@@ -22,6 +22,9 @@ from penstock.show.console import (
 )
 from penstock.show.report_table import STATUS_STYLES
 from penstock.show.text import counted, duration, megabytes, number, one_line, size
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _WIDTH = 110
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -299,8 +302,7 @@ def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:
 def run_report_text(report: RunReport) -> str:
     """The report as text, for logs."""
     file = io.StringIO()
-    console = make_console(file)
-    console.width = _WIDTH
+    console = make_console(file, _WIDTH)
     print_run_report(console, report)
     return file.getvalue().rstrip()
 
