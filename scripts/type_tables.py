@@ -69,7 +69,7 @@ def tables() -> dict[str, str]:
         f"{database}/{path.stem}"
         for database in (*DATABASES, *SOURCES)
         for path in sorted((FOLDER / database).glob("*.txt"))
-        if path.stem != "usual"
+        if path.stem not in ("binary", "usual")  # the one is no page, the other one of its own
     ]
     return {
         "postgresql/examples.sql": example_types(),

@@ -56,6 +56,8 @@ def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("PENSTOCK_NATIVE", "off")
     elif why := native_missing():
         pytest.skip(why)
+    else:
+        monkeypatch.delenv("PENSTOCK_NATIVE", raising=False)
     _forget_native()
     yield
     _forget_native()

@@ -15,8 +15,6 @@ from penstock.events import Opened, Planned, Progress
 from .cli import PATIENCE, Run, eventually, promised
 from .pair import PARTITIONS, RUN_ID, Pair, ask, execute, partition_id
 
-pytestmark = pytest.mark.usefixtures("both_paths")
-
 
 def interrupt_as_a_terminal(run: Run) -> None:
     run.signal_all(SIGINT)
@@ -42,6 +40,7 @@ def terminate_all(run: Run) -> None:
     run.signal_all(SIGTERM)
 
 
+@pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("cancel", [interrupt_as_a_terminal, terminate, terminate_all])
 def test_in_mid_copy(pair: Pair, cancel: Cancel) -> None:
     gates = pair.gates(3, 4)
@@ -121,6 +120,7 @@ def test_before_anything_moves(pair: Pair, cancel: Cancel) -> None:
     pair.check_resumes()
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_a_closed_iterator(pair: Pair) -> None:
     """The Python API: whoever stops listening cancels."""
     gates = pair.gates(3, 4)

@@ -9,11 +9,10 @@ from penstock.events import Failed, Opened, SnapshotChanged
 from .gate import cut_this_connection
 from .pair import FLOWS, PARTITIONS, Pair, Side, middle, needle, partition_id
 
-pytestmark = pytest.mark.usefixtures("both_paths")
-
 STRUCK = 3
 
 
+@pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("strategy", ["ctid", "range"])
 def test_one_stream(pair: Pair, side: Side, strategy: str) -> None:
@@ -28,6 +27,7 @@ def test_one_stream(pair: Pair, side: Side, strategy: str) -> None:
     pair.check_resumes()
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_both_ends_of_one_stream(pair: Pair) -> None:
     target = pair.proxy("target")
     target.on_bytes(needle(middle(STRUCK)), "to_server", cut_this_connection)

@@ -8,8 +8,6 @@ from penstock.events import Committed, Failed, Opened, Retrying
 
 from .pair import PARTITIONS, Pair, execute, middle, partition_id
 
-pytestmark = pytest.mark.usefixtures("both_paths")
-
 STRUCK = 3
 OTHERS = [partition_id(n) for n in range(1, PARTITIONS + 1) if n != STRUCK]
 
@@ -40,6 +38,7 @@ def fail_times(pair: Pair, times: int, sqlstate: str) -> None:
         ("55P03", 1),  # lock_not_available
     ],
 )
+@pytest.mark.usefixtures("both_paths")
 def test_a_transient_error_retries_one_partition(pair: Pair, sqlstate: str, times: int) -> None:
     fail_times(pair, times, sqlstate)
     run = pair.copy()
@@ -69,6 +68,7 @@ def forbid(pair: Pair) -> None:
     )
 
 
+@pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("on_error", ["stop", "continue"])
 def test_a_permanent_error_says_all_that_is_known(pair: Pair, on_error: str) -> None:
     forbid(pair)

@@ -13,8 +13,6 @@ from penstock_testkit import PostgresServer
 from .cli import Run
 from .pair import PARTITIONS, Pair, execute
 
-pytestmark = pytest.mark.usefixtures("both_paths")
-
 Servers = tuple[PostgresServer, PostgresServer]
 
 
@@ -30,6 +28,7 @@ def in_mid_copy(pair: Pair, *words: str) -> Iterator[Run]:
         gate.open()
 
 
+@pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_the_target(fragile: Pair, restartable: Servers, mode: str) -> None:
     with in_mid_copy(fragile) as run:

@@ -9,13 +9,12 @@ from penstock.events import Committed, Failed, Opened
 from .gate import Gate
 from .pair import FLOWS, PARTITIONS, Pair, Side, middle, needle, partition_id
 
-pytestmark = pytest.mark.usefixtures("both_paths")
-
 STRUCK = 3
 # A server on a busy machine answers within it.
 STALL = "5s"
 
 
+@pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_in_mid_stream(pair: Pair, side: Side) -> None:
     proxy = pair.proxy(side)
@@ -33,6 +32,7 @@ def test_in_mid_stream(pair: Pair, side: Side) -> None:
     pair.check_resumes()
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_one_stream_while_another_goes_on(pair: Pair) -> None:
     held = Gate(pair.proxy("target"), needle(middle(STRUCK)), "to_server")
     run = pair.copy("--stall-timeout", STALL, "--grace", "1s")

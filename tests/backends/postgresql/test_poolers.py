@@ -20,10 +20,7 @@ from penstock_testkit import PgBouncer, PoolMode, PostgresServer, pgbouncer_prog
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-pytestmark = [
-    pytest.mark.usefixtures("both_paths"),
-    pytest.mark.skipif(pgbouncer_program() is None, reason="pgbouncer is not installed"),
-]
+pytestmark = pytest.mark.skipif(pgbouncer_program() is None, reason="pgbouncer is not installed")
 
 ROWS = """INSERT INTO t SELECT n, 'name ' || n, timestamptz '2026-01-01 00:00:00+00' + n * interval
     '1 hour', n / 3.0::float8, '\\xff'::bytea, n * interval '1 hour 1 day'
@@ -112,6 +109,7 @@ def test_settings_hold_in_every_transaction(
          "strategy": "hash", "partitions": 3},
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("both_paths")
 def test_is_copied(behind: tuple[Pair, dict[str, str]], options: dict[str, Any]) -> None:
     pair, urls = behind
     *_, report = copy(CopySpec(**{"table": "public.t", "degree": 3, **urls, **options}))

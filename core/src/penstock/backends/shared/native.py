@@ -24,8 +24,8 @@ def native() -> ModuleType | None:
         module = import_module("penstock_native")
     except ImportError:
         _log.debug(
-            "penstock-native is not installed: rows move through Python, which takes about twice "
-            "the CPU time (pip install 'penstock[native]')"
+            "penstock-native is not installed: rows move through Python, which takes twice the "
+            "CPU time or more (pip install 'penstock[native]')"
         )
         return None
     if module.__version__ != VERSION:
