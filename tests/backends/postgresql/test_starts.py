@@ -1,4 +1,4 @@
-"""What the processes of a copy import, and that each is started once."""
+"""What the processes of a copy import, that each is started once, and which end is told first."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock import PenstockError
 from penstock.events import Committed, from_line
+from penstock_testkit.waiting import until
 
 if TYPE_CHECKING:
-    from tests.backends.conftest import Pair
+    from tests.backends.conftest import Pair, Side
 
 # Python imports it in each process. Where one ends, it writes down what that was, and had.
 PROBE = """
@@ -224,3 +226,40 @@ def test_where_it_cannot_be_forked_a_nursery_is_a_program(
     assert worker.command[:4] == [sys.executable, "-P", "-m", NURSERY]
     assert not any(item.startswith("SHOP=") for item in worker.environment)
     pair.assert_same()
+
+
+# Nobody listens there.
+NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
+
+
+def sessions(side: Side) -> int:
+    """Those that are not this test's."""
+    found: int = side.value(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND pid <> pg_backend_pid()"
+    )
+    return found
+
+
+def test_of_two_ends_that_fail_the_target_is_told(pair: Pair) -> None:
+    for _ in range(5):
+        with pytest.raises(PenstockError, match=r"^target: "):
+            pair.events(source=NOWHERE, target=NOWHERE)
+
+
+def test_a_source_that_cannot_be_opened_is_told(pair: Pair) -> None:
+    with pytest.raises(PenstockError, match=r"^source: "):
+        pair.events(source=NOWHERE)
+    assert not pair.has_control_schema()
+
+
+def test_a_source_that_nobody_needs_is_closed(pair: Pair) -> None:
+    before = sessions(pair.source)
+    for _ in range(5):
+        with pytest.raises(PenstockError, match=r"^target: "):
+            pair.events(target=NOWHERE)
+    until(
+        lambda: True if sessions(pair.source) == before else None,
+        30,
+        lambda: f"{sessions(pair.source)} sessions, expected {before}",
+    )

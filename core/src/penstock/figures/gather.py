@@ -26,7 +26,7 @@ from penstock.model.journal import RUNNING, Journal, Waited
 from penstock.model.plans import PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.spec.modes import MODES
-from penstock.spec.strategies import NAMED, STRATEGIES, Strategy
+from penstock.spec.strategies import NAMED, RANGE, STRATEGIES, Strategy
 
 SLOWEST = 10
 # Of one server.
@@ -282,7 +282,7 @@ def _strategy(run: RunRow) -> Strategy:
 def _even(plan: PartitionPlan) -> str:
     """What counts the rows of a key that was cut by its statistics."""
     extent = plan.partitions[0].extent if plan.partitions else None
-    if plan.strategy != "range" or not isinstance(extent, KeyRange):
+    if plan.strategy != RANGE.name or not isinstance(extent, KeyRange):
         return ""
     return f"--strategy ntile --key {shlex.quote(extent.key.text)}"
 

@@ -119,14 +119,18 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """
     ends = connect(spec.source, spec.target)
     ends.check_table_names(spec)
-    with closing(ends.open_target(spec.control_schema)) as target:
+    with (
+        # A run that has an id may be there, and have nothing to read.
+        closing(ends.opening_source(ahead=not spec.run_id)) as opening,
+        closing(ends.open_target(spec.control_schema)) as target,
+    ):
         target.control.patience = spec.patience
         run = target.control.load_run(spec.run_id) if spec.run_id else None
         if run is None:
             begun = time.monotonic()
             ends.check_supported(spec)
             with closing(ends.nursery()) as nursery, ExitStack() as stack:
-                with closing(ends.open_source()) as source:
+                with closing(opening.take()) as source:
                     found: tuple[str, ...] = ()
                     if lacks_schema(spec):
                         spec, found = ends.with_schemas(spec, source, target)

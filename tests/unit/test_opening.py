@@ -1,0 +1,75 @@
+"""The source is opened on a thread of its own, and closed where nobody wants it any more."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from penstock.errors import TransientError
+from penstock.run.opening import Opening
+
+if TYPE_CHECKING:
+    from penstock.backends.api.source import SourceCatalog
+
+
+class Slow:
+    """A source that is there once it may be."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_open, self.closed = (threading.Event() for _ in range(3))
+
+    def open(self) -> SourceCatalog:
+        self.asked.set()
+        assert self.may_open.wait(30)
+        return cast("SourceCatalog", self)
+
+    def close(self) -> None:
+        assert not self.closed.is_set(), "closed before"
+        self.closed.set()
+
+
+def test_begins_before_it_is_asked_for() -> None:
+    source = Slow()
+    opening = Opening(source.open, ahead=True)
+    assert source.asked.wait(30)
+    source.may_open.set()
+    assert opening.take() is cast("SourceCatalog", source)
+    opening.close()
+    assert not source.closed.is_set()
+
+
+def test_does_not_begin_where_it_should_not() -> None:
+    source = Slow()
+    source.may_open.set()
+    opening = Opening(source.open, ahead=False)
+    assert not source.asked.is_set()
+    assert opening.take() is cast("SourceCatalog", source)
+    opening.close()
+    assert not source.closed.is_set()
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_closes_what_nobody_has_taken(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.run.opening.LEAVE_SECONDS", 0.01 if late else 30)
+    source = Slow()
+    opening = Opening(source.open, ahead=True)
+    if late:
+        opening.close()
+        assert not source.closed.is_set()
+        source.may_open.set()
+    else:
+        threading.Timer(0.05, source.may_open.set).start()
+        opening.close()
+    assert source.closed.wait(30)
+
+
+def test_an_error_shows_when_it_is_asked_for() -> None:
+    def refuse() -> SourceCatalog:
+        raise TransientError("source: not now")
+
+    opening = Opening(refuse, ahead=True)
+    with pytest.raises(TransientError, match="not now"):
+        opening.take()
+    opening.close()
