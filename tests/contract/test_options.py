@@ -28,6 +28,7 @@ VALUES: dict[str, Any] = {
     "row_group_size": 50,
     "compression": "gzip",
     "descendants": "exclude",
+    "max_lag": "30s",
 }
 # Whatever the system is.
 GOES_WITH = {"conflict_columns": "upsert", "unlogged": "truncate", "partitioning": "recreate"}

@@ -172,6 +172,12 @@ class TestRateShares:
         shares.changes(1, None, {1: 50})
         assert shares.changes(2, None, {1: 90, 2: 50}) == {2: None}
 
+    def test_another_one_of_the_same_number_is_told(self) -> None:
+        shares = RateShares()
+        assert shares.changes(0, 100.0, {1: 0}) == {1: 100.0}
+        shares.forget(1)
+        assert shares.changes(2, 100.0, {1: 0}) == {1: 100.0}
+
 
 class TestLagBrake:
     def test_halves_until_nothing_begins_and_lets_go_again(self) -> None:

@@ -150,8 +150,8 @@ class Execution:
         if not automatic and self._max_rate is None and self._brake is None:
             return None
         now = time.monotonic()
-        if self._steering is None:
-            streams = self._streams.limited(partitions)
+        streams = self._streams.limited(partitions)
+        if self._steering is None or self._steering.streams != streams:
             self._steering = Steering(streams, self._max_rate, self._brake, now)
         self._steering.attach(senses, now)
         return self._steering

@@ -52,6 +52,7 @@ class Steering:
         brake: LagBrake | None,
         now: float,
     ) -> None:
+        self.streams = streams
         self._most = streams.most
         self._auto = AutoDegree(streams, now) if streams.automatic else None
         self._max_rate = max_rate

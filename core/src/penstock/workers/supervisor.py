@@ -223,6 +223,7 @@ class Supervisor:
     def _start(self, spec: WorkerSpec) -> _Process:
         process = _Process(self._nursery.start(), time.monotonic(), spec)
         self._processes.append(process)
+        self._shares.forget(process.worker.pid)  # the kernel may reuse the id of an earlier worker
         for stream in (process.worker.stdout, process.worker.stderr):
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, selectors.EVENT_READ, process)

@@ -84,6 +84,11 @@ class RateShares:
         self._divided: tuple[float | None, frozenset[int]] = None, frozenset()
         self._at = 0.0
 
+    def forget(self, stream: int) -> None:
+        """Another one begins under the same number: it has been told nothing."""
+        self._told.pop(stream, None)
+        self._marks.pop(stream, None)
+
     def changes(
         self, now: float, rate: float | None, moved: Mapping[int, int]
     ) -> dict[int, float | None]:
