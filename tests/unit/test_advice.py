@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
+from penstock.backends.api.control import RunRow
+from penstock.backends.api.registry import find_backend
 from penstock.figures.advice import Facts, advice
-from penstock.figures.run_report import Outlier, TimeSpent
+from penstock.figures.gather import applicable, of_run
+from penstock.figures.run_report import Outlier, RunReport, TimeSpent
+from penstock.model.extents import Bound, Key, KeyRange
+from penstock.model.journal import Journal
+from penstock.model.plans import LoadPlan, Partition, PartitionPlan
+from penstock.model.records import CommitRecord, Spent
+from penstock.model.snapshots import SourceState
+from penstock.model.tables import TableRef
 
 TARGET = TimeSpent(5.0, 80.0, 15.0)
 SOURCE = TimeSpent(80.0, 5.0, 15.0)
@@ -130,9 +140,6 @@ def test_where_there_is_nothing_to_say(given: Facts) -> None:
 
 
 def test_the_option_that_is_named_changes_with_the_mode() -> None:
-    from penstock.backends.api.registry import find_backend  # noqa: PLC0415
-    from penstock.figures.gather import applicable  # noqa: PLC0415
-
     def named(scheme: str, option: str, **spec: object) -> str:
         target = find_backend(f"{scheme}://", "--target")[0].target_capabilities
         return applicable({"mode": "truncate", **spec}, target, option)
@@ -148,3 +155,39 @@ def test_the_option_that_is_named_changes_with_the_mode() -> None:
     assert named("mysql", "unlogged") == ""
     assert named("mysql", "indexes") == "--indexes defer --allow-ddl"
     assert named("duckdb", "indexes") == ""
+
+
+def report_of_four(rows: int) -> RunReport:
+    """Of a run of four partitions, of which the last one took long.
+
+    Parameters:
+        rows: of the last one; the others have ten.
+    """
+    bounds = [None, *(Bound("int4", str(n)) for n in (1, 2, 3)), None]
+    extents = [KeyRange(Key("a b"), *pair) for pair in pairwise(bounds)]
+    partitions = tuple(Partition(f"p{n}", each) for n, each in enumerate(extents, 1))
+    load = LoadPlan(TableRef("main", "t"))
+    plan = PartitionPlan("range", (), partitions, (), (), "arrow", load)
+    spec = {"mode": "append", "strategy": "auto", "table": "t", "target_table": "t"}
+    state = SourceState("", "", "", "")
+    run = RunRow("r", 1, spec, plan, state, (), "done", "", None, None, ())
+    spans = [*((f"p{n}", 10, 10.0) for n in (1, 2, 3)), ("p4", rows, 50.0)]
+    records = [
+        CommitRecord(name, 1, count, 0, "", "", spent=Spent(seconds, 0.0, 0.0))
+        for name, count, seconds in spans
+    ]
+    begun = "2026-01-01T10:00:00+00:00"
+    journal = Journal("x", begun, begun, "done", 4, 50.0, copying=50.0, tail=40.0, idle=120.0)
+    target = find_backend("duckdb://", "--target")[0].target_capabilities
+    return of_run(run, records, [journal], True, target)
+
+
+def test_another_cut_is_named_where_a_partition_has_more_rows() -> None:
+    uneven, wide = report_of_four(1000), report_of_four(10)
+    assert uneven.advice.endswith(": try --strategy ntile --key 'a b' or --partitions 16")
+    assert [(each.partition_id, each.measure) for each in uneven.outliers] == [
+        ("p4", "seconds"),
+        ("p4", "rows"),
+    ]
+    assert wide.advice.endswith(": try --partitions 16")
+    assert [each.measure for each in wide.outliers] == ["seconds"]

@@ -54,8 +54,8 @@ FULL = RunReport(
     idle=5.0,
     waits={"target": (WaitShare(HOSTILE, "log", 0.75), WaitShare("CPU", "working", 0.25))},
     slowest=(
-        PartitionFigures("p1", HOSTILE, 10, 100, 10.0, SPENT),
-        PartitionFigures("p2", "id < 5", 10, 100, 4.0, None),
+        PartitionFigures("p1", HOSTILE, 2, 10, 100, 10.0, SPENT),
+        PartitionFigures("p2", "id < 5", 1, 10, 100, 4.0, None),
     ),
     outliers=(Outlier("p1", HOSTILE, "seconds", 10.0, 4.0), Outlier("p1", "", "rows", 90, 9)),
     timeline=Timeline(

@@ -23,10 +23,13 @@ from penstock.figures.skew import outliers
 from penstock.figures.timeline import covered, executed, merged
 from penstock.model.extents import KeyRange
 from penstock.model.journal import RUNNING, Journal, Waited
-from penstock.model.plans import PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.spec.modes import MODES
+<<<<<<< HEAD
 from penstock.spec.strategies import NAMED, RANGE, STRATEGIES, Strategy
+=======
+from penstock.spec.strategies import NAMED, NTILE, STRATEGIES, Strategy
+>>>>>>> report
 
 SLOWEST = 10
 # Of one server.
@@ -45,19 +48,20 @@ def report_of(control: ControlStore, target: TargetCapabilities, run_id: str) ->
     journals = control.journals(run_id)
     run = control.load_run(run_id)
     if run is not None:
-        return _of_run(run, control.committed(run_id), journals, control.keeps_figures, target)
+        return of_run(run, control.committed(run_id), journals, control.keeps_figures, target)
     tables = dict.fromkeys(name for journal in journals for name in journal.runs)
     reports = [report_of(control, target, name) for name in tables]
     return _of_batch(run_id, journals, [each for each in reports if each]) if journals else None
 
 
-def _of_run(
+def of_run(
     run: RunRow,
     records: Sequence[CommitRecord],
     journals: Sequence[Journal],
     keeps_figures: bool,
     target: TargetCapabilities,
 ) -> RunReport:
+    """The report of a run, from what is kept of it."""
     plan = run.plan
     labels = {partition.id: str(partition.extent) for partition in plan.partitions}
     partitions = sorted(
@@ -65,17 +69,20 @@ def _of_run(
         key=lambda partition: -partition.seconds,
     )
     spent, far = _sum(partition.spent for partition in partitions), outliers(partitions)
+    slow = next((outlier for outlier in far if outlier.measure == "seconds"), None)
+    # Where it has no more rows than others they are wide, and another cut would be no better.
+    large = {outlier.partition_id for outlier in far if outlier.measure == "rows"}
     facts = replace(
         _facts(journals),
         spent=spent,
         copying=_copying(journals) if journals else _span(records),
         partitions=len(plan.partitions),
         median=median(partition.seconds for partition in partitions) if partitions else 0.0,
-        slow=next((outlier for outlier in far if outlier.measure == "seconds"), None),
+        slow=slow,
         deferrable=applicable(run.spec, target, "indexes"),
         unlogged=applicable(run.spec, target, "unlogged"),
         counts=_strategy(run).counts,
-        even=_even(plan),
+        even=_even(run) if slow and slow.partition_id in large else "",
     )
     return RunReport(
         run_id=run.run_id,
@@ -178,7 +185,13 @@ def _partition(record: CommitRecord, label: str) -> PartitionFigures:
         times = TimeSpent(spent.source, spent.target, round(moving, 3))
         seconds = spent.seconds
     return PartitionFigures(
-        record.partition_id, label, record.rows, record.bytes, round(seconds, 3), times
+        record.partition_id,
+        label,
+        record.attempt,
+        record.rows,
+        record.bytes,
+        round(seconds, 3),
+        times,
     )
 
 
@@ -279,12 +292,18 @@ def _strategy(run: RunRow) -> Strategy:
     return STRATEGIES.get(run.plan.strategy) or STRATEGIES.get(run.spec["strategy"], NAMED)
 
 
-def _even(plan: PartitionPlan) -> str:
+def _even(run: RunRow) -> str:
     """What counts the rows of a key that was cut by its statistics."""
+<<<<<<< HEAD
     extent = plan.partitions[0].extent if plan.partitions else None
     if plan.strategy != RANGE.name or not isinstance(extent, KeyRange):
+=======
+    partitions = run.plan.partitions
+    extent = partitions[0].extent if partitions else None
+    if not _strategy(run).needs_statistics or not isinstance(extent, KeyRange):
+>>>>>>> report
         return ""
-    return f"--strategy ntile --key {shlex.quote(extent.key.text)}"
+    return f"--strategy {NTILE} --key {shlex.quote(extent.key.text)}"
 
 
 def _unknown(

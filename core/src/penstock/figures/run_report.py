@@ -30,6 +30,8 @@ class PartitionFigures:
     partition_id: str
     label: str
     """What it selects."""
+    attempt: int
+    """The one that has committed, as its execution counts them."""
     rows: int
     bytes: int
     seconds: float

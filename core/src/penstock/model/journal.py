@@ -36,11 +36,16 @@ class Point:
         return Point(
             self.rows + other.rows,
             self.bytes + other.bytes,
-            round(self.busy + other.busy, 3),
-            round(self.source + other.source, 3),
-            round(self.target + other.target, 3),
-            round(self.allowed + other.allowed, 3),
+            self.busy + other.busy,
+            self.source + other.source,
+            self.target + other.target,
+            self.allowed + other.allowed,
         )
+
+    def rounded(self) -> Point:
+        """To milliseconds."""
+        times = (self.busy, self.source, self.target, self.allowed)
+        return Point(self.rows, self.bytes, *(round(seconds, 3) for seconds in times))
 
 
 class Series:
@@ -58,7 +63,7 @@ class Series:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        return tuple(self._points)
+        return tuple(point.rounded() for point in self._points)
 
     def add(self, at: float, point: Point) -> None:
         """

@@ -215,11 +215,12 @@ def _slowest(slowest: Sequence[PartitionFigures]) -> str:
     ]
     said = ", ".join(f"{each.partition_id} {each.seconds:,.1f} s" for each in slowest)
     table = _table(
-        ("partition", "what it selects", "rows", "MB", "seconds", "source", "target", "moving"),
+        ("partition", "what it selects", "attempt", "rows", "MB", "seconds", *_PARTS),
         (
             (
                 each.partition_id,
                 each.label,
+                number(each.attempt),
                 number(each.rows),
                 megabytes(each.bytes),
                 f"{each.seconds:,.2f}",
