@@ -25,11 +25,7 @@ from penstock.model.extents import KeyRange
 from penstock.model.journal import RUNNING, Journal, Waited
 from penstock.model.records import CommitRecord
 from penstock.spec.modes import MODES
-<<<<<<< HEAD
-from penstock.spec.strategies import NAMED, RANGE, STRATEGIES, Strategy
-=======
 from penstock.spec.strategies import NAMED, NTILE, STRATEGIES, Strategy
->>>>>>> report
 
 SLOWEST = 10
 # Of one server.
@@ -294,14 +290,9 @@ def _strategy(run: RunRow) -> Strategy:
 
 def _even(run: RunRow) -> str:
     """What counts the rows of a key that was cut by its statistics."""
-<<<<<<< HEAD
-    extent = plan.partitions[0].extent if plan.partitions else None
-    if plan.strategy != RANGE.name or not isinstance(extent, KeyRange):
-=======
     partitions = run.plan.partitions
     extent = partitions[0].extent if partitions else None
     if not _strategy(run).needs_statistics or not isinstance(extent, KeyRange):
->>>>>>> report
         return ""
     return f"--strategy {NTILE} --key {shlex.quote(extent.key.text)}"
 
