@@ -134,7 +134,7 @@ def test_each_table_has_the_options_of_all_and_its_own() -> None:
         "o_orderdate",
     )
     assert (orders.mode, orders.degree, orders.verify) == ("replace", 4, "checksums")
-    assert (lineitem.mode, lineitem.degree, lineitem.verify) == ("replace", 0, "counts")
+    assert (lineitem.mode, lineitem.degree, lineitem.verify) == ("replace", "auto", "counts")
     assert str(lineitem.target_ref) == "public.lineitem"
     assert orders.stall_timeout == lineitem.stall_timeout == 90.0
 
@@ -144,7 +144,12 @@ def test_values_are_what_they_are_written_as(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("STREAMS", "3")
     copies = the_copies(
         attributes(
-            options={"degree": "{{ env.STREAMS | int }}", "bytes_per_partition": "64MB"},
+            options={
+                "degree": "{{ env.STREAMS | int }}",
+                "bytes_per_partition": "64MB",
+                "max_rate": "50MB",
+                "max_lag": "30s",
+            },
             tables=[
                 {
                     "query": "select 1 as one",
@@ -161,6 +166,7 @@ def test_values_are_what_they_are_written_as(monkeypatch: pytest.MonkeyPatch) ->
     )
     (copy,) = copies
     assert copy.query == "select 1 as one"
+    assert (copy.max_rate, copy.max_lag) == (50 << 20, 30.0)
     assert copy.where == "one >= '1995-01-01'"
     assert copy.columns == ("one", "two")
     assert (copy.key, copy.control_schema) == ("'x'", "12")
@@ -418,8 +424,14 @@ def test_a_copy_that_cannot_be(given: dict[str, Any], expected: str) -> None:
             "'replce' is not one of ['append', 'truncate'",
         ),
         (
-            {"tables": [ORDERS, {**ORDERS, "degree": "many"}]},
-            ["tables", 1, "degree"],
+            {"options": {"degree": "many"}},
+            ["options", "degree"],
+            "Input should be 'auto'",
+            "'many' is not valid under any of the given schemas",
+        ),
+        (
+            {"tables": [ORDERS, {**ORDERS, "row_group_size": "many"}]},
+            ["tables", 1, "row_group_size"],
             "Input should be a valid integer",
             "'many' is not of type 'integer'",
         ),
@@ -506,7 +518,8 @@ def test_the_schema_has_every_option_with_its_help() -> None:
     assert (
         "the table to write; by default named as table" in of_table["target_table"]["description"]
     )
-    assert options["degree"]["description"].endswith("(default: 0)")
+    assert options["degree"]["description"].endswith("(default: auto)")
+    assert {"const": "auto", "type": "string"} in options["degree"]["else"]["anyOf"]
     assert options["mode"]["else"]["enum"] == [
         "append",
         "truncate",

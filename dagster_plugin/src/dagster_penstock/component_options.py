@@ -67,6 +67,8 @@ def _type_of(option: Field[Any]) -> Any:
         return float | str
     if kind == "bool":
         return bool
+    if kind == "int | str":
+        return int | Literal[option.default]  # auto
     return int if kind.startswith("int") else str
 
 
