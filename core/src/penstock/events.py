@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from penstock.errors import Unreadable
 from penstock.model.codec import JsonForm, from_json, to_json
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import NotCopied
 
 VERSION = 1

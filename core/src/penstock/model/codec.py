@@ -8,14 +8,13 @@ what differs. Hints are resolved once per class, when its first value is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from penstock.errors import PenstockError, Unreadable, UsageError
-from penstock.model.dataclass import dataclass
 
 T = TypeVar("T")
 Reader = Callable[[Any], Any]

@@ -5,8 +5,9 @@ A bound travels as a type-tagged string, never as a JSON number, which would los
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.model.codec import JsonForm
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 
 

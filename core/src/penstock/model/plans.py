@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.errors import UsageError
 from penstock.model.codec import NOT_STORED, JsonForm, to_json
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import Extent
 from penstock.model.tables import Column, ColumnPair, NotCopied, SequencePosition, TableRef
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from penstock.model.codec import NOT_STORED
-from penstock.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

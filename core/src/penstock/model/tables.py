@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 from penstock.errors import UsageError
 from penstock.model.codec import NOT_STORED, OMITTED, JsonForm
-from penstock.model.dataclass import dataclass
 
 # Parts that `TableRef.parse` reads without quotes.
 _PLAIN_PART = re.compile(r'[^\s".]([^".]*[^\s".])?')

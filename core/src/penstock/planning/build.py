@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.backends.api.capabilities import Capabilities, TargetCapabilities
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
@@ -11,7 +11,6 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import Bound, Key, Whole
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef

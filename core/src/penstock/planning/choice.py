@@ -7,11 +7,10 @@ the functions in `cuts` makes the partitions from what the source knows of the k
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.planning.cuts import MOST_PARTITIONS, counted
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from penstock.backends.api.facts import Fit
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Column, ColumnPair
 from penstock.spec.copy_spec import CopySpec
 

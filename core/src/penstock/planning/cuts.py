@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, SourceFile, TableStatistics
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import (
     BlockRange,
     Bound,

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import UsageError
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import (
     Bound,
     Extent,

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
@@ -16,7 +16,6 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
 from penstock.events import Event
 from penstock.model.codec import to_json
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.planning.build import build_plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl, quote, urlencode
@@ -16,7 +16,6 @@ from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Place
 from penstock.planning.search_path import with_schemas
 from penstock.planning.support import check_supported

@@ -7,11 +7,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import LoadLost, PenstockError, TooManyConnections
 from penstock.events import Event, StepChanged
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Step
 from penstock.workers.backoff import backoff
 

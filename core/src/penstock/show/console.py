@@ -11,9 +11,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from penstock.model.dataclass import dataclass
 from penstock.show.text import shorten
 
 if TYPE_CHECKING:

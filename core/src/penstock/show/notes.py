@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from penstock.events import (
     AUTOMATIC,
@@ -19,7 +20,6 @@ from penstock.events import (
     Verified,
     Warned,
 )
-from penstock.model.dataclass import dataclass
 from penstock.show.tally import Tally
 from penstock.show.text import (
     counted,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from penstock.events import (
@@ -24,7 +24,6 @@ from penstock.events import (
     SnapshotChanged,
     StepChanged,
 )
-from penstock.model.dataclass import dataclass
 
 _RATE_WINDOW = 10.0
 _IDLE_AFTER = 5.0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import UsageError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec, read_options
 from penstock.spec.degrees import AUTO

@@ -7,12 +7,11 @@ stored form carries no secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.codec import to_json
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Located, Query, Relation, TableRef
 from penstock.spec.copy_checks import check_options, check_replaceable, check_table_names
 from penstock.spec.degrees import AUTO

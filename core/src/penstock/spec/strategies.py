@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import GIVEN
 
 

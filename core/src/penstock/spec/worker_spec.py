@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.model.codec import JsonForm, from_json, to_json
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
 from penstock.model.tables import ColumnPair, Relation, TableRef
 from penstock.spec.modes import MODES, Mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Checksum
@@ -12,7 +12,6 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import SHARED_FORMATS, compared_pairs
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files, Whole
 from penstock.model.records import CommitRecord
 from penstock.model.tables import ColumnPair, TableRef

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.events import PartitionDifference
-from penstock.model.dataclass import dataclass
 
 MISSING = "missing in the target"
 EXTRA = "only in the target"

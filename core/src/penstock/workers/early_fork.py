@@ -18,10 +18,9 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn
-
-from penstock.model.dataclass import dataclass
 
 READY = b"+"
 READY_SECONDS = 10.0

@@ -7,12 +7,11 @@ import select
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from penstock.backends.api.mover import Mover, Pump, Pumped, Pumping
 from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
 from penstock.model.records import Spent
 from penstock.workers.pace import Pace

@@ -10,7 +10,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import (
@@ -33,7 +33,6 @@ from penstock.events import (
     Retrying,
     from_line,
 )
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import QUIT, WorkerSpec, rate_line, request_line
 from penstock.workers.backoff import backoff

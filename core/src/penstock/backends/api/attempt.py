@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 from penstock.backends.api.worker import Block, Loaded, Wait
 from penstock.errors import PenstockError
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 

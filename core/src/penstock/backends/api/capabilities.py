@@ -8,8 +8,8 @@ no capability: the backend says it where it looks at them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from penstock.model.dataclass import dataclass
 from penstock.spec.modes import Mode
 from penstock.spec.strategies import Strategy
 

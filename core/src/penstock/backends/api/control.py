@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.errors import Diagnosis, PermanentError, Unreadable
-from penstock.model.dataclass import dataclass
 from penstock.model.journal import Journal
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord

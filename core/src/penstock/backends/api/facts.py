@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.tables import (
     Column,

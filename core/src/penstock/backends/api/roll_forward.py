@@ -8,12 +8,11 @@ committed, and whoever comes next publishes the pieces that are not published ye
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.worker import Wait
-from penstock.model.dataclass import dataclass
 from penstock.spec.worker_spec import WorkerSpec
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
-
-from penstock.model.dataclass import dataclass
 
 if TYPE_CHECKING:
     from penstock.backends.api.mover import Mover

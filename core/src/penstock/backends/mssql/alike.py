@@ -4,7 +4,7 @@ and indexes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.mssql.catalog import last_numbers
@@ -14,7 +14,6 @@ from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.written import Written, WrittenCheck, WrittenColumn, WrittenIndex
 from penstock.backends.sql.definition import KINDS, Besides, listed_columns
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Step
 from penstock.model.tables import Column, NotCopied, SequencePosition, TableRef
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import type_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Column, TableRef
 
 DIALECT = "mssql"

@@ -9,6 +9,7 @@ https://learn.microsoft.com/en-us/sql/relational-databases/system-dynamic-manage
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -19,7 +20,6 @@ from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.sql.between import middle, time_of
 from penstock.backends.sql.dialect import Type
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef
 

@@ -6,13 +6,13 @@ https://learn.microsoft.com/en-us/sql/t-sql/functions/partition-transact-sql
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
 
 from penstock.backends.mssql.catalog import of_table
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import BlockRange, Children, Extent
 from penstock.model.tables import Relation, TableRef
 

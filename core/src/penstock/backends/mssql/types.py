@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from dataclasses import dataclass
 
-from penstock.model.dataclass import dataclass
+import pyarrow as pa
 
 MAX = -1
 """The length of what is stored apart from the row."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.backends.mssql.catalog import COLLATION, of_table, table_columns
@@ -12,7 +13,6 @@ from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.sql.definition import KINDS
 from penstock.backends.sql.parts import check_part, default_part
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import IDENTITY, INDEX, NotCopied, TablePart, TableRef
 
 WRITTEN = "mssql"

@@ -5,11 +5,11 @@ Sessions speak utf8mb4: the lengths of texts come in bytes of that.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 from pymysql.constants import FIELD_TYPE, FLAG
 from pymysql.protocol import FieldDescriptorPacket
-
-from penstock.model.dataclass import dataclass
 
 DECIMAL128 = 38
 _BYTES_PER_CHARACTER = 4

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from penstock.errors import UsageError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Place
 
 FILE, S3 = "file", "s3"

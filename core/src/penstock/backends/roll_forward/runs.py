@@ -8,7 +8,7 @@ may be killed before the records are so, and the next one to come carries it out
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from secrets import token_hex
 from typing import Any
@@ -18,7 +18,6 @@ from penstock.backends.roll_forward.documents import decode, encode
 from penstock.backends.roll_forward.records import Records
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.codec import JsonForm, from_json, to_json
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState
 

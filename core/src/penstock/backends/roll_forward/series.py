@@ -8,7 +8,7 @@ commits later without claiming again.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import field
+from dataclasses import dataclass, field
 from secrets import token_hex
 
 from penstock.backends.api.roll_forward import RecordDocuments
@@ -17,7 +17,6 @@ from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.states import Record
 from penstock.backends.shared.refusals import loaded_already
 from penstock.model.codec import JsonForm, to_json
-from penstock.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ under which it is written makes one process win each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from secrets import token_hex
@@ -15,7 +15,6 @@ from typing import Any
 
 from penstock.backends.api.roll_forward import Piece
 from penstock.model.codec import OMITTED, JsonForm
-from penstock.model.dataclass import dataclass
 from penstock.model.records import Spent
 
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
 from urllib.parse import quote, unquote
@@ -19,7 +20,6 @@ from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.control import RunningAttempt
 from penstock.backends.shared.locked_files import POLL, create, is_at, is_locked, try_lock
 from penstock.errors import Diagnosis, TransientError
-from penstock.model.dataclass import dataclass
 
 SUFFIX = ".arrows"
 

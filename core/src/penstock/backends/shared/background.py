@@ -12,11 +12,11 @@ import select
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from penstock.backends.api.worker import Wait
 from penstock.errors import StallError
-from penstock.model.dataclass import dataclass
 
 T = TypeVar("T")
 # An interrupted call comes back within this, or is left behind.

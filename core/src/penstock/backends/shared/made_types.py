@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.backends.shared.arrow import is_bytes, is_text
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

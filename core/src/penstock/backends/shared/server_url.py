@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from penstock.errors import UsageError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Place
 
 MAX_PORT = 65535

@@ -6,12 +6,11 @@ The definition of a table in another table's place is plain data, stored with th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
 from penstock.model.codec import from_json, to_json
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Step
 from penstock.model.tables import (
     Column,

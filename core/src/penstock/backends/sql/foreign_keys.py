@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from penstock.backends.sql.definition import KINDS
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Step
 from penstock.model.tables import NotCopied, TableRef
 

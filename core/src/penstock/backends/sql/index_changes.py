@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import OF_STOPPED, Step
 from penstock.model.tables import TableRef
 

@@ -12,6 +12,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from penstock.backends.api.records import Kind
 from penstock.backends.shared.sql_records import SqlRecords
@@ -21,7 +22,6 @@ from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.session import Session
 from penstock.errors import Diagnosis, PermanentError, PlanningError, TargetChanged
 from penstock.model.codec import from_json
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Files, Whole
 from penstock.model.plans import PartitionPlan
 from penstock.model.records import CommitRecord

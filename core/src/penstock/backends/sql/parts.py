@@ -4,11 +4,10 @@ defaults, numbered columns, checks and indexes that mean the same."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.backends.sql.dialect import Dialect
 from penstock.backends.sql.expressions import read, written_check, written_default
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Step
 from penstock.model.tables import (
     CHECK,

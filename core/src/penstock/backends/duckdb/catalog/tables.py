@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.backends.sql.session import Session
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 
 OF_TABLE = "WHERE database_name = $1 AND schema_name = $2 AND table_name = $3"

@@ -6,12 +6,13 @@ where it ends (https://dev.mysql.com/doc/refman/8.4/en/range-optimization.html: 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.backends.api.facts import WeightedBound
 from penstock.backends.mysql.catalog.tables import OF_TABLE, rows_of_each
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.between import middle
-from penstock.model.dataclass import dataclass
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import Relation, TableRef
 

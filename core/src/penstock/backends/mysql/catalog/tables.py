@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.catalog.written import parse, read_statement
 from penstock.backends.mysql.dialect import MYSQL
@@ -13,7 +13,6 @@ from penstock.backends.sql.definition import KINDS, definition_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
 
 DIALECT = "mysql"

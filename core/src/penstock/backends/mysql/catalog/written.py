@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from penstock.backends.mysql.session import MySqlSession
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 
 _NAME = r"`((?:[^`]|``)+)`"

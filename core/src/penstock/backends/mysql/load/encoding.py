@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ from penstock.backends.mysql.types import MyType
 from penstock.backends.shared.arrow import first_failing, shown, too_fine
 from penstock.backends.sql.relations import TYPE
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Column
 
 _LARGE = 1 << 30

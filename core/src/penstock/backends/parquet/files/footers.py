@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +21,6 @@ from penstock.backends.parquet.files.broken import (
 from penstock.backends.parquet.files.listing import ListedFile
 from penstock.backends.parquet.files.types import key_type, travelling
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 
 # Reading a footer is waiting.
 THREADS = 16

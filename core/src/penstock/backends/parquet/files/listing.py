@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -21,7 +22,6 @@ from penstock.backends.parquet.location import FILE, Location
 from penstock.backends.parquet.storage.documents import list_objects
 from penstock.backends.parquet.storage.filesystems import s3_client
 from penstock.errors import PlanningError, UsageError
-from penstock.model.dataclass import dataclass
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -7,13 +7,12 @@ runs of other selections that end at once are all in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.backends.api.roll_forward import RecordDocuments
 from penstock.backends.roll_forward.documents import decode, encode
 from penstock.model.codec import JsonForm, to_json
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import PartitionPlan
 
 NAME = "manifest.json"

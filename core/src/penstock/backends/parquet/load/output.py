@@ -7,6 +7,7 @@ at once; then each folder's are a row group.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,6 @@ from penstock.backends.parquet.load.steps import stored_schema
 from penstock.backends.parquet.storage.transfer import Transfer
 from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Uploads
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model.dataclass import dataclass
 
 # DuckDB's own, which readers that skip row groups are at ease with:
 # https://duckdb.org/docs/stable/data/parquet/tips

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from penstock.backends.parquet.location import S3, Location, parse
@@ -14,7 +15,6 @@ from penstock.backends.parquet.storage.filesystems import s3_client
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
 from penstock.backends.parquet.storage.s3_uploads import S3Uploads
 from penstock.backends.parquet.storage.uploads import Uploads
-from penstock.model.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from penstock.backends.postgresql.catalog.datatypes import DataType, read_types
 from penstock.backends.postgresql.catalog.relations import table_oid
@@ -11,7 +12,6 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import statement
 from penstock.backends.shared.losses import COMPUTED
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Column, Relation, TableRef
 
 

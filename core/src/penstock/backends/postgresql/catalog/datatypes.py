@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import for_server, statement
-from penstock.model.dataclass import dataclass
 
 # The object id of a type that is still to be made: none of another server is equal to it.
 UNKNOWN = 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 
 from penstock.backends.postgresql.catalog.relations import KINDS, find_oid
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import statement
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 
 

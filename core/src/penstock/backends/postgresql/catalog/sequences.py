@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg import sql
@@ -11,7 +12,6 @@ from penstock.backends.postgresql.catalog.relations import find_oid
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, statement
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import SequencePosition, TableRef
 
 

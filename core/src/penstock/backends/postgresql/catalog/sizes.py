@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg import sql
@@ -12,7 +13,6 @@ from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import for_server, name, raw, relation, statement
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import Query, Relation, TableRef
 
 CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import for_server, name
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 
 

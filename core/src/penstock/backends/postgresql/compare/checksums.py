@@ -9,6 +9,7 @@ Between unlike systems the digest is one that both have, over texts that both wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 
@@ -20,7 +21,6 @@ from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import name, raw, rows_of, selected_column, statement
 from penstock.backends.sql.checksums import as_loaded
 from penstock.errors import PlanningError
-from penstock.model.dataclass import dataclass
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableRef
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.postgresql.catalog.existing import Linked
@@ -15,7 +15,6 @@ from penstock.backends.postgresql.ddl.foreign_keys import (
 )
 from penstock.backends.postgresql.ddl.text import Json, Names
 from penstock.backends.postgresql.statements import ident, literal, name
-from penstock.model.dataclass import dataclass
 from penstock.model.plans import Step
 from penstock.model.tables import NotCopied, TableRef
 

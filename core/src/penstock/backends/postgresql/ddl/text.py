@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.backends.postgresql.statements import ident, literal, name
-from penstock.model.dataclass import dataclass
 from penstock.model.tables import TableRef
 
 Json = Mapping[str, Any]
