@@ -3,6 +3,7 @@ end, so that another process can report the run."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -87,6 +88,8 @@ class _Journals:
         if isinstance(event, BatchStarted):
             # Soon: without it nobody finds the tables' runs by the batch's id.
             self._batch, self._due = event.run_id, 0.0
+        if isinstance(event, DegreeLowered):
+            self._due = math.inf  # no connection is left for it: only at the end
         for run_id in {event.run_id, self._batch} & self._keepers.keys():
             self._keepers[run_id].add(event)
         if self._keepers and time.monotonic() >= self._due:
