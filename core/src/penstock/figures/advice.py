@@ -153,6 +153,16 @@ def _source(facts: Facts) -> str:
     return said
 
 
+def _paced(facts: Facts) -> str:
+    spent = facts.spent
+    if spent is None or spent.paced <= BOUND * spent.total:
+        return ""
+    return (
+        f"held back: {_percent(spent.paced, spent.total)} of the time spent keeping to a rate "
+        "(--max-rate, or --max-lag)"
+    )
+
+
 def _mover(facts: Facts) -> str:
     spent = facts.spent
     if spent is None or spent.moving <= BOUND * spent.total:
@@ -169,6 +179,7 @@ _RULES: tuple[Callable[[Facts], str], ...] = (
     _too_few,
     _skewed,
     _tiny,
+    _paced,
     _target,
     _source,
     _mover,

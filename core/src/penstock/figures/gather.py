@@ -177,8 +177,8 @@ def _partition(record: CommitRecord, label: str) -> PartitionFigures:
     if spent is None:
         times, seconds = None, _span([record])
     else:
-        moving = max(0.0, spent.seconds - spent.source - spent.target)
-        times = TimeSpent(spent.source, spent.target, round(moving, 3))
+        moving = max(0.0, spent.seconds - spent.source - spent.target - spent.paced)
+        times = TimeSpent(spent.source, spent.target, round(moving, 3), spent.paced)
         seconds = spent.seconds
     return PartitionFigures(
         record.partition_id,
@@ -195,7 +195,8 @@ def _sum(times: Iterable[TimeSpent | None]) -> TimeSpent | None:
     known = [each for each in times if each is not None]
     if not known:
         return None
-    sums = (sum(getattr(each, name) for each in known) for name in ("source", "target", "moving"))
+    names = ("source", "target", "moving", "paced")
+    sums = (sum(getattr(each, name) for each in known) for name in names)
     return TimeSpent(*(round(each, 3) for each in sums))
 
 

@@ -19,10 +19,12 @@ class TimeSpent:
     """Waiting for the target."""
     moving: float
     """The rest: the mover's own work."""
+    paced: float = 0.0
+    """Keeping to a rate."""
 
     @property
     def total(self) -> float:
-        return self.source + self.target + self.moving
+        return self.source + self.target + self.moving + self.paced
 
 
 @dataclass(frozen=True, slots=True)

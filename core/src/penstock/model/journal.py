@@ -31,6 +31,8 @@ class Point:
     target: float = 0.0
     allowed: float = field(default=0.0, metadata=OMITTED)
     """Seconds of streams that were allowed at once, and had partitions to copy."""
+    paced: float = field(default=0.0, metadata=OMITTED)
+    """Of the busy ones, seconds of keeping to a rate."""
 
     def __add__(self, other: Point) -> Point:
         return Point(
@@ -40,11 +42,12 @@ class Point:
             self.source + other.source,
             self.target + other.target,
             self.allowed + other.allowed,
+            self.paced + other.paced,
         )
 
     def rounded(self) -> Point:
         """To milliseconds."""
-        times = (self.busy, self.source, self.target, self.allowed)
+        times = (self.busy, self.source, self.target, self.allowed, self.paced)
         return Point(self.rows, self.bytes, *(round(seconds, 3) for seconds in times))
 
 
@@ -109,7 +112,7 @@ class Series:
 
 
 def _scaled(point: Point, share: float, rows: int, size: int) -> Point:
-    times = (point.busy, point.source, point.target, point.allowed)
+    times = (point.busy, point.source, point.target, point.allowed, point.paced)
     return Point(rows, size, *(seconds * share for seconds in times))
 
 

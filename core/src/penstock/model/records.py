@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from penstock.model.codec import NOT_STORED
+from penstock.model.codec import NOT_STORED, OMITTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Spent:
     """Spent waiting for bytes from the source."""
     target: float
     """Spent waiting for the target to take bytes, or to answer."""
+    paced: float = field(default=0.0, metadata=OMITTED)
+    """Spent keeping to a rate."""
 
 
 @dataclass(frozen=True, slots=True)

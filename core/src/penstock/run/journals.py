@@ -3,6 +3,7 @@ end, so that another process can report the run."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -12,6 +13,7 @@ from secrets import token_hex
 from penstock.backends.api.control import ControlStore
 from penstock.errors import PenstockError, is_cancellation
 from penstock.events import (
+    CONNECTIONS,
     BatchFinished,
     BatchStarted,
     Committed,
@@ -87,6 +89,8 @@ class _Journals:
         if isinstance(event, BatchStarted):
             # Soon: without it nobody finds the tables' runs by the batch's id.
             self._batch, self._due = event.run_id, 0.0
+        if isinstance(event, DegreeChanged) and event.cause == CONNECTIONS:
+            self._due = math.inf  # no connection is left for it: only at the end
         for run_id in {event.run_id, self._batch} & self._keepers.keys():
             self._keepers[run_id].add(event)
         if self._keepers and time.monotonic() >= self._due:
@@ -245,6 +249,7 @@ class Keeper:
             at - since,
             event.wait_source - (before.wait_source if before else 0.0),
             event.wait_target - (before.wait_target if before else 0.0),
+            paced=event.paced - (before.paced if before else 0.0),
         )
         self._series.spread(since, at, point)
         self._open[key] = (at, event)

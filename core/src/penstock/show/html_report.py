@@ -17,16 +17,16 @@ from penstock.show.run_report import (
     tail,
     times,
 )
-from penstock.show.text import counted, duration, megabytes, number, size
+from penstock.show.text import PACED, counted, duration, megabytes, number, size
 
 _CLASSES = {
     "waiting for source": "source",
     "waiting for target": "target",
     "moving": "moving",
+    PACED: "paced",
     "failed attempts": "lost",
 }
 _OPTION = re.compile(r"--[a-z][a-z-]*( \d+| defer| ntile)?")
-_PARTS = ("source", "target", "moving")
 
 
 def run_report_html(report: RunReport) -> str:
@@ -156,8 +156,11 @@ def _over_time(report: RunReport) -> str:
         f"Over {duration(total)}: {megabytes(average)} MB/s on average, "
         f"{megabytes(max(*rates, average))} at most"
     )
-    shares = [_streams(point, width) for point in points]
-    layers = [(kind, [share[place] for share in shares]) for place, kind in enumerate(_PARTS)]
+    kinds = _kinds(report.spent)
+    shares = [_streams(point, width)[: len(kinds)] for point in points]
+    layers = [
+        (_CLASSES[kind], [share[place] for share in shares]) for place, kind in enumerate(kinds)
+    ]
     busy = sum(point.busy for point in points) / total
     allowed = sum(point.allowed for point in points) / total
     streams = f"{busy:.1f} streams at work on average, of {allowed:.1f} that were allowed"
@@ -166,18 +169,18 @@ def _over_time(report: RunReport) -> str:
             duration(place * width),
             f"{point.rows:,}",
             megabytes(point.bytes),
-            *(f"{share:.1f}" for share in _streams(point, width)),
+            *(f"{each:.1f}" for each in share),
         )
-        for place, point in enumerate(points)
+        for place, (point, share) in enumerate(zip(points, shares, strict=True))
     )
-    head = ("from", "rows", "MB", "waiting for source", "for target", "moving")
+    head = ("from", "rows", "MB", *kinds)
     left_out = '<p class="note">Dashed lines: pauses that are left out.</p>' if pauses else ""
     return _section(
         "Over time",
         f"<h3>MB/s</h3><p>{text(said)}.</p>",
         areas("rate", "MB/s over time", said, [("moved", rates)], width, _mb, pauses=pauses),
         f"<h3>Streams at work</h3><p>{text(streams)}: the line.</p>",
-        _legend("waiting for source", "waiting for target", "moving"),
+        _legend(*kinds),
         areas(
             "streams",
             "Streams at work over time",
@@ -198,24 +201,34 @@ def _mb(value: float) -> str:
     return f"{value / 1e6:,.4g}"
 
 
-def _streams(point: Point, width: float) -> tuple[float, float, float]:
-    """On average within a point: waiting for the source, for the target, moving."""
+def _kinds(*spent: TimeSpent | None) -> tuple[str, ...]:
+    """What time was spent on: of keeping to a rate nothing is said where there was none."""
+    kinds = ("waiting for source", "waiting for target", "moving")
+    return (*kinds, PACED) if any(each and each.paced for each in spent) else kinds
+
+
+def _streams(point: Point, width: float) -> tuple[float, float, float, float]:
+    """On average within a point: waiting for the source, for the target, moving, keeping to a
+    rate."""
     # A long wait is reported when it ends, so that more of it may fall on a point than it has.
     source = min(point.source, point.busy)
     target = min(point.target, point.busy - source)
-    return source / width, target / width, (point.busy - source - target) / width
+    paced = min(point.paced, point.busy - source - target)
+    moving = point.busy - source - target - paced
+    return source / width, target / width, moving / width, paced / width
 
 
 def _slowest(slowest: Sequence[PartitionFigures]) -> str:
     if not slowest:
         return ""
+    kinds = _kinds(*(each.spent for each in slowest))
     rows = [
         (f"{each.partition_id}: {each.label}", _parts(each), f"{each.seconds:,.1f} s")
         for each in slowest
     ]
     said = ", ".join(f"{each.partition_id} {each.seconds:,.1f} s" for each in slowest)
     table = _table(
-        ("partition", "what it selects", "attempt", "rows", "MB", "seconds", *_PARTS),
+        ("partition", "what it selects", "attempt", "rows", "MB", "seconds", *kinds),
         (
             (
                 each.partition_id,
@@ -224,7 +237,7 @@ def _slowest(slowest: Sequence[PartitionFigures]) -> str:
                 number(each.rows),
                 megabytes(each.bytes),
                 f"{each.seconds:,.2f}",
-                *(f"{spent:,.2f}" if spent is not None else "?" for spent in _spent(each.spent)),
+                *_seconds(each.spent, len(kinds)),
             )
             for each in slowest
         ),
@@ -233,21 +246,27 @@ def _slowest(slowest: Sequence[PartitionFigures]) -> str:
     most = max(each.seconds for each in slowest)
     return _section(
         "Slowest partitions",
-        _legend("waiting for source", "waiting for target", "moving"),
+        _legend(*kinds),
         bars("slowest", "Slowest partitions", said, rows, most),
         table,
     )
 
 
-def _spent(spent: TimeSpent | None) -> tuple[float | None, float | None, float | None]:
-    return (spent.source, spent.target, spent.moving) if spent else (None, None, None)
+def _spent(spent: TimeSpent) -> tuple[float, float, float, float]:
+    return spent.source, spent.target, spent.moving, spent.paced
+
+
+def _seconds(spent: TimeSpent | None, count: int) -> list[str]:
+    if spent is None:
+        return ["?"] * count
+    return [f"{seconds:,.2f}" for seconds in _spent(spent)[:count]]
 
 
 def _parts(partition: PartitionFigures) -> list[Part]:
     if partition.spent is None:
         return [("lost", "not known", partition.seconds)]
-    values = zip(_PARTS, _spent(partition.spent), strict=True)
-    return [(kind, f"{kind} {value:,.2f} s", value) for kind, value in values if value is not None]
+    values = zip(_kinds(partition.spent), _spent(partition.spent), strict=False)
+    return [(_CLASSES[kind], f"{kind} {value:,.2f} s", value) for kind, value in values]
 
 
 def _skew(report: RunReport) -> str:

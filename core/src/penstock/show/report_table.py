@@ -19,7 +19,16 @@ from penstock.show.console import (
     print_line,
 )
 from penstock.show.plan_table import print_not_copied
-from penstock.show.text import counted, duration, error_lines, megabytes, number, one_line, size
+from penstock.show.text import (
+    PACED,
+    counted,
+    duration,
+    error_lines,
+    megabytes,
+    number,
+    one_line,
+    size,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -153,7 +162,7 @@ def _print_failed_table(console: Console, table: BatchTable) -> None:
 
 def _print_time(console: Console, finished: Finished) -> None:
     rest = max(0.0, finished.busy - finished.wait_source - finished.wait_target - finished.paced)
-    paced = [("keeping to a rate", finished.paced)] if finished.paced else []
+    paced = [(PACED, finished.paced)] if finished.paced else []
     print_heading(console, "where the streams' time went")
     console.print(
         make_table(

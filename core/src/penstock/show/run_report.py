@@ -21,7 +21,7 @@ from penstock.show.console import (
     print_line,
 )
 from penstock.show.report_table import STATUS_STYLES
-from penstock.show.text import counted, duration, megabytes, number, one_line, size
+from penstock.show.text import PACED, counted, duration, megabytes, number, one_line, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -127,6 +127,8 @@ def times(report: RunReport) -> list[tuple[str, float, float]]:
         ("waiting for target", spent.target),
         ("moving", spent.moving),
     ]
+    if spent.paced:
+        parts.append((PACED, spent.paced))
     if report.lost:
         parts.append(("failed attempts", report.lost))
     total = max(sum(seconds for _, seconds in parts), 0.001)

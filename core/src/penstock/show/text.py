@@ -9,6 +9,8 @@ from typing import Any
 
 from penstock.model.tables import NotCopied
 
+PACED = "keeping to a rate"
+"""What time may be spent on, besides waiting and moving."""
 _MOST_OF_A_KIND = 20
 _LONGEST_REMEDY = 12
 

@@ -32,9 +32,13 @@ class Meter:
     def seconds(self) -> float:
         return time.monotonic() - self.started
 
-    def spent(self) -> Spent:
-        """So far."""
-        seconds = (self.seconds(), self.waited["source"], self.waited["target"])
+    def spent(self, paced: float) -> Spent:
+        """So far.
+
+        Parameters:
+            paced: seconds of keeping to a rate.
+        """
+        seconds = (self.seconds(), self.waited["source"], self.waited["target"], paced)
         return Spent(*(round(each, 3) for each in seconds))
 
 

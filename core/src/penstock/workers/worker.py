@@ -159,7 +159,7 @@ class Worker:
         meter.rows = loaded.rows
         self._shielded = True
         if self._spec.keeps_figures:
-            loaded = replace(loaded, spent=meter.spent())
+            loaded = replace(loaded, spent=meter.spent(self._pace.paused))
         self._writer.commit(loaded, meter.bytes, waiter)
         return loaded
 
