@@ -80,6 +80,10 @@ def facts(spent: TimeSpent | None, **given: object) -> Facts:
             "a machine with more or faster CPUs would help",
         ),
         (
+            facts(TimeSpent(5.0, 10.0, 5.0, 60.0), **BOTH),
+            "held back: 75% of the time spent keeping to a rate (--max-rate, or --max-lag)",
+        ),
+        (
             facts(TARGET, slow=SLOW, tail=33.0, idle=80.0, even="--strategy ntile --key id"),
             "skewed: p0007 took 41.0 s, 4.1 times the median; for the last 33.0 s fewer than 4 "
             "streams were at work, 40% of what they could do: try --strategy ntile --key id or "

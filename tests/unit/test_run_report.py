@@ -152,3 +152,10 @@ def test_the_markdown_is_short() -> None:
     assert "| waiting for target | 7.0 | 58.3% |" in markdown
     assert "2.5 times the median of 4.0 s" in markdown
     assert run_report_markdown(EMPTY) == ""
+
+
+def test_keeping_to_a_rate_is_shown_where_there_was_a_rate() -> None:
+    paced = replace(FULL, spent=replace(SPENT, paced=30.0))
+    assert "keeping to a rate" in run_report_text(paced)
+    assert "keeping to a rate" in run_report_html(paced)
+    assert "keeping to a rate" not in run_report_html(FULL) + run_report_text(FULL)

@@ -262,6 +262,11 @@ class TestSteering:
         free = list(steered(auto, None, [0.0] * 43, 43))
         assert {change.cause for _, change in free} == {AUTOMATIC}
 
+    def test_nothing_is_tried_where_the_rate_is_what_holds_it_back(self) -> None:
+        auto = Streams(2, 8, automatic=True)
+        assert list(steered(auto, 10 * MB, [], 43)) == []
+        assert list(steered(auto, 20 * MB, [], 43)) != []
+
     def test_the_lower_of_two_rates_counts(self) -> None:
         brake = LagBrake(30, "", "")
         steering = Steering(Streams(2, 2), 20 * MB, brake, 0.0)

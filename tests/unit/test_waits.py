@@ -48,6 +48,6 @@ def test_failed_answers_count_too() -> None:
 
 def test_what_is_kept_with_the_commit_record() -> None:
     meter = Meter(waited={"source": 1.23456, "target": 2.0})
-    spent = meter.spent()
-    assert (spent.source, spent.target) == (1.235, 2.0)
+    spent = meter.spent(0.5)
+    assert (spent.source, spent.target, spent.paced) == (1.235, 2.0, 0.5)
     assert spent.seconds >= 0

@@ -12,6 +12,8 @@ from penstock.workers.auto_degree import AutoDegree
 from penstock.workers.throttle import LagBrake
 
 RATE_SECONDS = 1.0
+# Where so much of the rate that is allowed is used, more streams would move no more.
+HELD = 0.9
 
 
 class Senses(Protocol):
@@ -59,6 +61,7 @@ class Steering:
         self._brake = brake
         self._senses: Senses | None = None
         self._mark = now, 0
+        self._held = False
         self._allowed = self.wanted
 
     def attach(self, senses: Senses, now: float) -> None:
@@ -104,13 +107,17 @@ class Steering:
         """
         assert self._senses is not None
         cause, message = LAG, ""
+        self._note_rate(now, moved)
         if self._brake is not None:
-            self._look_at_lag(self._brake, self._senses, now, moved)
+            if (lag := self._senses.lag()) is not None:
+                self._brake.see(lag)
             message = self._brake.why
         if self._auto is not None:
             if (crowd := self._senses.crowd()) is not None:
                 self._auto.see(*crowd)
-            if self._brake is not None and self._brake.share < 1:
+            if (self._brake is not None and self._brake.share < 1) or (
+                self._held and not self._auto.begins
+            ):
                 self._auto.forget()
             elif self._auto.look(now, moved, busy):
                 cause, message = AUTOMATIC, self._auto.reason
@@ -118,10 +125,12 @@ class Steering:
             self._allowed = self.allowed
             yield Change(self._allowed, cause, message)
 
-    def _look_at_lag(self, brake: LagBrake, senses: Senses, now: float, moved: int) -> None:
+    def _note_rate(self, now: float, moved: int) -> None:
         since, before = self._mark
-        if now - since >= RATE_SECONDS:
-            brake.note_rate((moved - before) / (now - since))
-            self._mark = now, moved
-        if (lag := senses.lag()) is not None:
-            brake.see(lag)
+        if now - since < RATE_SECONDS:
+            return
+        rate = (moved - before) / (now - since)
+        self._mark = now, moved
+        self._held = self._max_rate is not None and rate >= HELD * self._max_rate
+        if self._brake is not None:
+            self._brake.note_rate(rate)
