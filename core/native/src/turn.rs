@@ -119,8 +119,7 @@ impl Waits {
 
     /// Seconds for which nothing has moved.
     pub fn idle_seconds(&self) -> f64 {
-        self.idle
-            .map_or(0.0, |(_, idle)| idle.as_secs_f64())
+        self.idle.map_or(0.0, |(_, idle)| idle.as_secs_f64())
     }
 
     pub fn side(&self) -> &'static str {
