@@ -42,7 +42,8 @@ def written(url: str, table: str = "item") -> dict[str, str]:
 
 # In front of a statement, where no plan that is stored has it.
 QUERY = b"\x00\x03"
-ALTER = QUERY + b"ALTER TABLE "
+ALTER = QUERY + b"ALTER TABLE `test_"
+"""Of a table in a database of the tests': those of control tables do not count."""
 BEFORE_MAKING = QUERY + b"UPDATE `penstock`.`run` SET `made`"
 """The second one: the first is before they are dropped."""
 

@@ -226,7 +226,7 @@ def test_nothing_begins_while_the_source_lags(
 
 def test_streams_slow_down_when_the_source_begins_to_lag(standby: Standby) -> None:
     pair = standby.pair
-    standby.write("INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(3001, 5000) AS n")
+    standby.write("INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(3001, 6500) AS n")
     spec = pair.spec(strategy="range", partitions=20, degree=2, max_lag="1s", max_rate="100KB")
     changes: list[int] = []
     pids: set[int] = set()

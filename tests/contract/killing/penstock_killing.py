@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from penstock.backends.api.mover import Pumping
 from penstock.backends.api.registry import find_backend
 
 FOLDER = "PENSTOCK_KILLING"
 PREFIX = "dying+"
+MID_STREAM = "reader.read before the end"
 # What these return is an object of the backend's again, whose calls have moments.
 PARTS = {"documents", "open_stage", "open_stream", "reading", "store", "writing"}
 _partition = ""
@@ -100,7 +102,29 @@ class WatchedReader:
         _partition = partition.id
         for block in self._reader.read(partition, wait):
             yield block
-            pass_moment("reader.read before the end")
+            pass_moment(MID_STREAM)
+
+    def pump(self, partition: Any, sink: Any, wait: Any) -> Any:
+        global _partition  # noqa: PLW0603
+        _partition = partition.id
+        if not isinstance(self._reader, Pumping):
+            return None
+        pump = self._reader.pump(partition, sink, wait)
+        return pump and WatchedPump(pump)
+
+
+class WatchedPump:
+    def __init__(self, pump: Any) -> None:
+        self._pump = pump
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pump, name)
+
+    def run(self, *arguments: Any) -> bool:
+        more: bool = self._pump.run(*arguments)
+        # The rows are with the target, which has not been told that they are all.
+        pass_moment(MID_STREAM)
+        return more
 
 
 class WatchedWriter:
