@@ -6,11 +6,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from secrets import token_hex
 
-from penstock.backends.api.control import ControlStore
 from penstock.errors import PenstockError, is_cancellation
 from penstock.events import (
     CONNECTIONS,
@@ -111,8 +110,11 @@ class _Journals:
         self._writing.start()
 
     def _write(self, journals: dict[str, Journal]) -> None:
+        # On a connection of its own: this thread may be left behind while it waits for the server,
+        # and nobody else may use, or close, what it waits on.
         with suppress(PenstockError), closing(self._link.reconnect()) as target:
-            _put(target.control, journals)
+            for run_id, journal in journals.items():
+                target.control.put_journal(run_id, journal)
 
     def end(self, status: str) -> None:
         """
@@ -125,21 +127,12 @@ class _Journals:
             if keeper.says_something or run_id == self._batch
         }
         if journals:
-            # After an error the link may be in use still, by a thread that waits for the server.
-            briefly(lambda: self._write_last(journals, anew=status != "done"))
+            briefly(lambda: self._write_last(journals))
 
-    def _write_last(self, journals: dict[str, Journal], *, anew: bool) -> None:
+    def _write_last(self, journals: dict[str, Journal]) -> None:
         if self._writing is not None:
             self._writing.join()  # else it could come later than the last one
-        if anew:
-            self._write(journals)
-        else:
-            _put(self._link.catalog.control, journals)
-
-
-def _put(control: ControlStore, journals: Mapping[str, Journal]) -> None:
-    for run_id, journal in journals.items():
-        control.put_journal(run_id, journal)
+        self._write(journals)
 
 
 class Keeper:
