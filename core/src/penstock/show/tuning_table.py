@@ -1,0 +1,116 @@
+"""What `tune` is going to do, does and has found out, as lines and tables."""
+
+from __future__ import annotations
+
+from penstock.figures.run_report import WaitShare
+from penstock.show.console import (
+    STYLES,
+    Column,
+    Console,
+    Text,
+    make_table,
+    print_facts,
+    print_heading,
+    print_line,
+)
+from penstock.show.run_report import KINDS
+from penstock.show.text import counted, duration, megabytes, number, one_line, size
+from penstock.tuning.measurements import Figures, Measured, Tuning
+from penstock.tuning.sweep import Begun, Note, Sweep, Told
+
+
+def line_of(told: Told) -> str:
+    """What happens, in one line; empty for what is shown otherwise."""
+    if isinstance(told, Note):
+        return one_line(told.text)
+    if isinstance(told, Sweep):
+        return f"{sample_of(told)}, {number(told.copies)} copies of it"
+    if isinstance(told, Begun):
+        count = f"{told.number} of {told.of}" if told.number else "first, not counted"
+        return f"{count}: {told.setting}"
+    if isinstance(told, Measured):
+        rate = told.bytes / max(told.seconds, 0.001)
+        return f"  {duration(told.seconds)}, {megabytes(rate)} MB/s, {told.cpu:,.1f} s of CPU"
+    return ""
+
+
+def sample_of(sweep: Sweep) -> str:
+    of = len(sweep.plan.partitions)
+    return (
+        f"sample: {len(sweep.sample):,} of {counted(of, 'partition')}, "
+        f"{size(sweep.sampled_bytes or None)} of {size(sweep.plan.bytes)} in the source"
+    )
+
+
+def print_sweep(console: Console, sweep: Sweep) -> None:
+    """What would be copied, how often, and how many bytes that is."""
+    spec = sweep.spec
+    console.print(Text(f"{one_line(spec.source_name)} to a scratch table", style="bold"))
+    total = sweep.sampled_bytes * sweep.copies
+    print_facts(
+        console,
+        [
+            ("like", f"{one_line(spec.target_name)} ({spec.mode})"),
+            ("sample", sample_of(sweep).removeprefix("sample: ")),
+            ("copies", f"{sweep.copies:,}, the first of which is not counted"),
+            ("in all", f"{size(total or None)} of the source"),
+        ],
+    )
+    print_heading(console, "in this order")
+    for place, setting in enumerate((sweep.warm_up, *sweep.turns)):
+        print_line(console, Text(f"  {setting}" + ("" if place else " (not counted)")))
+
+
+def print_tuning(console: Console, tuning: Tuning) -> None:
+    console.print(
+        Text.assemble(f"{one_line(tuning.source)}: ", (str(tuning.recommendation.setting), "bold"))
+    )
+    print_line(console, Text(f"  {tuning.recommendation.reason}", style=STYLES["warning"]))
+    print_facts(console, facts(tuning))
+    columns = [Column("degree", right=True), Column("options")]
+    columns += [Column(title, right=True) for title in HEAD]
+    columns += [Column("the target's sessions", from_width=100)]
+    rows = [
+        [str(each.setting.degree), each.setting.variant, *cells(each), busiest(each)]
+        for each in tuning.figures
+    ]
+    print_heading(console, "measured")
+    console.print(make_table(console, columns, [[f"  {row[0]}", *row[1:]] for row in rows]))
+    if tuning.remarks:
+        print_heading(console, "to bear in mind")
+    for remark in tuning.remarks:
+        print_line(console, Text(f"  {one_line(remark)}"))
+
+
+HEAD = ("seconds", "rows/s", "MB/s", "CPU s", "source", "target", "moving")
+
+
+def cells(found: Figures) -> list[str]:
+    """The values below `HEAD`; waits as shares of the streams' time."""
+    spent = found.typical.spent
+    total = max(spent.total, 0.001)
+    between = f" ({found.least:,.1f} to {found.most:,.1f})" if len(found.copies) > 1 else ""
+    return [
+        f"{found.seconds:,.1f}{between}",
+        number(found.rows_a_second),
+        megabytes(found.bytes_a_second),
+        f"{found.cpu:,.1f}",
+        *(f"{each / total:.0%}" for each in (spent.source, spent.target, spent.moving)),
+    ]
+
+
+def busiest(found: Figures) -> str:
+    """What the target's sessions did most."""
+    waits: tuple[WaitShare, ...] = tuple(found.typical.waits.get("target", ()))[:2]
+    return ", ".join(f"{each.share:.0%} {KINDS.get(each.kind, each.kind)}" for each in waits)
+
+
+def facts(tuning: Tuning) -> list[tuple[str, str]]:
+    return [
+        ("into", f"a table like {one_line(tuning.target)} ({tuning.mode})"),
+        (
+            "sample",
+            f"{tuning.partitions:,} of {counted(tuning.of_partitions, 'partition')}, "
+            f"{size(tuning.sampled_bytes or None)} of {size(tuning.of_bytes)} in the source",
+        ),
+    ]
