@@ -9,8 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.backends.api.scratch import Scratch
-from penstock.errors import PenstockError, PlanningError, UsageError
-from penstock.events import now
+from penstock.errors import (
+    PenstockError,
+    PlanningError,
+    RunFailed,
+    RunFailedTransiently,
+    TransientError,
+    UsageError,
+)
+from penstock.events import Event, Finished, now
 from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import TableRef
@@ -129,8 +136,11 @@ def tune(
     """
     ends, sweep = _planned(spec, degrees, options, sample, repeat)
     with closing(ends.open_scratch(_like(sweep.spec))) as scratch:
-        for name in scratch.sweep():
-            yield Note(f"dropped {name}, which a tune that was killed had left in the target")
+        try:
+            for name in scratch.sweep():
+                yield Note(f"dropped {name}, which a tune that was killed had left in the target")
+        except TransientError as error:
+            yield Note(f"what a tune that was killed has left is still in use ({error.message})")
         yield sweep
         yield Note(
             f"the scratch table is in schema {scratch.name} of the target until the end; after "
@@ -246,11 +256,9 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
 
     create(asked, part=part)
     before = _cpu()
-    with closing(
-        resume(run_id, source=spec.source, target=spec.target, control_schema=scratch.name)
-    ) as events:
-        for _ in events:
-            pass
+    _finish(
+        resume(run_id, source=spec.source, target=spec.target, control_schema=scratch.name), setting
+    )
     cpu = _cpu() - before
     found = report(run_id, target=spec.target, control_schema=scratch.name)
     if not found.rows or found.spent is None:
@@ -265,6 +273,21 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
         spent=found.spent,
         waits=found.waits,
     )
+
+
+def _finish(copied: Generator[Event, None, None], setting: Setting) -> None:
+    """
+    Raises:
+        PermanentError, TransientError: it has failed; nobody can look at the run, so that says why.
+    """
+    why = ""
+    try:
+        with closing(copied) as events:
+            for event in events:
+                if isinstance(event, Finished) and event.failures:
+                    why = f": {event.failures[0].error.get('message')}"
+    except (RunFailed, RunFailedTransiently) as error:
+        raise type(error)(f"penstock tune, {setting}: {error.message}{why}") from error
 
 
 def _cpu() -> float:
