@@ -169,6 +169,7 @@ def test_the_command_line_and_what_copy_makes_of_it(filled: Pair, tmp_path: Path
     assert shown.returncode == 0, shown.stderr
     result = json.loads(shown.stdout)
     assert len(result["figures"]) == 2
+    assert result["figures"][0]["seconds"] == result["figures"][0]["copies"][0]["seconds"]
     for each in result["figures"]:
         assert each["copies"][0]["cpu"] > 0
     assert "<svg" in html.read_text(encoding="utf-8")
@@ -207,6 +208,8 @@ def test_refused_where_a_scratch_table_says_nothing(filled: Pair, tmp_path: Path
         next(tune(filled.spec(mode="upsert")))
     with pytest.raises(UsageError, match="--unlogged: expected --mode truncate"):
         next(tune(filled.spec(), options=("unlogged",)))
+    with pytest.raises(UsageError, match="--strategy hash reads the whole table"):
+        next(tune(filled.spec(strategy="hash", key="n")))
     with pytest.raises(PlanningError, match="one partition"):
         next(tune(filled.spec()))
     with pytest.raises(PlanningError, match="Parquet as a target does not support it"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.model.plans import Partition, PartitionPlan
+from penstock.planning.choice import SMALLEST_PARTITION_BYTES
 
 SAMPLE = 1 << 30
 """Bytes of the source, unless somebody asks for others."""
@@ -20,7 +21,7 @@ def bytes_per_partition(sample: int, most: int) -> int:
         sample: bytes.
         most: streams.
     """
-    return max(1, sample // (PER_STREAM * most))
+    return max(SMALLEST_PARTITION_BYTES, sample // (PER_STREAM * most))
 
 
 def choose_sample(plan: PartitionPlan, wanted: int, most: int) -> tuple[Partition, ...]:

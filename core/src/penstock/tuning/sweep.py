@@ -176,6 +176,11 @@ def _planned(
             f"penstock tune: expected --mode {known}, found {spec.mode}: what that costs depends "
             "on rows that a scratch table does not have"
         )
+    if spec.cut_strategy.hashes:
+        raise UsageError(
+            f"penstock tune: --strategy {spec.strategy} reads the whole table for each partition, "
+            "so a sample would cost as much as all of it: expected another strategy"
+        )
     ends = connect(spec.source, spec.target)
     ends.check_table_names(spec)
     for setting in chosen:

@@ -128,7 +128,9 @@ class PostgresScratch:
     def drop(self) -> None:
         if not self._made:
             return
-        # A session of its own: whatever has ended the measurements may have hit the other one.
+        # A new session: whatever has ended the measurements may have hit the other one, which
+        # must not have locks any more.
+        self.close()
         with (
             translated("target"),
             closing(connect(self._url, "target", _SESSION)) as connection,
