@@ -203,6 +203,13 @@ def test_refused_without_the_right_to_make_a_schema(filled: Pair) -> None:
         filled.target.run("DROP OWNED BY loader", "DROP ROLE loader")
 
 
+def test_refused_where_subscribers_would_get_its_rows(filled: Pair) -> None:
+    filled.target.run("CREATE PUBLICATION everything FOR ALL TABLES")
+    with pytest.raises(PlanningError, match="publication 'everything' of the target"):
+        next(tune(filled.spec(**SMALL)))
+    assert left(filled) == []
+
+
 def test_refused_where_a_scratch_table_says_nothing(filled: Pair, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="found upsert"):
         next(tune(filled.spec(mode="upsert")))

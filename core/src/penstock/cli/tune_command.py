@@ -56,7 +56,8 @@ def add_tune(commands: Commands) -> None:
     group.add_argument(
         "--repeat",
         metavar="N",
-        default="1",
+        type=int,
+        default=1,
         help="how often to try each; 3 shows how far times vary (default: 1)",
     )
     group.add_argument(
@@ -83,7 +84,7 @@ def _tune(arguments: argparse.Namespace) -> int:
         "degrees": _numbers(arguments.degrees, "--degrees"),
         "options": _names(arguments.options),
         "sample": parse_size(arguments.sample, "--sample"),
-        "repeat": _numbers(arguments.repeat, "--repeat")[0],
+        "repeat": arguments.repeat,
     }
     # Before an hour is spent.
     for flag in ("--out", "--html"):

@@ -58,6 +58,15 @@ class PostgresScratch:
                 "what it has made can be dropped; found a pooler: name the server itself"
             )
         check_writable_server(self._connection)
+        published = self._connection.value(
+            "SELECT min(p.pubname) FROM pg_catalog.pg_publication AS p WHERE p.puballtables"
+        )
+        if published:
+            raise PlanningError(
+                f"{_NEEDED_BY}: publication {published!r} of the target is FOR ALL TABLES, so its "
+                "subscribers would get the scratch table's rows, and stop since they have no such "
+                "table; expected none, or another server like it"
+            )
         check_creatable(self._connection, self.name, _NEEDED_BY)
 
     def _read(self, like: TableRef) -> str:
