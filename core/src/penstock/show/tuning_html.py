@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from penstock.show.charts import Curve, Part, bars, curves, text
 from penstock.show.page import CLASSES, fact_list, keys, legend, page, section, table
+from penstock.show.run_report import KINDS
 from penstock.show.text import PACED
 from penstock.show.tuning_table import HEAD, busiest, cells, facts
 from penstock.tuning.measurements import Figures, Tuning
 
 # One for each variant; what they stand for is said beside them.
 _COLOURS = ("source", "target", "moving", "paced")
+_SESSIONS = {
+    "working": "moving",
+    "locks": "target",
+    "log": "paced",
+    "storage": "source",
+    "mover": "lost",
+    "other": "other",
+}
+"""Classes of what sessions do."""
 _STEPS = "steps after the load"
 
 
@@ -26,6 +36,7 @@ def tuning_html(tuning: Tuning) -> str:
             _rates(tuning),
             _time(tuning),
             _cpu(tuning),
+            _sessions(tuning),
             _numbers(tuning),
             _remarks(tuning),
         ],
@@ -118,6 +129,31 @@ def _cpu(tuning: Tuning) -> str:
         "use is not in it.</p>"
     )
     return section("CPU of the mover", bars("cpu", "CPU of the mover", said, rows, most), note)
+
+
+def _sessions(tuning: Tuning) -> str:
+    rows: list[tuple[str, list[Part], str]] = []
+    for each in tuning.figures:
+        shares = dict.fromkeys(_SESSIONS, 0.0)
+        for wait in each.typical.waits.get("target", ()):
+            shares[wait.kind if wait.kind in shares else "other"] += wait.share
+        if any(shares.values()):
+            parts = [
+                (_SESSIONS[kind], f"{KINDS[kind]} {share:.0%}", share)
+                for kind, share in shares.items()
+            ]
+            kind = max(shares, key=lambda kind: shares[kind])
+            rows.append((str(each.setting), parts, f"{shares[kind]:.0%} {KINDS[kind]}"))
+    if not rows:
+        return ""
+    said = ", ".join(f"{label} {value}" for label, _, value in rows)
+    note = (
+        '<p class="note">What they waited for, or computed, as seen about once a second. '
+        "<em>Penstock</em>: they waited for rows to come.</p>"
+    )
+    title = "The target's sessions"
+    named = keys((_SESSIONS[kind], KINDS[kind]) for kind in _SESSIONS)
+    return section(title, named, bars("sessions", title, said, rows, 1.0), note)
 
 
 def _numbers(tuning: Tuning) -> str:
