@@ -225,5 +225,6 @@ def test_a_session_for_each_statement_is_not_enough(plain_server: PostgresServer
 
 def test_tune_wants_the_server_itself(behind: tuple[Pair, dict[str, str]]) -> None:
     _, urls = behind
+    spec = CopySpec(source=urls["source"], target=urls["target"], table="public.t")
     with pytest.raises(PlanningError, match="found a pooler"):
-        next(tune(CopySpec(**urls, table="public.t")))
+        next(tune(spec))

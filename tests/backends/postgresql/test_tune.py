@@ -85,6 +85,7 @@ def test_measures_each_setting_and_leaves_the_target_alone(filled: Pair) -> None
     measured = [each for each in seen if isinstance(each, Measured)]
     # Always the same rows, fewer than there are.
     (rows,) = {each.rows for each in measured}
+    assert any("a larger --sample says more" in remark for remark in result.remarks)
     assert 0 < rows < ROWS
     assert rows == pytest.approx(ROWS * result.partitions / result.of_partitions, rel=0.1)
     for each in measured:

@@ -67,39 +67,40 @@ def print_tuning(console: Console, tuning: Tuning) -> None:
     )
     print_line(console, Text(f"  {tuning.recommendation.reason}", style=STYLES["warning"]))
     print_facts(console, facts(tuning))
-    columns = [Column("degree", right=True), Column("options")]
-    columns += [Column(title, right=True) for title in HEAD]
-    columns += [Column("the target's sessions", from_width=100)]
+    columns = [Column("  degree", right=True), Column("options")]
+    columns += [Column(title, right=True, from_width=_FROM.get(title, 0)) for title in HEAD]
     rows = [
-        [str(each.setting.degree), each.setting.variant, *cells(each), busiest(each)]
-        for each in tuning.figures
+        [str(each.setting.degree), each.setting.variant, *cells(each)] for each in tuning.figures
     ]
     print_heading(console, "measured")
-    console.print(make_table(console, columns, [[f"  {row[0]}", *row[1:]] for row in rows]))
+    console.print(make_table(console, columns, rows))
     if tuning.remarks:
         print_heading(console, "to bear in mind")
     for remark in tuning.remarks:
         print_line(console, Text(f"  {one_line(remark)}"))
 
 
-HEAD = ("seconds", "rows/s", "MB/s", "CPU s", "source", "target", "moving")
+_BETWEEN, _ROWS, _BUSIEST = "between", "rows/s", "the target's sessions"
+HEAD = ("seconds", _BETWEEN, _ROWS, "MB/s", "CPU s", "source", "target", "moving", _BUSIEST)
+_FROM = {_ROWS: 86, _BETWEEN: 100, _BUSIEST: 130}
 
 
 def cells(found: Figures) -> list[str]:
     """The values below `HEAD`; waits as shares of the streams' time."""
     spent = found.typical.spent
     total = max(spent.total, 0.001)
-    between = f" ({found.least:,.1f} to {found.most:,.1f})" if len(found.copies) > 1 else ""
     return [
-        f"{found.seconds:,.1f}{between}",
+        f"{found.seconds:,.1f}",
+        f"{found.least:,.1f} - {found.most:,.1f}" if len(found.copies) > 1 else "",
         number(found.rows_a_second),
         megabytes(found.bytes_a_second),
         f"{found.cpu:,.1f}",
         *(f"{each / total:.0%}" for each in (spent.source, spent.target, spent.moving)),
+        _busiest(found),
     ]
 
 
-def busiest(found: Figures) -> str:
+def _busiest(found: Figures) -> str:
     """What the target's sessions did most."""
     waits: tuple[WaitShare, ...] = tuple(found.typical.waits.get("target", ()))[:2]
     return ", ".join(f"{each.share:.0%} {KINDS.get(each.kind, each.kind)}" for each in waits)

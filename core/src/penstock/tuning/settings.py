@@ -26,7 +26,7 @@ class Setting:
     @property
     def variant(self) -> str:
         """Its options, for people."""
-        return " and ".join(self.options) or "as asked"
+        return ", ".join(self.options) or "as asked"
 
     def __str__(self) -> str:
         return ", ".join((f"degree {self.degree}", *self.options))

@@ -32,6 +32,8 @@ from penstock.tuning.recommendation import recommend
 from penstock.tuning.sample import SAMPLE, bytes_per_partition, choose_sample, sampled_bytes
 from penstock.tuning.settings import DEGREES, Setting, settings, turns
 
+# Seconds. Servers are looked at about once in each, and buffers hold much of what is written.
+_SHORT = 5.0
 _SIZES = ("partitions", "rows_per_partition", "bytes_per_partition")
 _CUTTING = ("key", "values_query", "interval", *_SIZES)
 
@@ -190,10 +192,7 @@ def _planned(
     with closing(ends.open_source()) as source, closing(ends.open_target("penstock")) as target:
         spec, _ = ends.with_schemas(spec, source, target)
     most = max(degrees)
-    cut = replace(spec, degree=most)
-    if all(getattr(spec, name) is None for name in _SIZES) and spec.interval is None:
-        cut = replace(cut, bytes_per_partition=bytes_per_partition(sample, most))
-    whole = plan(cut)
+    whole = _cut(replace(spec, degree=most), sample, most)
     if len(whole.partitions) == 1 and most > 1:
         raise PlanningError(
             f"penstock tune: {spec.source_name} is one partition, which is one stream's, so that "
@@ -201,6 +200,16 @@ def _planned(
         )
     chosen_partitions = choose_sample(whole, sample, most)
     return ends, Sweep(spec, whole, chosen_partitions, chosen, order)
+
+
+def _cut(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
+    """The plan of the whole table, cut finely enough for a sample, unless somebody says how."""
+    if spec.interval is not None or any(getattr(spec, name) is not None for name in _SIZES):
+        return plan(spec)
+    found = plan(replace(spec, bytes_per_partition=bytes_per_partition(sample, most)))
+    if found.bytes is None or found.bytes >= sample:
+        return found
+    return plan(replace(spec, bytes_per_partition=bytes_per_partition(found.bytes, most)))
 
 
 def _measurable(mode: Mode) -> bool:
@@ -322,6 +331,12 @@ def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tun
         remarks.append(
             f"mode {spec.mode}: {' and '.join(sorted(tried))} cost more where the table has rows "
             "already, whose indexes are built again, too"
+        )
+    shortest = min(each.seconds for each in measured)
+    if shortest < _SHORT:
+        remarks.append(
+            f"copies of {shortest:.1f} s say little of those that take hours: a larger --sample "
+            "says more, where the table has it"
         )
     if len(sweep.turns) == len(sweep.settings):
         remarks.append("each was measured once; --repeat 3 shows how far times vary")
