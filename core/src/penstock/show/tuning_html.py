@@ -6,7 +6,7 @@ from penstock.show.charts import Curve, Part, bars, curves, text
 from penstock.show.page import CLASSES, fact_list, keys, legend, page, section, table
 from penstock.show.run_report import KINDS
 from penstock.show.text import PACED
-from penstock.show.tuning_table import HEAD, cells, facts
+from penstock.show.tuning_table import facts, numbers
 from penstock.tuning.measurements import Figures, Tuning
 
 # One for each variant; what they stand for is said beside them.
@@ -157,10 +157,7 @@ def _sessions(tuning: Tuning) -> str:
 
 
 def _numbers(tuning: Tuning) -> str:
-    rows = (
-        (str(each.setting.degree), each.setting.variant, *cells(each)) for each in tuning.figures
-    )
-    return section("The numbers", table(("degree", "options", *HEAD), rows, words=2))
+    return section("The numbers", table(*numbers(tuning), words=2))
 
 
 def _remarks(tuning: Tuning) -> str:

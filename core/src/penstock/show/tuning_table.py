@@ -67,11 +67,9 @@ def print_tuning(console: Console, tuning: Tuning) -> None:
     )
     print_line(console, Text(f"  {tuning.recommendation.reason}", style=STYLES["warning"]))
     print_facts(console, facts(tuning))
-    columns = [Column("  degree", right=True), Column("options")]
-    columns += [Column(title, right=True, from_width=_FROM.get(title, 0)) for title in HEAD]
-    rows = [
-        [str(each.setting.degree), each.setting.variant, *cells(each)] for each in tuning.figures
-    ]
+    head, rows = numbers(tuning)
+    columns = [Column(f"  {head[0]}", right=True), Column(head[1])]
+    columns += [Column(title, right=True, from_width=_FROM.get(title, 0)) for title in head[2:]]
     print_heading(console, "measured")
     console.print(make_table(console, columns, rows))
     if tuning.remarks:
@@ -81,23 +79,34 @@ def print_tuning(console: Console, tuning: Tuning) -> None:
 
 
 _BETWEEN, _ROWS, _BUSIEST = "between", "rows/s", "the target's sessions"
-HEAD = ("seconds", _BETWEEN, _ROWS, "MB/s", "CPU s", "source", "target", "moving", _BUSIEST)
 _FROM = {_ROWS: 86, _BETWEEN: 100, _BUSIEST: 130}
 
 
-def cells(found: Figures) -> list[str]:
-    """The values below `HEAD`; waits as shares of the streams' time."""
+def numbers(tuning: Tuning) -> tuple[list[str], list[list[str]]]:
+    """The head of a table, two columns of which are the setting, and its rows."""
+    found = [_cells(each) for each in tuning.figures]
+    repeated = any(len(each.copies) > 1 for each in tuning.figures)
+    head = [title for title in found[0] if repeated or title != _BETWEEN]
+    return head, [[row[title] for title in head] for row in found]
+
+
+def _cells(found: Figures) -> dict[str, str]:
+    """By title; waits as shares of the streams' time."""
     spent = found.typical.spent
     total = max(spent.total, 0.001)
-    return [
-        f"{found.seconds:,.1f}",
-        f"{found.least:,.1f} - {found.most:,.1f}" if len(found.copies) > 1 else "",
-        number(found.rows_a_second),
-        megabytes(found.bytes_a_second),
-        f"{found.cpu:,.1f}",
-        *(f"{each / total:.0%}" for each in (spent.source, spent.target, spent.moving)),
-        _busiest(found),
-    ]
+    return {
+        "degree": str(found.setting.degree),
+        "options": found.setting.variant,
+        "seconds": f"{found.seconds:,.1f}",
+        _BETWEEN: f"{found.least:,.1f} - {found.most:,.1f}",
+        _ROWS: number(found.rows_a_second),
+        "MB/s": megabytes(found.bytes_a_second),
+        "CPU s": f"{found.cpu:,.1f}",
+        "source": f"{spent.source / total:.0%}",
+        "target": f"{spent.target / total:.0%}",
+        "moving": f"{spent.moving / total:.0%}",
+        _BUSIEST: _busiest(found),
+    }
 
 
 def _busiest(found: Figures) -> str:
