@@ -6,7 +6,7 @@ from penstock.show.charts import Curve, Part, bars, curves, text
 from penstock.show.page import CLASSES, fact_list, keys, legend, page, section, table
 from penstock.show.run_report import KINDS
 from penstock.show.text import PACED
-from penstock.show.tuning_table import facts, numbers
+from penstock.show.tuning_table import by_kind, facts, numbers
 from penstock.tuning.measurements import Figures, Tuning
 
 # One for each variant; what they stand for is said beside them.
@@ -134,9 +134,7 @@ def _cpu(tuning: Tuning) -> str:
 def _sessions(tuning: Tuning) -> str:
     rows: list[tuple[str, list[Part], str]] = []
     for each in tuning.figures:
-        shares = dict.fromkeys(_SESSIONS, 0.0)
-        for wait in each.typical.waits.get("target", ()):
-            shares[wait.kind if wait.kind in shares else "other"] += wait.share
+        shares = by_kind(each)
         if any(shares.values()):
             parts = [
                 (_SESSIONS[kind], f"{KINDS[kind]} {share:.0%}", share)

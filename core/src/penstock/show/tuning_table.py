@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.figures.run_report import WaitShare
 from penstock.show.console import (
     STYLES,
     Column,
@@ -111,8 +110,16 @@ def _cells(found: Figures) -> dict[str, str]:
 
 def _busiest(found: Figures) -> str:
     """What the target's sessions did most."""
-    waits: tuple[WaitShare, ...] = tuple(found.typical.waits.get("target", ()))[:2]
-    return ", ".join(f"{each.share:.0%} {KINDS.get(each.kind, each.kind)}" for each in waits)
+    shares = sorted(by_kind(found).items(), key=lambda each: -each[1])
+    return ", ".join(f"{share:.0%} {KINDS[kind]}" for kind, share in shares[:2] if share)
+
+
+def by_kind(found: Figures) -> dict[str, float]:
+    """Shares of what the target's sessions did, by kind; all 0 where nobody has seen it."""
+    shares = dict.fromkeys(KINDS, 0.0)
+    for wait in found.typical.waits.get("target", ()):
+        shares[wait.kind if wait.kind in shares else "other"] += wait.share
+    return shares
 
 
 def facts(tuning: Tuning) -> list[tuple[str, str]]:
