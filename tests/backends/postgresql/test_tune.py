@@ -136,7 +136,7 @@ def test_the_scratch_table_is_like_the_target(filled: Pair) -> None:
 def test_from_files(filled: Pair, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     filled.copy(target=lake, target_table=None, mode="append", partitions=6)
-    spec = filled.spec(None, source=lake, target_table="public.t", mode="truncate")
+    spec = filled.spec(None, source=lake, target_table="public.t", mode="truncate", partitions=6)
     before = touched(filled)
     *_, result = tune(spec, degrees=(1, 2), sample=1 << 20)
     assert isinstance(result, Tuning)
@@ -253,6 +253,8 @@ def slow(filled: Pair) -> Iterator[Cli]:
         finally:
             process.kill()
             process.wait(30)
+            assert process.stdout is not None
+            process.stdout.close()
 
 
 def test_interrupted_it_leaves_nothing(filled: Pair, slow: Cli) -> None:
