@@ -136,6 +136,7 @@ def modes() -> str:
             row("makes a missing table", lambda s: some_of(s.target.makes_missing, s.target.modes)),
             *map(option, TARGET_OPTIONS),
             row("tells a run's rows from others", lambda s: yes_or_no(s.target.tells_rows_apart)),
+            row("`penstock tune`", lambda s: yes_or_no(s.target.scratch)),
             row("`penstock control-ddl`", lambda s: yes_or_no(s.target.control_ddl)),
         ],
     )

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from penstock.spec.copy_spec import CopySpec
     from penstock.spec.modes import MODES
     from penstock.spec.strategies import STRATEGIES
+    from penstock.tuning.measurements import Tuning
+    from penstock.tuning.sweep import tune
     from penstock.verification.result import Verification
     from penstock.workers.degree import stream_count
 
@@ -104,6 +106,7 @@ __all__ = [
     "Superseded",
     "TableRef",
     "TransientError",
+    "Tuning",
     "UsageError",
     "Verification",
     "Verified",
@@ -135,6 +138,7 @@ __all__ = [
     "status",
     "stream_count",
     "to_json",
+    "tune",
     "verify",
     "with_parameters",
 ]
@@ -208,6 +212,8 @@ _HOMES = {
     "spec.copy_spec": ("CopySpec",),
     "spec.modes": ("MODES",),
     "spec.strategies": ("STRATEGIES",),
+    "tuning.measurements": ("Tuning",),
+    "tuning.sweep": ("tune",),
     "verification.result": ("Verification",),
     "workers.degree": ("stream_count",),
 }

@@ -10,10 +10,16 @@ import psycopg
 import pytest
 from tests.conftest import fresh_database
 
-from penstock import CopySpec, copy, resume
+from penstock import CopySpec, copy, resume, tune
 from penstock.backends.postgresql.connection import connect
 from penstock.backends.postgresql.errors import translated
-from penstock.errors import PermanentError, TargetChanged, TooManyConnections, TransientError
+from penstock.errors import (
+    PermanentError,
+    PlanningError,
+    TargetChanged,
+    TooManyConnections,
+    TransientError,
+)
 from penstock.events import Committed, Finished
 from penstock_testkit import PgBouncer, PoolMode, PostgresServer, pgbouncer_program
 
@@ -215,3 +221,10 @@ def test_a_session_for_each_statement_is_not_enough(plain_server: PostgresServer
         translated("source"),
     ):
         mine.begin()
+
+
+def test_tune_wants_the_server_itself(behind: tuple[Pair, dict[str, str]]) -> None:
+    _, urls = behind
+    spec = CopySpec(source=urls["source"], target=urls["target"], table="public.t")
+    with pytest.raises(PlanningError, match="found a pooler"):
+        next(tune(spec))

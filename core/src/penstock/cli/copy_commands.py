@@ -141,4 +141,10 @@ def _add_for_table(
     parser = commands.add(name, call, text, usage, (examples, FILE))
     parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with options")
     add_copy_options(parser)
+    if name in ("plan", "copy"):
+        parser.add_argument(
+            "--tuned",
+            metavar="FILE",
+            help="take the degree and the options that penstock tune --out has written to FILE",
+        )
     add_json(parser, json_content)

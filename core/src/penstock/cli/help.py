@@ -48,6 +48,7 @@ examples:
   penstock copy orders.toml --where "placed_at >= '2026-01-01'"
   penstock status RUN_ID --target env:DW
   penstock report RUN_ID --target env:DW --html report.html
+  penstock tune --source env:SHOP --target env:DW --table public.lineitem
   penstock resume RUN_ID --source env:SHOP --target env:DW
   penstock verify RUN_ID --source env:SHOP --target env:DW
 
@@ -79,6 +80,29 @@ examples:
       --target-table public.orders --strategy files --mode truncate
   penstock copy --source env:SHOP --table public.orders \\
       --target s3://lake/orders/ --mode replace
+"""
+
+TUNE_EXAMPLES = """\
+examples:
+  penstock tune --source env:SHOP --target env:DW --table public.lineitem \\
+      --out lineitem.toml --html lineitem.html
+  penstock tune --source env:SHOP --target env:DW --table public.lineitem \\
+      --mode truncate --with unlogged,deferred --degrees 2,4,8,16 --plan
+  penstock copy --source env:SHOP --target env:DW --table public.lineitem \\
+      --mode truncate --tuned lineitem.toml --allow-ddl
+"""
+
+TUNE = """\
+how it measures:
+  The same partitions, evenly from the whole table, are copied with each setting
+  in turn, after a first copy that is not counted, since it finds cold caches. They
+  go to a scratch table like the target's, with its indexes, in a schema of its
+  own, penstock_tune_ and eight digits, which is dropped at the end whatever
+  happens; after kill -9 the next tune drops it. The target's table is not touched.
+  That takes the right to create a schema in the target.
+  Recommended is the smallest setting that takes at most 5% longer than the fastest,
+  or as much longer as repeated measurements vary: without options rather than
+  with them, and then with fewer streams.
 """
 
 RUN_EXAMPLES = """\

@@ -15,6 +15,7 @@ from penstock.cli.output import discard, flush_output, report_end
 from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
+from penstock.cli.tune_command import add_tune
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError
 from penstock.workers import early_fork
 
@@ -36,6 +37,7 @@ _COMMANDS = {
     "copy-all": add_copy_all,
     "status": add_status,
     "report": add_report,
+    "tune": add_tune,
     "resume": add_resume,
     "hold": add_hold,
     "release": add_release,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
@@ -79,13 +79,18 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)\}|\$\{")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def add_copy_options(parser: argparse.ArgumentParser) -> None:
-    """Add every option of `CopySpec`, in groups. Only the given ones end up in the result."""
-    left = {item.name: item for item in fields(CopySpec)}
+def add_copy_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
+    """Add the options of `CopySpec`, in groups. Only the given ones end up in the result.
+
+    Parameters:
+        without: names of those that are left out.
+    """
+    left = {item.name: item for item in fields(CopySpec) if item.name not in without}
     for title, names in _GROUPS.items():
         group = parser.add_argument_group(title)
         for name in names:
-            _add(group, left.pop(name))
+            if name in left:
+                _add(group, left.pop(name))
     if left:
         group = parser.add_argument_group("other options")
         for item in left.values():
@@ -201,7 +206,8 @@ def _add(
 def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> CopySpec:
     """The spec from a TOML file, if one is given, and the command line.
 
-    The command line overrides the file, option by option.
+    The command line overrides the file, option by option, and what `--tuned` names, which
+    overrides the file, too.
 
     Raises:
         UsageError: the file cannot be read, or an option is unknown, missing or wrong.
@@ -209,7 +215,13 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
     options, origin = _from_file(arguments, environ)
     if "tables" in options or isinstance(options.get("table"), list):
         raise UsageError(f"{origin}: describes many tables: use penstock copy-all")
-    options.update(_explicit_options(arguments))
+    explicit = _explicit_options(arguments)
+    if (tuned := getattr(arguments, "tuned", None)) is not None:
+        from penstock.tuning.tuned_file import tuned_options  # noqa: PLC0415 - seldom
+
+        raw = read_toml(tuned, environ)
+        options.update(tuned_options(raw, tuned, {**options, **explicit}))
+    options.update(explicit)
     return CopySpec.from_mapping(options, origin)
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import EXIT_BUG, EXIT_INTERRUPTED, Interrupted, PenstockError
+from penstock.errors import EXIT_BUG, EXIT_INTERRUPTED, Interrupted, PenstockError, UsageError
 from penstock.show.lines import Display
 from penstock.show.text import error_lines, printable
 
@@ -75,6 +75,20 @@ def stdout_console() -> Iterator[Console]:
 def print_json(result: Any) -> None:
     with results():
         print(json.dumps(result, indent=2))
+
+
+def write_file(path: str, text: str, flag: str) -> None:
+    """
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(
+            f"{flag}: expected a file that can be written, found {path!r}: {error.strerror}"
+        ) from error
 
 
 def say(text: str) -> None:

@@ -14,7 +14,7 @@ from penstock.cli.options import (
     execution_words,
     read_overrides,
 )
-from penstock.cli.output import print_json, signals, stdout_console
+from penstock.cli.output import print_json, signals, stdout_console, write_file
 from penstock.cli.parser import Commands, add_json, add_run_id
 from penstock.cli.watch import command_words, fork_early, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
@@ -77,7 +77,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if arguments.html is not None:
         from penstock.show.html_report import run_report_html
 
-        _write(arguments.html, run_report_html(result))
+        write_file(arguments.html, run_report_html(result), "--html")
     if arguments.json:
         print_json(result.as_json())
         return EXIT_DONE
@@ -86,20 +86,6 @@ def _report(arguments: argparse.Namespace) -> int:
     with stdout_console() as console:
         print_run_report(console, result)
     return EXIT_DONE
-
-
-def _write(path: str, text: str) -> None:
-    """
-    Raises:
-        UsageError: the file cannot be written.
-    """
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(
-            f"--html: expected a file that can be written, found {path!r}: {error.strerror}"
-        ) from error
 
 
 def add_resume(commands: Commands) -> None:

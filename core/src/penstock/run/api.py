@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -161,7 +161,11 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
 
 
 def create(
-    spec: CopySpec, *, given: Sequence[Partition] = (), series: str | None = None
+    spec: CopySpec,
+    *,
+    given: Sequence[Partition] = (),
+    series: str | None = None,
+    part: Callable[[PartitionPlan], PartitionPlan] | None = None,
 ) -> RunStatus:
     """Plan a copy and store it as a run; copies nothing, and holds no snapshot.
 
@@ -172,6 +176,7 @@ def create(
             `Bound` with an empty type has the key's own; the source parses its text.
         series: names runs that belong together: a partition id is committed once by all of them,
             and an attempt to load it again fails. `committed_in_series` returns what they have.
+        part: makes the plan of a sample out of the plan of all rows.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
@@ -205,6 +210,7 @@ def create(
                     series or "",
                 )
                 run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
+                run_plan = part(run_plan) if part else run_plan
             target.control.create()
             target.control.create_run(run_id, spec.stored(), run_plan, view.state, None)
             run = load_run(target, run_id, spec.control_schema)

@@ -16,7 +16,7 @@ from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError
-from penstock.model.tables import Place
+from penstock.model.tables import Place, TableRef
 from penstock.planning.search_path import with_schemas
 from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
@@ -32,6 +32,7 @@ from penstock.workers.process import Nursery
 if TYPE_CHECKING:
     from penstock.backends.api.lag import LagGauge, WithLag
     from penstock.backends.api.pulse import WithPulse
+    from penstock.backends.api.scratch import Scratch, WithScratch
 
 _NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
 
@@ -133,6 +134,19 @@ class Connections:
         if "max_lag" not in source.options:
             raise PlanningError(f"{source.system} as a source does not support --max-lag")
         return cast("WithLag", self.source_backend).lag_gauge(self.source_url)
+
+    def open_scratch(self, like: TableRef | None) -> Scratch:
+        """See `WithScratch.scratch`.
+
+        Raises:
+            PlanningError: the target has no such place.
+        """
+        if not self.capabilities.target.scratch:
+            raise PlanningError(
+                f"penstock tune: {self.capabilities.target.system} as a target does not support "
+                "it: no scratch table can be made there beside the target"
+            )
+        return cast("WithScratch", self.target_backend).scratch(self.target_url, like)
 
     def wait_kind(self, side: str, wait: str) -> str:
         """Which kind of wait one of a server's is; see `penstock.backends.api.pulse`."""

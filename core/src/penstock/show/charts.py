@@ -1,4 +1,4 @@
-"""Charts as inline SVG: bars and areas over time. Pure: numbers in, markup out.
+"""Charts as inline SVG: bars, curves, and areas over time. Pure: numbers in, markup out.
 
 Colours are classes of the page. Each chart has a title and a description, and its numbers stand
 beside it as text: nobody needs to tell colours apart.
@@ -117,14 +117,7 @@ def areas(
             for i, value in enumerate(values)
         )
 
-    body = []
-    for number in range(round(highest / step) + 1):
-        value = number * step
-        body.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y(value)}" '
-            f'y2="{y(value)}"/><text class="tick left" x="{_LEFT - 6}" y="{y(value)}" dy="4">'
-            f"{text(shown(value))}</text>"
-        )
+    body = _grid(step, highest, y, shown)
     # The highest first: each lower one covers its part of it.
     for (kind, _), top in reversed(list(zip(layers, tops, strict=True))):
         ends = f"L{x(count * width)},{y(0)}Z"
@@ -146,6 +139,64 @@ def areas(
             f"{text(duration(at))}</text>"
         )
     return chart(name, _HEIGHT, title, description, "".join(body))
+
+
+Curve = tuple[str, str, Sequence[tuple[int, float]]]
+"""Class and name of a curve; of each point its place among those below, and its value."""
+
+
+def curves(
+    name: str,
+    title: str,
+    description: str,
+    drawn: Sequence[Curve],
+    below: Sequence[str],
+    shown: Callable[[float], str],
+) -> str:
+    """Values against something else, as lines with points.
+
+    Parameters:
+        below: what stands below, at equal distances.
+        shown: a value, as text.
+    """
+    step, highest = _axis(max(value for _, _, points in drawn for _, value in points))
+    plot_width, plot_height = WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+
+    def x(place: int) -> str:
+        return f"{_LEFT + plot_width * (place + 0.5) / len(below):.1f}"
+
+    def y(value: float) -> str:
+        return f"{_TOP + plot_height * (1 - value / highest):.1f}"
+
+    body = _grid(step, highest, y, shown)
+    for kind, label, points in drawn:
+        line = "L".join(f"{x(place)},{y(value)}" for place, value in points)
+        body.append(f'<path class="curve {kind}" d="M{line}"/>')
+        for place, value in points:
+            body.append(
+                f'<circle class="{kind}" cx="{x(place)}" cy="{y(value)}" r="4"><title>'
+                f"{text(f'{label}, {below[place]}: {shown(value)}')}</title></circle>"
+            )
+    for place, each in enumerate(below):
+        body.append(
+            f'<text class="tick below" x="{x(place)}" y="{_HEIGHT - 8}">{text(each)}</text>'
+        )
+    return chart(name, _HEIGHT, title, description, "".join(body))
+
+
+def _grid(
+    step: float, highest: float, y: Callable[[float], str], shown: Callable[[float], str]
+) -> list[str]:
+    """Lines at round values, which stand at their left."""
+    body = []
+    for number in range(round(highest / step) + 1):
+        value = number * step
+        body.append(
+            f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y(value)}" '
+            f'y2="{y(value)}"/><text class="tick left" x="{_LEFT - 6}" y="{y(value)}" dy="4">'
+            f"{text(shown(value))}</text>"
+        )
+    return body
 
 
 def _axis(most: float) -> tuple[float, float]:

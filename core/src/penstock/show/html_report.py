@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from importlib.resources import files
+from collections.abc import Sequence
 
 from penstock.figures.run_report import PartitionFigures, RunReport, TimeSpent
 from penstock.model.journal import Point
 from penstock.show.charts import Part, areas, bars, text
+from penstock.show.page import CLASSES, fact_list, legend, page, section, table
 from penstock.show.run_report import (
     KINDS,
     facts,
@@ -19,19 +18,9 @@ from penstock.show.run_report import (
 )
 from penstock.show.text import PACED, counted, duration, megabytes, number, size
 
-_CLASSES = {
-    "waiting for source": "source",
-    "waiting for target": "target",
-    "moving": "moving",
-    PACED: "paced",
-    "failed attempts": "lost",
-}
-_OPTION = re.compile(r"--[a-z][a-z-]*( \d+| defer| ntile)?")
-
 
 def run_report_html(report: RunReport) -> str:
     """A page that stands alone: no script, no reference to anything else. Also well-formed XML."""
-    style = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
     kind = "Batch" if report.runs else "Run"
     sections = [
         _facts(report),
@@ -44,62 +33,17 @@ def run_report_html(report: RunReport) -> str:
         _tables(report),
         _unknown(report),
     ]
-    # An option is not to be broken at its hyphens.
-    said = _OPTION.sub(r"<code>\g<0></code>", text(report.advice))
-    advice = f'<p class="advice">{said}</p>' if said else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
-        '<meta name="color-scheme" content="light dark"/>'
-        f"<title>{kind} {text(report.run_id)}: report</title>\n<style>\n{style}</style></head>\n"
-        f'<body><main><header><h1>{kind} {text(report.run_id)} <span class="status {_state(report)}'
-        f'">{text(report.status)}</span></h1>{advice}</header>\n'
-        + "\n".join(section for section in sections if section)
-        + "\n</main></body></html>\n"
-    )
+    return page(f"{kind} {report.run_id}", report.status, _state(report), report.advice, sections)
 
 
 def _state(report: RunReport) -> str:
     return report.status if report.status in ("done", "partial", "running") else "failed"
 
 
-def _section(title: str, *parts: str) -> str:
-    return f"<section><h2>{text(title)}</h2>{''.join(parts)}</section>"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """
-    Parameters:
-        words: how many columns, from the left, are no numbers.
-    """
-
-    def cells(row: Sequence[str], tag: str) -> str:
-        kinds = ["" if place < words else ' class="number"' for place in range(len(row))]
-        marked = zip(row, kinds, strict=True)
-        return "".join(f"<{tag}{kind}>{text(cell)}</{tag}>" for cell, kind in marked)
-
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
-    return (
-        f'<div class="wide"><table><thead><tr>{cells(head, "th")}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
 def _facts(report: RunReport) -> str:
     found = [("begun", report.created_at), ("ended", report.finished_at or "not yet")]
     found = [*facts(report), *found]
-    items = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in found
-    )
-    return f"<section><dl>{items}</dl></section>"
-
-
-def _legend(*names: str) -> str:
-    keys = "".join(
-        f'<span class="key"><span class="swatch {_CLASSES[name]}"></span>{text(name)}</span>'
-        for name in names
-    )
-    return f'<p class="legend">{keys}</p>'
+    return fact_list(found)
 
 
 def _time(report: RunReport) -> str:
@@ -109,10 +53,10 @@ def _time(report: RunReport) -> str:
     most = max(seconds for _, seconds, _ in parts)
     said = ", ".join(f"{name} {share:.0%}" for name, _, share in parts)
     rows: list[tuple[str, list[Part], str]] = [
-        (name, [(_CLASSES[name], name, spent)], f"{spent:,.1f} s, {share:.1%}")
+        (name, [(CLASSES[name], name, spent)], f"{spent:,.1f} s, {share:.1%}")
         for name, spent, share in parts
     ]
-    return _section(
+    return section(
         "Where the streams' time went",
         bars("time", "Where the streams' time went", said, rows, most),
     )
@@ -140,7 +84,7 @@ def _waits(report: RunReport) -> str:
         '<p class="note">Sampled about once a second; in brackets what a wait is for. '
         "<em>Penstock</em>: the session waits for rows to come, or to be taken.</p>"
     )
-    return _section("What the servers waited for", *charts, note)
+    return section("What the servers waited for", *charts, note)
 
 
 def _over_time(report: RunReport) -> str:
@@ -159,7 +103,7 @@ def _over_time(report: RunReport) -> str:
     kinds = _kinds(report.spent)
     shares = [_streams(point, width)[: len(kinds)] for point in points]
     layers = [
-        (_CLASSES[kind], [share[place] for share in shares]) for place, kind in enumerate(kinds)
+        (CLASSES[kind], [share[place] for share in shares]) for place, kind in enumerate(kinds)
     ]
     busy = sum(point.busy for point in points) / total
     allowed = sum(point.allowed for point in points) / total
@@ -175,12 +119,12 @@ def _over_time(report: RunReport) -> str:
     )
     head = ("from", "rows", "MB", *kinds)
     left_out = '<p class="note">Dashed lines: pauses that are left out.</p>' if pauses else ""
-    return _section(
+    return section(
         "Over time",
         f"<h3>MB/s</h3><p>{text(said)}.</p>",
         areas("rate", "MB/s over time", said, [("moved", rates)], width, _mb, pauses=pauses),
         f"<h3>Streams at work</h3><p>{text(streams)}: the line.</p>",
-        _legend(*kinds),
+        legend(*kinds),
         areas(
             "streams",
             "Streams at work over time",
@@ -193,7 +137,7 @@ def _over_time(report: RunReport) -> str:
         ),
         left_out,
         f"<details><summary>The numbers, every {text(duration(width))}; of streams on average"
-        f"</summary>{_table(head, rows)}</details>",
+        f"</summary>{table(head, rows)}</details>",
     )
 
 
@@ -227,7 +171,7 @@ def _slowest(slowest: Sequence[PartitionFigures]) -> str:
         for each in slowest
     ]
     said = ", ".join(f"{each.partition_id} {each.seconds:,.1f} s" for each in slowest)
-    table = _table(
+    listed = table(
         ("partition", "what it selects", "attempt", "rows", "MB", "seconds", *kinds),
         (
             (
@@ -244,11 +188,11 @@ def _slowest(slowest: Sequence[PartitionFigures]) -> str:
         words=2,
     )
     most = max(each.seconds for each in slowest)
-    return _section(
+    return section(
         "Slowest partitions",
-        _legend(*kinds),
+        legend(*kinds),
         bars("slowest", "Slowest partitions", said, rows, most),
-        table,
+        listed,
     )
 
 
@@ -266,14 +210,14 @@ def _parts(partition: PartitionFigures) -> list[Part]:
     if partition.spent is None:
         return [("lost", "not known", partition.seconds)]
     values = zip(_kinds(partition.spent), _spent(partition.spent), strict=False)
-    return [(_CLASSES[kind], f"{kind} {value:,.2f} s", value) for kind, value in values]
+    return [(CLASSES[kind], f"{kind} {value:,.2f} s", value) for kind, value in values]
 
 
 def _skew(report: RunReport) -> str:
     ending = f"<p>At the end: {text(said)}.</p>" if (said := tail(report)) else ""
     if not report.outliers and not ending:
         return ""
-    table = _table(
+    listed = table(
         ("partition", "what it selects", "it has", "median", "times"),
         (
             (
@@ -287,7 +231,7 @@ def _skew(report: RunReport) -> str:
         ),
         words=2,
     )
-    return _section("Far from the median, and the end", ending, table if report.outliers else "")
+    return section("Far from the median, and the end", ending, listed if report.outliers else "")
 
 
 def _executions(report: RunReport) -> str:
@@ -298,7 +242,7 @@ def _executions(report: RunReport) -> str:
     ]
     if len(report.executions) < 2 and not happened:
         return ""
-    table = _table(
+    listed = table(
         ("begun", "status", "time", "streams", "attempts", "failed"),
         (
             (
@@ -313,7 +257,7 @@ def _executions(report: RunReport) -> str:
         ),
         words=2,
     )
-    return _section("Executions", table, f"<ul>{''.join(happened)}</ul>" if happened else "")
+    return section("Executions", listed, f"<ul>{''.join(happened)}</ul>" if happened else "")
 
 
 def _tables(report: RunReport) -> str:
@@ -333,11 +277,11 @@ def _tables(report: RunReport) -> str:
         for run in report.runs
     )
     named = counted(len(report.runs), "table")
-    return _section(f"The batch's {named}", _table(head, rows, words=3))
+    return section(f"The batch's {named}", table(head, rows, words=3))
 
 
 def _unknown(report: RunReport) -> str:
     if not report.unknown:
         return ""
     items = "".join(f"<li>{text(line)}</li>" for line in report.unknown)
-    return _section("Not known", f"<ul>{items}</ul>")
+    return section("Not known", f"<ul>{items}</ul>")

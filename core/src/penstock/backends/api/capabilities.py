@@ -85,6 +85,9 @@ class TargetCapabilities:
     """It tells which rows a partition of a run has loaded, whatever other rows are there."""
     shows_waits: bool = False
     """As of a source."""
+    scratch: bool = False
+    """A table like another one can be made there to measure loads; see
+    `penstock.backends.api.scratch`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from penstock.backends.mysql.capabilities import SOURCE, TARGET
 from penstock.backends.mysql.location import URLS
 
 if TYPE_CHECKING:
+    from penstock.backends.api.scratch import Scratch
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
-    from penstock.model.tables import Place, Relation
+    from penstock.model.tables import Place, Relation, TableRef
     from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -67,3 +68,8 @@ class MySqlBackend:
         from penstock.backends.mysql.records import ddl  # noqa: PLC0415
 
         return ddl(control_schema)
+
+    def scratch(self, url: str, like: TableRef | None) -> Scratch:
+        from penstock.backends.mysql.scratch import MySqlScratch  # noqa: PLC0415
+
+        return MySqlScratch(url, like)

@@ -32,4 +32,5 @@ TARGET = TargetCapabilities(
     steps_with_records=False,
     control_ddl=True,
     tells_rows_apart=False,
+    scratch=True,
 )

@@ -14,10 +14,11 @@ from penstock.backends.postgresql.writer import postgres_writer
 if TYPE_CHECKING:
     from penstock.backends.api.lag import LagGauge
     from penstock.backends.api.pulse import Pulse
+    from penstock.backends.api.scratch import Scratch
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
-    from penstock.model.tables import Place, Relation
+    from penstock.model.tables import Place, Relation, TableRef
     from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -91,3 +92,8 @@ class PostgresBackend:
         from penstock.backends.postgresql.lag import PostgresLagGauge  # noqa: PLC0415
 
         return PostgresLagGauge(url)
+
+    def scratch(self, url: str, like: TableRef | None) -> Scratch:
+        from penstock.backends.postgresql.scratch import PostgresScratch  # noqa: PLC0415
+
+        return PostgresScratch(url, like)

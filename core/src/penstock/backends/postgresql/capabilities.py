@@ -55,4 +55,5 @@ TARGET = TargetCapabilities(
     control_ddl=True,
     tells_rows_apart=True,
     shows_waits=True,
+    scratch=True,
 )

@@ -1,0 +1,159 @@
+"""`tune`: measure which degree, and which options, copy a table fast."""
+
+# ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
+
+from __future__ import annotations
+
+import argparse
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.help import FILE, TUNE, TUNE_EXAMPLES
+from penstock.cli.options import add_copy_options, read_spec
+from penstock.cli.output import print_json, say, signals, stdout_console, write_file
+from penstock.cli.parser import Commands, add_json
+from penstock.errors import EXIT_DONE, UsageError
+from penstock.spec.units import parse_size
+
+if TYPE_CHECKING:
+    from penstock.spec.copy_spec import CopySpec
+
+# Said by `--degrees`, left to the copies of a sample, or without a meaning there.
+_NOT_HERE = ("degree", "run_id", "verify", "control_schema", "sequences")
+
+
+def add_tune(commands: Commands) -> None:
+    parser = commands.add(
+        "tune",
+        _tune,
+        "copy a sample into a scratch table with several degrees, and recommend one",
+        "[FILE] --source URL --target URL [--table NAME] [options]",
+        (TUNE_EXAMPLES, TUNE, FILE),
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file with options")
+    group = parser.add_argument_group("what to try")
+    group.add_argument(
+        "--degrees",
+        metavar="N,N,...",
+        default="1,2,4,8",
+        help="how many streams at once (default: 1,2,4,8)",
+    )
+    group.add_argument(
+        "--with",
+        dest="options",
+        metavar="OPTION,...",
+        default="",
+        help="unlogged, deferred: each degree also with --unlogged, with --indexes defer, and with "
+        "both",
+    )
+    group.add_argument(
+        "--sample",
+        metavar="SIZE",
+        default="1GB",
+        help="how much of the source to copy each time, evenly from all of it (default: 1GB)",
+    )
+    group.add_argument(
+        "--repeat",
+        metavar="N",
+        type=int,
+        default=1,
+        help="how often to try each; 3 shows how far times vary (default: 1)",
+    )
+    group.add_argument(
+        "--plan",
+        action="store_true",
+        help="only say what would be copied, how often, and how many bytes that is",
+    )
+    add_copy_options(parser, without=_NOT_HERE)
+    add_json(parser, "what was found out, or with --plan what would be done,")
+    group = parser.add_argument_group("what to write")
+    group.add_argument(
+        "--out", metavar="FILE", help="write what is recommended to FILE, for copy --tuned FILE"
+    )
+    group.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write it with charts to FILE, as one page that needs nothing else",
+    )
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    spec = read_spec(arguments)
+    sweep: dict[str, Any] = {
+        "degrees": _numbers(arguments.degrees, "--degrees"),
+        "options": _names(arguments.options),
+        "sample": parse_size(arguments.sample, "--sample"),
+        "repeat": arguments.repeat,
+    }
+    # Before an hour is spent.
+    for flag in ("--out", "--html"):
+        _check_writable(getattr(arguments, flag[2:]), flag)
+    return _plan(arguments, spec, sweep) if arguments.plan else _measure(arguments, spec, sweep)
+
+
+def _plan(arguments: argparse.Namespace, spec: CopySpec, options: dict[str, Any]) -> int:
+    from penstock.tuning.sweep import plan_sweep
+
+    with signals():
+        sweep = plan_sweep(spec, **options)
+    if arguments.json:
+        print_json(sweep.as_json())
+        return EXIT_DONE
+    from penstock.show.tuning_table import print_sweep
+
+    with stdout_console() as console:
+        print_sweep(console, sweep)
+    return EXIT_DONE
+
+
+def _measure(arguments: argparse.Namespace, spec: CopySpec, options: dict[str, Any]) -> int:
+    from penstock.show.tuning_table import line_of, print_tuning
+    from penstock.tuning.measurements import Tuning
+    from penstock.tuning.sweep import tune
+
+    result = None
+    with signals(), closing(tune(spec, **options)) as told:
+        for each in told:
+            if isinstance(each, Tuning):
+                result = each
+            else:
+                say(line_of(each))
+    assert result is not None
+    if arguments.html is not None:
+        from penstock.show.tuning_html import tuning_html
+
+        write_file(arguments.html, tuning_html(result), "--html")
+    if arguments.out is not None:
+        from penstock.tuning.tuned_file import written
+
+        write_file(arguments.out, written(result), "--out")
+    if arguments.json:
+        print_json(result.as_json())
+        return EXIT_DONE
+    with stdout_console() as console:
+        print_tuning(console, result)
+    return EXIT_DONE
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+
+
+def _numbers(text: str, flag: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{flag}: expected whole numbers, found {text!r}") from None
+
+
+def _check_writable(path: str | None, flag: str) -> None:
+    """
+    Raises:
+        UsageError: it is in no folder that can be written.
+    """
+    if path is None:
+        return
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"{flag}: expected a file that can be written, found {path!r}")

@@ -1,0 +1,89 @@
+"""A page of HTML that stands alone: what is around its charts and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+
+from penstock.show.charts import text
+from penstock.show.text import PACED
+
+CLASSES = {
+    "waiting for source": "source",
+    "waiting for target": "target",
+    "moving": "moving",
+    PACED: "paced",
+    "failed attempts": "lost",
+}
+"""Of what time is spent on, the class that colours it."""
+_OPTION = re.compile(r"--[a-z][a-z-]*( \d+| defer| ntile)?")
+
+
+def page(title: str, status: str, state: str, advice: str, sections: Iterable[str]) -> str:
+    """Without any script, or reference to anything else. Also well-formed XML.
+
+    Parameters:
+        state: the class that colours the status.
+        sections: markup; empty ones are left out.
+    """
+    style = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
+    # An option is not to be broken at its hyphens.
+    said = _OPTION.sub(r"<code>\g<0></code>", text(advice))
+    shown = f'<p class="advice">{said}</p>' if said else ""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        '<meta name="color-scheme" content="light dark"/>'
+        f"<title>{text(title)}: report</title>\n<style>\n{style}</style></head>\n"
+        f'<body><main><header><h1>{text(title)} <span class="status {state}'
+        f'">{text(status)}</span></h1>{shown}</header>\n'
+        + "\n".join(filter(None, sections))
+        + "\n</main></body></html>\n"
+    )
+
+
+def section(title: str, *parts: str) -> str:
+    return f"<section><h2>{text(title)}</h2>{''.join(parts)}</section>"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """
+    Parameters:
+        words: how many columns, from the left, are no numbers.
+    """
+
+    def cells(row: Sequence[str], tag: str) -> str:
+        kinds = ["" if place < words else ' class="number"' for place in range(len(row))]
+        marked = zip(row, kinds, strict=True)
+        return "".join(f"<{tag}{kind}>{text(cell)}</{tag}>" for cell, kind in marked)
+
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    return (
+        f'<div class="wide"><table><thead><tr>{cells(head, "th")}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def fact_list(facts: Iterable[tuple[str, str]]) -> str:
+    items = "".join(
+        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts
+    )
+    return f"<section><dl>{items}</dl></section>"
+
+
+def legend(*names: str) -> str:
+    """Of what time is spent on."""
+    return keys((CLASSES[name], name) for name in names)
+
+
+def keys(named: Iterable[tuple[str, str]]) -> str:
+    """
+    Parameters:
+        named: classes, and what they stand for.
+    """
+    found = "".join(
+        f'<span class="key"><span class="swatch {kind}"></span>{text(name)}</span>'
+        for kind, name in named
+    )
+    return f'<p class="legend">{found}</p>'

@@ -1,0 +1,133 @@
+"""What `tune` is going to do, does and has found out, as lines and tables."""
+
+from __future__ import annotations
+
+from penstock.show.console import (
+    STYLES,
+    Column,
+    Console,
+    Text,
+    make_table,
+    print_facts,
+    print_heading,
+    print_line,
+)
+from penstock.show.run_report import KINDS
+from penstock.show.text import counted, duration, megabytes, number, one_line, size
+from penstock.tuning.measurements import Figures, Measured, Tuning
+from penstock.tuning.sweep import Begun, Note, Sweep, Told
+
+
+def line_of(told: Told) -> str:
+    """What happens, in one line; empty for what is shown otherwise."""
+    if isinstance(told, Note):
+        return one_line(told.text)
+    if isinstance(told, Sweep):
+        return f"{sample_of(told)}, {number(told.copies)} copies of it"
+    if isinstance(told, Begun):
+        count = f"{told.number} of {told.of}" if told.number else "first, not counted"
+        return f"{count}: {told.setting}"
+    if isinstance(told, Measured):
+        rate = told.bytes / max(told.seconds, 0.001)
+        return f"  {duration(told.seconds)}, {megabytes(rate)} MB/s, {told.cpu:,.1f} s of CPU"
+    return ""
+
+
+def sample_of(sweep: Sweep) -> str:
+    of = len(sweep.plan.partitions)
+    return (
+        f"sample: {len(sweep.sample):,} of {counted(of, 'partition')}, "
+        f"{size(sweep.sampled_bytes or None)} of {size(sweep.plan.bytes)} in the source"
+    )
+
+
+def print_sweep(console: Console, sweep: Sweep) -> None:
+    """What would be copied, how often, and how many bytes that is."""
+    spec = sweep.spec
+    console.print(Text(f"{one_line(spec.source_name)} to a scratch table", style="bold"))
+    total = sweep.sampled_bytes * sweep.copies
+    print_facts(
+        console,
+        [
+            ("like", f"{one_line(spec.target_name)} ({spec.mode})"),
+            ("sample", sample_of(sweep).removeprefix("sample: ")),
+            ("copies", f"{sweep.copies:,}, the first of which is not counted"),
+            ("in all", f"{size(total or None)} of the source"),
+        ],
+    )
+    print_heading(console, "in this order")
+    for place, setting in enumerate((sweep.warm_up, *sweep.turns)):
+        print_line(console, Text(f"  {setting}" + ("" if place else " (not counted)")))
+
+
+def print_tuning(console: Console, tuning: Tuning) -> None:
+    console.print(
+        Text.assemble(f"{one_line(tuning.source)}: ", (str(tuning.recommendation.setting), "bold"))
+    )
+    print_line(console, Text(f"  {tuning.recommendation.reason}", style=STYLES["warning"]))
+    print_facts(console, facts(tuning))
+    head, rows = numbers(tuning)
+    columns = [Column(f"  {head[0]}", right=True), Column(head[1])]
+    columns += [Column(title, right=True, from_width=_FROM.get(title, 0)) for title in head[2:]]
+    print_heading(console, "measured")
+    console.print(make_table(console, columns, rows))
+    if tuning.remarks:
+        print_heading(console, "to bear in mind")
+    for remark in tuning.remarks:
+        print_line(console, Text(f"  {one_line(remark)}"))
+
+
+_BETWEEN, _ROWS, _BUSIEST = "between", "rows/s", "the target's sessions"
+_FROM = {_ROWS: 86, _BETWEEN: 100, _BUSIEST: 130}
+
+
+def numbers(tuning: Tuning) -> tuple[list[str], list[list[str]]]:
+    """The head of a table, two columns of which are the setting, and its rows."""
+    found = [_cells(each) for each in tuning.figures]
+    repeated = any(len(each.copies) > 1 for each in tuning.figures)
+    head = [title for title in found[0] if repeated or title != _BETWEEN]
+    return head, [[row[title] for title in head] for row in found]
+
+
+def _cells(found: Figures) -> dict[str, str]:
+    """By title; waits as shares of the streams' time."""
+    spent = found.typical.spent
+    total = max(spent.total, 0.001)
+    return {
+        "degree": str(found.setting.degree),
+        "options": found.setting.variant,
+        "seconds": f"{found.seconds:,.1f}",
+        _BETWEEN: f"{found.least:,.1f} - {found.most:,.1f}",
+        _ROWS: number(found.rows_a_second),
+        "MB/s": megabytes(found.bytes_a_second),
+        "CPU s": f"{found.cpu:,.1f}",
+        "source": f"{spent.source / total:.0%}",
+        "target": f"{spent.target / total:.0%}",
+        "moving": f"{spent.moving / total:.0%}",
+        _BUSIEST: _busiest(found),
+    }
+
+
+def _busiest(found: Figures) -> str:
+    """What the target's sessions did most."""
+    shares = sorted(by_kind(found).items(), key=lambda each: -each[1])
+    return ", ".join(f"{share:.0%} {KINDS[kind]}" for kind, share in shares[:2] if share)
+
+
+def by_kind(found: Figures) -> dict[str, float]:
+    """Shares of what the target's sessions did, by kind; all 0 where nobody has seen it."""
+    shares = dict.fromkeys(KINDS, 0.0)
+    for wait in found.typical.waits.get("target", ()):
+        shares[wait.kind if wait.kind in shares else "other"] += wait.share
+    return shares
+
+
+def facts(tuning: Tuning) -> list[tuple[str, str]]:
+    return [
+        ("into", f"a table like {one_line(tuning.target)} ({tuning.mode})"),
+        (
+            "sample",
+            f"{tuning.partitions:,} of {counted(tuning.of_partitions, 'partition')}, "
+            f"{size(tuning.sampled_bytes or None)} of {size(tuning.of_bytes)} in the source",
+        ),
+    ]

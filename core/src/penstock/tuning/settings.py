@@ -1,0 +1,93 @@
+"""What is tried: degrees, each with some options, in turns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.spec.copy_spec import CopySpec
+
+DEGREES = (1, 2, 4, 8)
+MOST = 64
+"""Streams: beyond, sessions only wait for each other."""
+UNLOGGED, DEFERRED = "unlogged", "deferred"
+OPTIONS = (UNLOGGED, DEFERRED)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    degree: int
+    options: tuple[str, ...] = ()
+    """Of `OPTIONS`, besides those that the copy has anyway."""
+
+    @property
+    def variant(self) -> str:
+        """Its options, for people."""
+        return ", ".join(self.options) or "as asked"
+
+    def __str__(self) -> str:
+        return ", ".join((f"degree {self.degree}", *self.options))
+
+    @property
+    def load(self) -> Mapping[str, Any]:
+        """The options as fields of a `CopySpec`."""
+        found: dict[str, Any] = {}
+        if UNLOGGED in self.options:
+            found["unlogged"] = True
+        if DEFERRED in self.options:
+            found["indexes"] = "defer"
+        return found
+
+    def of(self, spec: CopySpec) -> CopySpec:
+        """The copy with this setting, of a table that may be altered."""
+        allowed: dict[str, Any] = {"allow_ddl": True} if self.options else {}
+        return replace(spec, degree=self.degree, **self.load, **allowed)
+
+
+def settings(degrees: Sequence[int], options: Collection[str]) -> tuple[Setting, ...]:
+    """Each degree without the options, with each one, and with all that go together.
+
+    Raises:
+        UsageError: a degree or an option is none, or there twice.
+    """
+    for degree in degrees:
+        if not 1 <= degree <= MOST:
+            raise UsageError(f"--degrees: expected numbers from 1 to {MOST}, found {degree}")
+    if not degrees or len(set(degrees)) < len(degrees):
+        raise UsageError(f"--degrees: expected each number once, found {_listed(degrees)}")
+    unknown = [option for option in options if option not in OPTIONS]
+    if unknown or len(set(options)) < len(options):
+        raise UsageError(
+            f"--with: expected some of {', '.join(OPTIONS)}, each once; found {_listed(options)}"
+        )
+    variants = [
+        tuple(option for option, chosen in zip(OPTIONS, picked, strict=True) if chosen)
+        for picked in product(*((False, True) if each in options else (False,) for each in OPTIONS))
+    ]
+    return tuple(
+        Setting(degree, variant)
+        for variant in sorted(variants, key=len)
+        for degree in sorted(degrees)
+    )
+
+
+def turns(chosen: Sequence[Setting], repeat: int) -> tuple[Setting, ...]:
+    """In which order they are tried: there and back, so that what drifts hits each alike.
+
+    Raises:
+        UsageError: they are to be tried less than once.
+    """
+    if not 1 <= repeat <= 100:
+        raise UsageError(f"--repeat: expected a number from 1 to 100, found {repeat}")
+    return tuple(
+        setting
+        for turn in range(repeat)
+        for setting in (chosen if turn % 2 == 0 else reversed(chosen))
+    )
+
+
+def _listed(values: Collection[object]) -> str:
+    return ", ".join(map(str, values)) or "none"

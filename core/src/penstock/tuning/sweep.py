@@ -1,0 +1,359 @@
+"""`tune`: copies of a sample into a scratch table, with one setting after the other."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.backends.api.scratch import Scratch
+from penstock.errors import (
+    PenstockError,
+    PlanningError,
+    RunFailed,
+    RunFailedTransiently,
+    TransientError,
+    UsageError,
+)
+from penstock.events import Event, Finished, now
+from penstock.model.codec import to_json
+from penstock.model.plans import Partition, PartitionPlan
+from penstock.model.tables import TableRef
+from penstock.run.api import create, plan, resume
+from penstock.run.connections import Connections, connect
+from penstock.run.reports import report
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import Mode, mode_names
+from penstock.spec.strategies import WHOLE
+from penstock.tuning.measurements import Measured, Tuning, gathered
+from penstock.tuning.recommendation import recommend
+from penstock.tuning.sample import SAMPLE, bytes_per_partition, choose_sample, sampled_bytes
+from penstock.tuning.settings import DEGREES, Setting, settings, turns
+
+# Seconds. Servers are looked at about once in each, and buffers hold much of what is written.
+_SHORT = 5.0
+_SIZES = ("partitions", "rows_per_partition", "bytes_per_partition")
+_CUTTING = ("key", "values_query", "interval", *_SIZES)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What is to be measured."""
+
+    spec: CopySpec
+    """With the schemas of its tables."""
+    plan: PartitionPlan
+    """Of the whole table."""
+    sample: tuple[Partition, ...]
+    settings: tuple[Setting, ...]
+    turns: tuple[Setting, ...]
+
+    @property
+    def warm_up(self) -> Setting:
+        """Copied first, and not counted: what it reads is in the source's caches then."""
+        return max(self.settings, key=lambda each: (not each.options, each.degree))
+
+    @property
+    def copies(self) -> int:
+        return len(self.turns) + 1
+
+    @property
+    def sampled_bytes(self) -> int:
+        return sampled_bytes(self.sample, self.plan)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "partitions": [partition.id for partition in self.sample],
+            "of_partitions": len(self.plan.partitions),
+            "sampled_bytes": self.sampled_bytes,
+            "of_bytes": self.plan.bytes,
+            "copies": to_json((self.warm_up, *self.turns)),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A copy of the sample begins."""
+
+    number: int
+    """From 0, which is not counted."""
+    of: int
+    setting: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a person should know now."""
+
+    text: str
+
+
+Told = Note | Sweep | Begun | Measured | Tuning
+"""What `tune` yields."""
+
+
+def plan_sweep(
+    spec: CopySpec,
+    *,
+    degrees: Sequence[int] = DEGREES,
+    options: Collection[str] = (),
+    sample: int = SAMPLE,
+    repeat: int = 1,
+) -> Sweep:
+    """What `tune` would copy; changes nothing.
+
+    Raises:
+        As `tune` does, before anything is changed.
+    """
+    ends, sweep = _planned(spec, degrees, options, sample, repeat)
+    ends.open_scratch(_like(sweep.spec)).close()
+    return sweep
+
+
+def tune(
+    spec: CopySpec,
+    *,
+    degrees: Sequence[int] = DEGREES,
+    options: Collection[str] = (),
+    sample: int = SAMPLE,
+    repeat: int = 1,
+) -> Generator[Told, None, None]:
+    """Measure copies of a sample into a scratch table; yields what happens, `Tuning` last.
+
+    Neither the target's table nor the control tables there are touched. Whatever ends it, the
+    scratch table is dropped, and with it the records of its runs; after ``kill -9`` the next one
+    does that. Closing the iterator cancels it.
+
+    Parameters:
+        degrees: numbers of streams.
+        options: ``unlogged``, ``deferred``: tried too, each alone and together.
+        sample: bytes of the source.
+        repeat: how often each setting is tried.
+
+    Raises:
+        UsageError, PlanningError: before anything is changed.
+        PermanentError, TransientError: a copy has failed.
+    """
+    ends, sweep = _planned(spec, degrees, options, sample, repeat)
+    with closing(ends.open_scratch(_like(sweep.spec))) as scratch:
+        try:
+            for name in scratch.sweep():
+                yield Note(f"dropped {name}, which a tune that was killed had left in the target")
+        except TransientError as error:
+            yield Note(f"what a tune that was killed has left is still in use ({error.message})")
+        yield sweep
+        yield Note(
+            f"the scratch table is in schema {scratch.name} of the target until the end; after "
+            f"kill -9 the next penstock tune drops it, or: {scratch.removal}"
+        )
+        try:
+            scratch.begin()
+            measured = yield from _measure_all(sweep, scratch)
+        except BaseException as error:
+            left = _drop(scratch)
+            if left and isinstance(error, PenstockError):
+                error.message += f"; {left}"
+            raise
+        if left := _drop(scratch):
+            yield Note(left)
+        yield _tuning(sweep, scratch, measured)
+
+
+def _planned(
+    spec: CopySpec,
+    degrees: Sequence[int],
+    options: Collection[str],
+    sample: int,
+    repeat: int,
+) -> tuple[Connections, Sweep]:
+    chosen = settings(degrees, options)
+    order = turns(chosen, repeat)
+    if sample < 1:
+        raise UsageError(f"--sample: expected a size such as 1GB, found {sample}")
+    if not _measurable(spec.load_mode):
+        known = ", ".join(mode_names(_measurable))
+        raise UsageError(
+            f"penstock tune: expected --mode {known}, found {spec.mode}: what that costs depends "
+            "on rows that a scratch table does not have"
+        )
+    if spec.cut_strategy.hashes:
+        raise UsageError(
+            f"penstock tune: --strategy {spec.strategy} reads the whole table for each partition, "
+            "so a sample would cost as much as all of it: expected another strategy"
+        )
+    ends = connect(spec.source, spec.target)
+    ends.check_table_names(spec)
+    for setting in chosen:
+        ends.check_supported(setting.of(spec))
+    # Refused before anything is looked at: it may take a while.
+    ends.open_scratch(None).close()
+    with closing(ends.open_source()) as source, closing(ends.open_target("penstock")) as target:
+        spec, _ = ends.with_schemas(spec, source, target)
+    most = max(degrees)
+    whole = _cut(replace(spec, degree=most), sample, most)
+    if len(whole.partitions) == 1 and most > 1:
+        raise PlanningError(
+            f"penstock tune: {spec.source_name} is one partition, which is one stream's, so that "
+            f"there is nothing to find out ({'; '.join(whole.reasons)})"
+        )
+    chosen_partitions = choose_sample(whole, sample, most)
+    return ends, Sweep(spec, whole, chosen_partitions, chosen, order)
+
+
+def _cut(spec: CopySpec, sample: int, most: int) -> PartitionPlan:
+    """The plan of the whole table, cut finely enough for a sample, unless somebody says how."""
+    if spec.interval is not None or any(getattr(spec, name) is not None for name in _SIZES):
+        return plan(spec)
+    found = plan(replace(spec, bytes_per_partition=bytes_per_partition(sample, most)))
+    if found.bytes is None or found.bytes >= sample:
+        return found
+    return plan(replace(spec, bytes_per_partition=bytes_per_partition(found.bytes, most)))
+
+
+def _measurable(mode: Mode) -> bool:
+    return not mode.reloads_partitions
+
+
+def _like(spec: CopySpec) -> TableRef | None:
+    return None if spec.load_mode.recreates else spec.target_ref
+
+
+def _measure_all(sweep: Sweep, scratch: Scratch) -> Generator[Told, None, list[Measured]]:
+    found = []
+    for number, setting in enumerate((sweep.warm_up, *sweep.turns)):
+        yield Begun(number, len(sweep.turns), setting)
+        measured = _measure(sweep, scratch, setting, f"tune-{number}")
+        if number:
+            yield measured
+            found.append(measured)
+    return found
+
+
+def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> Measured:
+    """Copy the sample once.
+
+    Raises:
+        PermanentError, TransientError: it cannot be copied.
+    """
+    spec = sweep.spec
+    if not spec.load_mode.recreates:
+        scratch.make_table()
+    # Cut once, not for each copy: the same partitions, whatever happens to the table meanwhile.
+    uncut: dict[str, Any] = dict.fromkeys(_CUTTING)
+    asked = replace(
+        setting.of(spec),
+        **uncut,
+        strategy=WHOLE.name,
+        target_table=str(scratch.table),
+        control_schema=scratch.name,
+        run_id=run_id,
+        sequences="keep",
+        verify="none",
+    )
+
+    def part(made: PartitionPlan) -> PartitionPlan:
+        outside = [step.name for step in made.load.before if scratch.name not in step.name]
+        if outside:
+            raise PlanningError(
+                "penstock tune: the copy would make more in the target than its table, and that "
+                f"would be left there: {'; '.join(outside)}; make it first"
+            )
+        return replace(
+            made,
+            strategy=sweep.plan.strategy,
+            partitions=sweep.sample,
+            rows=None,
+            bytes=sweep.sampled_bytes or None,
+        )
+
+    create(asked, part=part)
+    before = _cpu()
+    _finish(
+        resume(run_id, source=spec.source, target=spec.target, control_schema=scratch.name), setting
+    )
+    cpu = _cpu() - before
+    found = report(run_id, target=spec.target, control_schema=scratch.name)
+    if not found.rows or found.spent is None:
+        raise PlanningError("penstock tune: the sample has no rows, so there is nothing to measure")
+    return Measured(
+        setting,
+        seconds=round((found.copying or 0.0) + found.finishing, 3),
+        steps=found.finishing,
+        cpu=round(cpu, 3),
+        rows=found.rows,
+        bytes=found.bytes,
+        spent=found.spent,
+        waits=found.waits,
+    )
+
+
+def _finish(copied: Generator[Event, None, None], setting: Setting) -> None:
+    """
+    Raises:
+        PermanentError, TransientError: it has failed; nobody can look at the run, so that says why.
+    """
+    why = ""
+    try:
+        with closing(copied) as events:
+            for event in events:
+                if isinstance(event, Finished) and event.failures:
+                    why = f": {event.failures[0].error.get('message')}"
+    except (RunFailed, RunFailedTransiently) as error:
+        raise type(error)(f"penstock tune, {setting}: {error.message}{why}") from error
+
+
+def _cpu() -> float:
+    """Seconds of CPU so far of this process, and of its children that have ended: the nursery,
+    with the workers that it has seen end."""
+    found = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in found)
+
+
+def _drop(scratch: Scratch) -> str:
+    """Returns what to do where it cannot be dropped now; empty if it is gone."""
+    try:
+        scratch.drop()
+    except PenstockError as error:
+        return (
+            f"schema {scratch.name} is left in the target ({error.message}): the next penstock "
+            f"tune drops it, or: {scratch.removal}"
+        )
+    return ""
+
+
+def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tuning:
+    spec, found = sweep.spec, gathered(measured)
+    tried = {option for setting in sweep.settings for option in setting.options}
+    remarks = [f"the scratch table: {remark}" for remark in scratch.remarks]
+    if spec.load_mode.only_adds and tried:
+        remarks.append(
+            f"mode {spec.mode}: {' and '.join(sorted(tried))} cost more where the table has rows "
+            "already, whose indexes are built again, too"
+        )
+    shortest = min(each.seconds for each in measured)
+    if shortest < _SHORT:
+        remarks.append(
+            f"copies of {shortest:.1f} s say little of those that take hours: a larger --sample "
+            "says more, where the table has it"
+        )
+    if len(sweep.turns) == len(sweep.settings):
+        remarks.append("each was measured once; --repeat 3 shows how far times vary")
+    return Tuning(
+        source=spec.source_name,
+        table=spec.table,
+        query=spec.query,
+        target=spec.target_name,
+        target_table=str(spec.target_ref),
+        at=now(),
+        mode=spec.mode,
+        allow_ddl=spec.allow_ddl,
+        partitions=len(sweep.sample),
+        of_partitions=len(sweep.plan.partitions),
+        sampled_bytes=sweep.sampled_bytes,
+        of_bytes=sweep.plan.bytes,
+        figures=found,
+        recommendation=recommend(found),
+        remarks=tuple(remarks),
+    )

@@ -1,0 +1,85 @@
+"""What `tune` recommends, as a file that `copy --tuned` takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import UsageError
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import read_options
+from penstock.tuning.measurements import Tuning
+
+_OF_TABLE = ("table", "query", "target_table")
+_TUNED = ("degree", "unlogged", "indexes", "allow_ddl")
+
+
+def written(tuning: Tuning) -> str:
+    """The file's text, TOML."""
+    best = tuning.recommendation
+    values: dict[str, Any] = {
+        name: value for name in _OF_TABLE if (value := getattr(tuning, name)) is not None
+    }
+    values |= {"degree": best.setting.degree, **best.setting.load}
+    if best.setting.options and tuning.allow_ddl:
+        values["allow_ddl"] = True
+    lines = [
+        f"# Written by penstock tune at {tuning.at}, for: penstock copy --tuned FILE",
+        f"# {best.setting}: {best.reason}",
+        *(f"{name} = {_toml(value)}" for name, value in values.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        value = value.replace("${", "$${")
+    # But for one character, a string of JSON is one of TOML.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a file recommends.
+
+    Parameters:
+        raw: what the file says, by name.
+        asked: options of the copy, from elsewhere.
+
+    Raises:
+        UsageError: it is none of `tune`'s files, or one for another table.
+    """
+    unknown = [repr(name) for name in raw if name not in (*_OF_TABLE, *_TUNED)]
+    missing = [f"no {name}" for name in ("target_table", "degree") if name not in raw]
+    if unknown or missing:
+        raise UsageError(
+            f"--tuned {path}: expected a file that penstock tune --out has written, with "
+            f"{', '.join((*_OF_TABLE, *_TUNED))} and nothing else; found "
+            + ", ".join((*unknown, *missing))
+        )
+    options = read_options(raw, f"--tuned {path}")
+    for name in _OF_TABLE:
+        mine, theirs = _of_table(name, asked), options.get(name)
+        if not _is_same(name, mine, theirs):
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"--tuned {path}: it is for another table: expected {flag} {mine or 'none'}, found "
+                f"{theirs or 'none'}; run penstock tune for this one"
+            )
+    return {name: options[name] for name in _TUNED if name in options}
+
+
+def _of_table(name: str, asked: Mapping[str, Any]) -> str | None:
+    value = asked.get(name)
+    if value is None and name == "target_table":
+        value = asked.get("table")
+    return None if value is None else str(value)
+
+
+def _is_same(name: str, mine: str | None, theirs: str | None) -> bool:
+    """Whether both name the same; a table without a schema is the one that a search path finds."""
+    if mine is None or theirs is None or name == "query":
+        return mine == theirs
+    first, second = (TableRef.parse(text, f"--{name}") for text in (mine, theirs))
+    schemas = {first.schema, second.schema} - {""}
+    return first.name == second.name and len(schemas) < 2

@@ -1,0 +1,88 @@
+"""`penstock tune` into MySQL or MariaDB: it leaves nothing, and takes what the dead have left."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock import CopySpec, PlanningError, Tuning, tune
+from penstock.backends.mysql.scratch import MySqlScratch
+from penstock.tuning.sweep import Begun, Note
+from penstock_testkit.mysql import connect_mysql
+
+from .mysql_pair import TABLE, execute, rows
+
+SMALL: dict[str, Any] = {"partitions": 8, "table": "item"}
+
+
+def left(url: str) -> list[str]:
+    found = rows(url, "SHOW DATABASES LIKE 'penstock\\_tune\\_%'")
+    return [name for (name,) in found]
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate", "recreate", "swap"])
+def test_measures_and_leaves_nothing(items: str, mysql_url: str, mode: str) -> None:
+    execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
+    execute(mysql_url, "INSERT INTO item VALUES (-1, 'mine', 1, 'x')")
+    spec = CopySpec(source=items, target=mysql_url, mode=mode, **SMALL)
+    *_, result = tune(spec, degrees=(1, 2), options=("deferred",), sample=1 << 20)
+    assert isinstance(result, Tuning)
+    assert len(result.figures) == 4
+    assert rows(mysql_url, "SELECT id, note FROM item") == [(-1, "mine")]
+    assert left(mysql_url) == []
+
+
+def test_the_scratch_table_is_like_the_target(items: str, mysql_url: str) -> None:
+    execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
+    told = tune(CopySpec(source=items, target=mysql_url, **SMALL), degrees=(2,), sample=1 << 20)
+    for each in told:
+        if isinstance(each, Begun) and each.number == 1:
+            break
+    (name,) = left(mysql_url)
+    ((count,),) = rows(mysql_url, f"SELECT count(*) FROM {name}.scratch_table")
+    assert count > 0
+    found = rows(
+        mysql_url,
+        "SELECT DISTINCT index_name FROM information_schema.statistics "
+        f"WHERE table_schema = '{name}' AND table_name = 'scratch_table' ORDER BY 1",
+    )
+    assert [index for (index,) in found] == ["amounts", "PRIMARY"]
+    told.close()
+    assert left(mysql_url) == []
+
+
+def test_what_a_killed_one_leaves_the_next_one_drops(items: str, mysql_url: str) -> None:
+    execute(mysql_url, TABLE)
+    dead, alive = MySqlScratch(mysql_url, None), MySqlScratch(mysql_url, None)
+    with closing(alive):
+        dead.begin()
+        alive.begin()
+        dead.close()  # as the server sees a process that is gone
+        spec = CopySpec(source=items, target=mysql_url, **SMALL)
+        with closing(tune(spec, degrees=(2,), sample=1 << 20)) as told:
+            swept = next(told)
+            assert isinstance(swept, Note)
+            assert dead.name in swept.text
+        assert left(mysql_url) == [alive.name]
+        alive.drop()
+    assert left(mysql_url) == []
+
+
+def test_refused_without_the_right_to_make_a_database(items: str, mysql_url: str) -> None:
+    execute(mysql_url, TABLE)
+    with closing(connect_mysql(mysql_url)) as admin, admin.cursor() as cursor:
+        cursor.execute("SELECT database()")
+        ((database,),) = cursor.fetchall()
+        cursor.execute("DROP USER IF EXISTS 'tuner'@'%'")
+        cursor.execute("CREATE USER 'tuner'@'%' IDENTIFIED BY 'pw'")
+        cursor.execute(f"GRANT ALL ON `{database}`.* TO 'tuner'@'%'")
+        try:
+            rest = mysql_url.rpartition("@")[2]
+            spec = CopySpec(source=items, target=f"mysql://tuner:pw@{rest}", **SMALL)
+            with pytest.raises(PlanningError, match="penstock tune: database penstock_tune_"):
+                list(tune(spec, degrees=(2,), sample=1 << 20))
+        finally:
+            cursor.execute("DROP USER 'tuner'@'%'")
+    assert left(mysql_url) == []

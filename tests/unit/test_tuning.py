@@ -1,0 +1,323 @@
+"""What `tune` tries, of which partitions, what it recommends, and the file that it writes."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.cli.main import make_parser
+from penstock.cli.options import read_spec, read_toml
+from penstock.errors import UsageError
+from penstock.figures.run_report import TimeSpent, WaitShare
+from penstock.model.extents import BlockRange
+from penstock.model.plans import LoadPlan, Partition, PartitionPlan
+from penstock.model.tables import TableRef
+from penstock.show.tuning_html import tuning_html
+from penstock.spec.copy_spec import CopySpec
+from penstock.tuning.measurements import Measured, Tuning, gathered
+from penstock.tuning.recommendation import noise_of, recommend
+from penstock.tuning.sample import choose_sample, evenly, sampled_bytes
+from penstock.tuning.settings import Setting, settings, turns
+from penstock.tuning.tuned_file import tuned_options, written
+
+
+def partitions(count: int, size: int | None = 10) -> tuple[Partition, ...]:
+    return tuple(
+        Partition(f"p{place}", BlockRange(place, place + 1), bytes=size) for place in range(count)
+    )
+
+
+def plan_of(count: int, total: int | None, size: int | None = 10) -> PartitionPlan:
+    load = LoadPlan(TableRef("a", "b"))
+    return PartitionPlan("ctid", (), partitions(count, size), (), (), "x", load, bytes=total)
+
+
+def measured(setting: Setting, *seconds: float, **given_: Any) -> list[Measured]:
+    values: dict[str, Any] = {
+        "steps": 0.0,
+        "cpu": 1.0,
+        "rows": 1000,
+        "bytes": 100_000_000,
+        "spent": TimeSpent(1.0, 2.0, 1.0),
+        "waits": {},
+    }
+    return [Measured(setting, each, **{**values, **given_}) for each in seconds]
+
+
+def best_of(*copies: list[Measured]) -> tuple[str, str]:
+    found = recommend(gathered([each for some in copies for each in some]))
+    return str(found.setting), found.reason
+
+
+# What is tried
+
+
+def test_settings() -> None:
+    assert [str(each) for each in settings((4, 1), ())] == ["degree 1", "degree 4"]
+    assert [str(each) for each in settings((2,), ("deferred", "unlogged"))] == [
+        "degree 2",
+        "degree 2, deferred",
+        "degree 2, unlogged",
+        "degree 2, unlogged, deferred",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("degrees", "options", "said"),
+    [
+        ((0,), (), "--degrees: expected numbers from 1 to 64, found 0"),
+        ((1, 65), (), "found 65"),
+        ((), (), "--degrees: expected each number once, found none"),
+        ((2, 2), (), "--degrees: expected each number once, found 2, 2"),
+        ((1,), ("logged",), "--with: expected some of unlogged, deferred, each once; found logged"),
+        ((1,), ("unlogged", "unlogged"), "each once"),
+    ],
+)
+def test_settings_that_there_are_not(
+    degrees: tuple[int, ...], options: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        settings(degrees, options)
+    assert said in caught.value.message
+
+
+def test_a_setting_as_options_of_a_copy() -> None:
+    spec = CopySpec(source="x://a", target="x://b", table="a.b", mode="truncate")
+    plain = Setting(3).of(spec)
+    assert (plain.degree, plain.unlogged, plain.indexes, plain.allow_ddl) == (
+        3,
+        False,
+        "keep",
+        False,
+    )
+    both = Setting(1, ("unlogged", "deferred")).of(spec)
+    assert (both.degree, both.unlogged, both.indexes, both.allow_ddl) == (1, True, "defer", True)
+
+
+def test_turns_go_there_and_back() -> None:
+    chosen = settings((1, 2, 4), ())
+    order = [setting.degree for setting in turns(chosen, 3)]
+    assert order == [1, 2, 4, 4, 2, 1, 1, 2, 4]
+    for wrong in (0, 101):
+        with pytest.raises(UsageError, match="--repeat: expected a number from 1 to 100"):
+            turns(chosen, wrong)
+
+
+# Of which partitions
+
+
+@given(count=st.integers(1, 500), wanted=st.integers(1, 600))
+def test_a_sample_is_spread_evenly(count: int, wanted: int) -> None:
+    found = evenly(partitions(count), wanted)
+    places = [int(each.id[1:]) for each in found]
+    assert len(places) == len(set(places)) == min(count, wanted)
+    assert places == sorted(places)
+    # As far from both ends as from each other.
+    gaps = [after - before for before, after in pairwise(places)]
+    assert max(gaps, default=0) - min(gaps, default=0) <= 1
+    assert abs(places[0] - (count - 1 - places[-1])) <= 1
+
+
+def test_how_much_is_sampled() -> None:
+    plan = plan_of(100, 1000)
+    found = choose_sample(plan, 300, 1)
+    assert len(found) == 30
+    assert sampled_bytes(found, plan) == 300
+    # Enough for all streams, and no more than there is.
+    assert len(choose_sample(plan, 10, 8)) == 16
+    assert len(choose_sample(plan, 5000, 8)) == 100
+    # Sizes that the source does not tell.
+    unknown = plan_of(100, 1000, None)
+    assert sampled_bytes(choose_sample(unknown, 300, 1), unknown) == 300
+    nothing = plan_of(10, None, None)
+    assert sampled_bytes(choose_sample(nothing, 300, 1), nothing) == 0
+
+
+# What is recommended
+
+
+def test_a_flat_curve_needs_one_stream() -> None:
+    setting, reason = best_of(
+        measured(Setting(1), 10.3), measured(Setting(2), 10.1), measured(Setting(4), 10.0)
+    )
+    assert setting == "degree 1"
+    assert reason == "9.7 MB/s; degree 4 is the fastest, by only 3%"
+
+
+def test_a_peak() -> None:
+    setting, reason = best_of(
+        measured(Setting(1), 20.0),
+        measured(Setting(2), 12.0),
+        measured(Setting(4), 8.0),
+        measured(Setting(8), 9.0),
+    )
+    assert setting == "degree 4"
+    assert reason == "12.5 MB/s, the fastest; next degree 8, which takes 12% longer"
+
+
+def test_more_streams_are_worth_more_than_five_percent() -> None:
+    assert best_of(measured(Setting(2), 10.6), measured(Setting(4), 10.0))[0] == "degree 4"
+    assert best_of(measured(Setting(2), 10.4), measured(Setting(4), 10.0))[0] == "degree 2"
+
+
+def test_an_option_is_worth_more_than_five_percent() -> None:
+    unlogged = Setting(2, ("unlogged",))
+    assert best_of(measured(Setting(8), 10.2), measured(unlogged, 10.0))[0] == "degree 8"
+    assert best_of(measured(Setting(8), 12.0), measured(unlogged, 10.0))[0] == (
+        "degree 2, unlogged"
+    )
+
+
+def test_noise_widens_what_counts_as_equal() -> None:
+    quiet = (measured(Setting(2), 11.0, 11.0, 11.0), measured(Setting(4), 10.0, 10.0, 10.0))
+    assert best_of(*quiet)[0] == "degree 4"
+    noisy = (measured(Setting(2), 9.5, 11.0, 12.5), measured(Setting(4), 9.0, 10.0, 12.0))
+    setting, reason = best_of(*noisy)
+    assert setting == "degree 2"
+    assert reason.endswith("by only 10%, and times vary by 14%")
+
+
+def test_noise_does_not_make_everything_equal() -> None:
+    wild = (measured(Setting(1), 10.0, 50.0, 100.0), measured(Setting(4), 5.0, 20.0, 90.0))
+    assert noise_of(gathered([*wild[0], *wild[1]])) == 0.25
+    assert best_of(*wild)[0] == "degree 4"
+
+
+def test_one_setting_is_the_best() -> None:
+    assert best_of(measured(Setting(4), 10.0)) == (
+        "degree 4",
+        "10.0 MB/s; nothing else was tried",
+    )
+
+
+# The file
+
+
+def tuning(setting: Setting, **changed: Any) -> Tuning:
+    copies = measured(
+        setting, 10.0, steps=1.0, waits={"target": (WaitShare("CPU", "working", 1.0),)}
+    )
+    figures = gathered([*copies, *measured(Setting(1), 20.0)])
+    values: dict[str, Any] = {
+        "source": "public.t",
+        "table": "public.t",
+        "query": None,
+        "target": "public.t",
+        "target_table": "public.t",
+        "at": "2026-01-02T03:04:05+00:00",
+        "mode": "truncate",
+        "allow_ddl": False,
+        "partitions": 4,
+        "of_partitions": 8,
+        "sampled_bytes": 100,
+        "of_bytes": 200,
+        "figures": figures,
+        "recommendation": recommend(figures),
+        "remarks": ("<remark>",),
+    }
+    return Tuning(**{**values, **changed})
+
+
+BOTH = Setting(4, ("unlogged", "deferred"))
+
+
+def read_back(tmp_path: Path, text: str, *words: str, table: str = "public.t") -> CopySpec:
+    file = tmp_path / "tuned.toml"
+    file.write_text(text, encoding="utf-8")
+    asked = ["copy", "--source", "x://a", "--target", "x://b", "--tuned", str(file), *words]
+    asked += ["--table", table] if table else []
+    return read_spec(make_parser("copy").parse_args(asked), {})
+
+
+def test_what_is_written_is_what_a_copy_does(tmp_path: Path) -> None:
+    text = written(tuning(BOTH, allow_ddl=True))
+    spec = read_back(tmp_path, text, "--mode", "truncate")
+    assert (spec.degree, spec.unlogged, spec.indexes, spec.allow_ddl) == (4, True, "defer", True)
+    # A table without a schema is one of a search path.
+    assert read_back(tmp_path, text, "--mode", "truncate", table="t").degree == 4
+
+
+def test_the_command_line_wins(tmp_path: Path) -> None:
+    text = written(tuning(BOTH, allow_ddl=True))
+    spec = read_back(tmp_path, text, "--degree", "2", "--no-unlogged", "--mode", "truncate")
+    assert (spec.degree, spec.unlogged, spec.indexes) == (2, False, "defer")
+
+
+def test_permission_is_only_what_somebody_gave(tmp_path: Path) -> None:
+    text = written(tuning(BOTH))
+    assert "allow_ddl" not in tomllib.loads(text)
+    with pytest.raises(UsageError, match="pass --allow-ddl"):
+        read_back(tmp_path, text, "--mode", "truncate")
+    # Nothing has to be allowed for a degree.
+    assert "allow_ddl" not in tomllib.loads(written(tuning(Setting(4), allow_ddl=True)))
+
+
+@given(query=st.text(st.characters(codec="utf-8"), min_size=1))
+def test_a_query_comes_back_as_it_was(query: str) -> None:
+    text = written(tuning(Setting(4), table=None, query=query))
+    raw = tomllib.loads(text)
+    assert raw["query"].replace("$${", "${") == query.replace("$${", "${")
+    options = {"query": query, "target_table": "public.t"}
+    assert tuned_options({**raw, "query": query}, "f", options) == {"degree": 4}
+
+
+def test_a_query_with_a_variable_is_not_filled_in(tmp_path: Path) -> None:
+    query = "SELECT '${HOME} $$ \x7f \"\\'"
+    file = tmp_path / "tuned.toml"
+    file.write_text(written(tuning(Setting(4), table=None, query=query)), encoding="utf-8")
+    assert read_toml(str(file), {})["query"] == query
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('table = "public.t"\ntarget_table = "public.t"\n', "found no degree"),
+        ("degree = 4\n", "found no target_table"),
+        ('target_table = "public.t"\ndegree = 4\nmode = "append"\n', "found 'mode'"),
+        (
+            'table = "public.u"\ntarget_table = "public.t"\ndegree = 4\n',
+            "it is for another table: expected --table public.t, found public.u",
+        ),
+        (
+            'table = "other.t"\ntarget_table = "public.t"\ndegree = 4\n',
+            "expected --table public.t, found other.t",
+        ),
+        (
+            'table = "public.t"\ntarget_table = "public.u"\ndegree = 4\n',
+            "expected --target-table public.t, found public.u",
+        ),
+        ('target_table = "public.t"\ndegree = 4\n', "expected --table public.t, found none"),
+        ('table = "public.t"\ntarget_table = "public.t"\ndegree = "x"\n', "--degree"),
+        ("degree", "not valid TOML"),
+    ],
+)
+def test_files_that_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_back(tmp_path, text)
+    assert said in caught.value.message
+    assert "tuned.toml" in caught.value.message
+
+
+# The page
+
+
+def test_the_page_is_well_formed_and_fetches_nothing() -> None:
+    html = tuning_html(tuning(BOTH, source='<script>"&'))
+    ElementTree.fromstring(html.removeprefix("<!DOCTYPE html>"))
+    assert "<script" not in html
+    assert "http" not in html
+    assert "&lt;remark&gt;" in html
+    for said in (
+        "degree 4, unlogged, deferred",
+        "steps after the load",
+        "MB/s against degree",
+        "100% computing",
+    ):
+        assert said in html
