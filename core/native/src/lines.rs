@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use crate::buffer::Buffer;
 use crate::copy_out::{CopyOut, Next};
 use crate::libpq::{Connection, Libpq};
-use crate::turn::{Outcome, Waits};
+use crate::turn::{Figures, Outcome, Waits};
 
 /// Bytes in a block. Larger gains nothing (measured).
 const GATHER: usize = 128 * 1024;
@@ -59,21 +59,8 @@ impl Lines {
 
     /// See `Pump`.
     #[getter]
-    fn waited(&self) -> (f64, f64) {
-        (
-            self.waits.source.as_secs_f64(),
-            self.waits.target.as_secs_f64(),
-        )
-    }
-
-    #[getter]
-    fn idle(&self) -> f64 {
-        self.waits.idle_seconds()
-    }
-
-    #[getter]
-    fn side(&self) -> &'static str {
-        self.waits.side()
+    fn waits(&self) -> Figures {
+        self.waits.figures()
     }
 }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::copy_out::{CopyOut, Next};
 use crate::libpq::{Connection, Functions, Libpq, Message};
-use crate::turn::{Outcome, Side, Waits, Woken, is_readable};
+use crate::turn::{Figures, Outcome, Side, Waits, Woken, is_readable};
 
 /// A message holds one row; gathered, they cost one call and one message a write. Larger gains
 /// nothing (measured).
@@ -66,25 +66,11 @@ impl Pump {
         py.detach(|| self.turn()) as u8
     }
 
-    /// Seconds spent waiting for the source and for the target.
+    /// Seconds spent waiting for the source and for the target; for how many nothing has moved now; and
+    /// the side that it waits for, or has waited for last.
     #[getter]
-    fn waited(&self) -> (f64, f64) {
-        (
-            self.waits.source.as_secs_f64(),
-            self.waits.target.as_secs_f64(),
-        )
-    }
-
-    /// Seconds for which nothing has moved now.
-    #[getter]
-    fn idle(&self) -> f64 {
-        self.waits.idle_seconds()
-    }
-
-    /// The side that it waits for, or has waited for last.
-    #[getter]
-    fn side(&self) -> &'static str {
-        self.waits.side()
+    fn waits(&self) -> Figures {
+        self.waits.figures()
     }
 }
 

@@ -35,6 +35,9 @@ pub struct Waits {
     deadline: Instant,
 }
 
+/// What Python is told: seconds of waiting for either side, those of now, and for whom.
+pub type Figures = (f64, f64, f64, &'static str);
+
 /// How a wait has ended.
 pub enum Woken {
     Ready,
@@ -117,16 +120,19 @@ impl Waits {
         }
     }
 
-    /// Seconds for which nothing has moved.
-    pub fn idle_seconds(&self) -> f64 {
-        self.idle.map_or(0.0, |(_, idle)| idle.as_secs_f64())
-    }
-
-    pub fn side(&self) -> &'static str {
-        match self.idle {
-            Some((Side::Target, _)) => "target",
-            _ => "source",
-        }
+    pub fn figures(&self) -> Figures {
+        let (side, idle) = self.idle.unwrap_or((Side::Source, Duration::ZERO));
+        let side = if side == Side::Target {
+            "target"
+        } else {
+            "source"
+        };
+        (
+            self.source.as_secs_f64(),
+            self.target.as_secs_f64(),
+            idle.as_secs_f64(),
+            side,
+        )
     }
 }
 

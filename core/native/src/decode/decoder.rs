@@ -13,7 +13,7 @@ use super::kind::Kind;
 use crate::buffer::Buffer;
 use crate::copy_out::{CopyOut, Next};
 use crate::libpq::{Connection, Libpq};
-use crate::turn::{Outcome, Waits};
+use crate::turn::{Figures, Outcome, Waits};
 
 /// Looking at the clock for each would cost more than it is worth.
 const ROWS_A_LOOK: usize = 256;
@@ -119,21 +119,8 @@ impl Decoder {
 
     /// See `Pump`.
     #[getter]
-    fn waited(&self) -> (f64, f64) {
-        (
-            self.waits.source.as_secs_f64(),
-            self.waits.target.as_secs_f64(),
-        )
-    }
-
-    #[getter]
-    fn idle(&self) -> f64 {
-        self.waits.idle_seconds()
-    }
-
-    #[getter]
-    fn side(&self) -> &'static str {
-        self.waits.side()
+    fn waits(&self) -> Figures {
+        self.waits.figures()
     }
 }
 

@@ -120,16 +120,16 @@ class NativeMover:
 
     @property
     def waited(self) -> tuple[float, float]:
-        waited: tuple[float, float] = self._moved.waited
-        return waited
+        source, target, _, _ = self._moved.waits
+        return source, target
 
     @property
     def idle(self) -> float:
-        return float(self._moved.idle)
+        return float(self._moved.waits[2])
 
     @property
     def side(self) -> str:
-        return str(self._moved.side)
+        return str(self._moved.waits[3])
 
     @property
     def rows(self) -> int:
