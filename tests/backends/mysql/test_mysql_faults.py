@@ -96,12 +96,16 @@ def test_ctrl_c(pair: Pair, temporary: Path) -> None:
     gate = pair.gate(middle(2))
     run = pair.copy()
     gate.reached()
+    run.wait_for(Committed)  # by the other stream, so that there is something to go on from
     run.signal_all(signal.SIGINT)
     run.ended(130)
     gate.open()
     pair.check_no_session()
     assert not list(temporary.glob("penstock-snapshot-*"))
-    pair.resume().ended(0)
+    refused = pair.resume()
+    refused.ended(65)
+    assert "this source cannot tell whether it was" in refused.errors
+    pair.resume("--on-snapshot-lost", "accept").ended(0)
     pair.check_done()
 
 
