@@ -4,32 +4,57 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use crate::libpq::{Connection, Functions, Got, Message};
+use crate::socket_out::{Read, SocketOut};
 use crate::turn::{Outcome, Side, Waits, Woken};
 
 pub struct CopyOut {
     functions: Arc<Functions>,
     connection: Connection,
+    way: Way,
     ended: bool,
+}
+
+enum Way {
+    Libpq(Option<Message>),
+    Socket(SocketOut),
 }
 
 /// What there is next of a stream.
 pub enum Next {
-    Message(Message),
+    /// See `CopyOut::row`.
+    Row,
     Ended,
     /// The turn ends here.
     Out(Outcome),
 }
 
 impl CopyOut {
-    pub fn new(functions: Arc<Functions>, connection: Connection) -> Self {
+    /// Parameters:
+    ///     unanswered: libpq has sent the statement over a plain connection, and has read nothing
+    ///         since; else it is in the midst of COPY.
+    pub fn new(functions: Arc<Functions>, connection: Connection, unanswered: bool) -> Self {
+        let way = if unanswered {
+            Way::Socket(SocketOut::new(functions.socket(connection)))
+        } else {
+            Way::Libpq(None)
+        };
         Self {
             functions,
             connection,
+            way,
             ended: false,
         }
     }
 
-    /// Wait for the next message, until the turn is over.
+    /// The row that `next` has come to.
+    pub fn row(&self) -> &[u8] {
+        match &self.way {
+            Way::Libpq(message) => message.as_ref().map_or(&[], Message::bytes),
+            Way::Socket(socket) => socket.row(),
+        }
+    }
+
+    /// Wait for the next row, until the turn is over.
     ///
     /// `watched` is the target's socket, or negative: it speaks in mid-stream when something is
     /// wrong.
@@ -38,17 +63,37 @@ impl CopyOut {
             return Next::Ended;
         }
         loop {
-            match self.functions.get(self.connection) {
-                Got::Message(message) => return Next::Message(message),
-                Got::Ended => {
-                    self.ended = true;
-                    return Next::Ended;
+            match &mut self.way {
+                Way::Libpq(message) => {
+                    *message = None; // a large row is not held while another one comes
+                    match self.functions.get(self.connection) {
+                        Got::Message(found) => {
+                            *message = Some(found);
+                            return Next::Row;
+                        }
+                        Got::Ended => {
+                            self.ended = true;
+                            return Next::Ended;
+                        }
+                        Got::Failed => return Next::Out(Outcome::SourceFailed),
+                        Got::Nothing => {}
+                    }
                 }
-                Got::Failed => return Next::Out(Outcome::SourceFailed),
-                Got::Nothing => {}
+                Way::Socket(socket) => match socket.next() {
+                    Read::Row => return Next::Row,
+                    Read::Ended => {
+                        self.ended = true;
+                        return match socket.tell(&self.functions, self.connection) {
+                            Ok(()) => Next::Ended,
+                            Err(_) => Next::Out(Outcome::SourceFailed),
+                        };
+                    }
+                    Read::Nothing => {}
+                },
             }
             let socket = self.functions.socket(self.connection);
             match waits.wait(Side::Source, socket, false, watched) {
+                Woken::Ready if matches!(self.way, Way::Socket(_)) => {}
                 Woken::Ready if self.functions.consume(self.connection) => {}
                 Woken::Ready => return Next::Out(Outcome::SourceFailed),
                 Woken::Watched => return Next::Out(Outcome::Spoke),

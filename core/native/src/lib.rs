@@ -1,12 +1,15 @@
 //! Moves COPY streams of PostgreSQL outside of the Python interpreter.
 
 mod buffer;
+mod copy_in;
 mod copy_out;
 mod decode;
 mod encode;
 mod libpq;
 mod lines;
 mod pump;
+mod socket_in;
+mod socket_out;
 mod turn;
 
 use pyo3::prelude::*;

@@ -22,6 +22,9 @@ pub struct Functions {
     consume_input: unsafe extern "C" fn(*mut c_void) -> c_int,
     flush: unsafe extern "C" fn(*mut c_void) -> c_int,
     socket: unsafe extern "C" fn(*const c_void) -> c_int,
+    ssl_in_use: unsafe extern "C" fn(*mut c_void) -> c_int,
+    /// Since libpq 12: an older one knows no such encryption.
+    gss_in_use: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
 }
 
 /// The library, found through one that is linked with it.
@@ -54,11 +57,18 @@ impl Libpq {
                 consume_input: find(handle, c"PQconsumeInput")?,
                 flush: find(handle, c"PQflush")?,
                 socket: find(handle, c"PQsocket")?,
+                ssl_in_use: find(handle, c"PQsslInUse")?,
+                gss_in_use: find(handle, c"PQgssEncInUse").ok(),
             }
         };
         Ok(Self {
             functions: Arc::new(functions),
         })
+    }
+
+    /// Whether bytes pass a connection's socket as they are: without encryption.
+    fn is_plain(&self, connection: usize) -> bool {
+        self.functions.is_plain(Connection(connection as *mut _))
     }
 }
 
@@ -155,6 +165,14 @@ impl Functions {
     pub fn consume(&self, connection: Connection) -> bool {
         // SAFETY: as above.
         unsafe { (self.consume_input)(connection.0) == 1 }
+    }
+
+    pub fn is_plain(&self, connection: Connection) -> bool {
+        // SAFETY: as above.
+        unsafe {
+            (self.ssl_in_use)(connection.0) == 0
+                && self.gss_in_use.is_none_or(|gss| gss(connection.0) == 0)
+        }
     }
 
     pub fn socket(&self, connection: Connection) -> c_int {

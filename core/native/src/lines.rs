@@ -26,11 +26,13 @@ pub struct Lines {
 #[pymethods]
 impl Lines {
     /// Parameters:
-    ///     source: a `PGconn*`, as for `Pump`.
+    ///     source, unanswered: as for `Pump`.
     #[new]
-    fn new(libpq: &Libpq, source: usize) -> Self {
+    #[pyo3(signature = (libpq, source, unanswered=false))]
+    fn new(libpq: &Libpq, source: usize, unanswered: bool) -> Self {
+        let source = Connection(source as *mut _);
         Self {
-            from: CopyOut::new(libpq.functions.clone(), Connection(source as *mut _)),
+            from: CopyOut::new(libpq.functions.clone(), source, unanswered),
             waits: Waits::default(),
             block: Vec::new(),
             rows: 0,
@@ -68,8 +70,8 @@ impl Lines {
     fn turn(&mut self, watched: c_int) -> Outcome {
         while self.block.len() < GATHER && self.rows < MOST_ROWS {
             match self.from.next(&mut self.waits, watched) {
-                Next::Message(message) => {
-                    push_line(&mut self.block, message.bytes());
+                Next::Row => {
+                    push_line(&mut self.block, self.from.row());
                     self.rows += 1;
                 }
                 Next::Ended => {

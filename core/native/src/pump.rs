@@ -1,11 +1,10 @@
 //! From one server's COPY TO STDOUT into another one's COPY FROM STDIN.
 
-use std::sync::Arc;
-
 use pyo3::prelude::*;
 
+use crate::copy_in::{CopyIn, HEAD};
 use crate::copy_out::{CopyOut, Next};
-use crate::libpq::{Connection, Functions, Libpq, Message};
+use crate::libpq::{Connection, Libpq};
 use crate::turn::{Figures, Outcome, Side, Waits, Woken, is_readable};
 
 /// A message holds one row; gathered, they cost one call and one message a write. Larger gains
@@ -21,13 +20,14 @@ const WRITES_A_LOOK: u32 = 16;
 /// Between its turns the connections are psycopg's to use. They stay open as long as this is used.
 #[pyclass]
 pub struct Pump {
-    functions: Arc<Functions>,
     from: CopyOut,
-    into: Connection,
+    into: CopyIn,
+    /// Rows, after the room for a message's head.
     gathered: Vec<u8>,
-    /// A large row, and how much of it is handed on.
-    large: Option<(Message, usize)>,
+    /// How much of a large row is handed on.
+    large: Option<usize>,
     sending: bool,
+    broken: bool,
     writes: u32,
     waits: Waits,
     /// Messages: one for each row, and those that frame them.
@@ -41,17 +41,26 @@ pub struct Pump {
 impl Pump {
     /// Parameters:
     ///     source, target: `PGconn*` as numbers, `psycopg.pq.PGconn.pgconn_ptr`; in the midst of
-    ///         COPY, and non-blocking.
+    ///         COPY, and non-blocking. They stay open as long as this is used.
+    ///     unanswered: libpq has sent the source's COPY, and has read nothing since. Where the
+    ///         connection `is_plain`, that is the faster way.
     #[new]
-    fn new(libpq: &Libpq, source: usize, target: usize) -> Self {
-        let functions = libpq.functions.clone();
+    #[pyo3(signature = (libpq, source, target, unanswered=false))]
+    fn new(libpq: &Libpq, source: usize, target: usize, unanswered: bool) -> Self {
+        let functions = &libpq.functions;
+        let (source, target) = (
+            Connection(source as *mut _),
+            Connection(target as *mut _),
+        );
+        let mut gathered = Vec::with_capacity(HEAD + GATHER + PIECE);
+        gathered.resize(HEAD, 0);
         Self {
-            from: CopyOut::new(functions.clone(), Connection(source as *mut _)),
-            functions,
-            into: Connection(target as *mut _),
-            gathered: Vec::with_capacity(2 * GATHER),
+            from: CopyOut::new(functions.clone(), source, unanswered),
+            into: CopyIn::new(functions.clone(), target),
+            gathered,
             large: None,
             sending: false,
+            broken: false,
             writes: 0,
             waits: Waits::default(),
             rows: 0,
@@ -86,64 +95,50 @@ impl Pump {
                     return Outcome::More;
                 }
             }
-            if let Some((row, handed)) = &mut self.large {
-                if is_readable(self.functions.socket(self.into)) {
-                    return Outcome::Spoke;
-                }
-                let rest = &row.bytes()[*handed..];
-                let piece = &rest[..rest.len().min(PIECE)];
-                *handed += piece.len();
-                let last = piece.len() == rest.len();
-                let fine = self.functions.put(self.into, piece);
-                if last {
-                    self.large = None;
-                }
-                if !self.handed_on(fine) {
-                    return Outcome::TargetFailed;
+            let ended = match self.gather() {
+                Ok(ended) => ended,
+                Err(outcome) => return outcome,
+            };
+            if self.gathered.len() == HEAD {
+                if ended {
+                    return Outcome::Ready;
                 }
                 continue;
             }
-            match self.gather() {
-                Ok(ended) => {
-                    if self.gathered.is_empty() && self.large.is_none() && ended {
-                        return Outcome::Ready;
-                    }
-                    if self.gathered.is_empty() {
-                        continue;
-                    }
-                    if is_readable(self.functions.socket(self.into)) {
-                        return Outcome::Spoke;
-                    }
-                    let fine = self.functions.put(self.into, &self.gathered);
-                    self.gathered.clear();
-                    if !self.handed_on(fine) {
-                        return Outcome::TargetFailed;
-                    }
-                }
-                Err(outcome) => return outcome,
+            if is_readable(self.into.fd()) {
+                return Outcome::Spoke;
             }
+            if !self.into.put(&mut self.gathered) {
+                return Outcome::TargetFailed;
+            }
+            self.sending = true;
+            self.writes += 1;
         }
-    }
-
-    fn handed_on(&mut self, fine: bool) -> bool {
-        self.sending = true;
-        self.writes += 1;
-        fine
     }
 
     /// Take rows until there is enough for a write. True at the end of the stream.
     fn gather(&mut self) -> Result<bool, Outcome> {
-        let watched = self.functions.socket(self.into);
-        while self.gathered.len() < GATHER {
-            match self.from.next(&mut self.waits, watched) {
-                Next::Message(message) => {
+        while self.gathered.len() < HEAD + GATHER {
+            if let Some(handed) = &mut self.large {
+                let rest = &self.from.row()[*handed..];
+                let piece = &rest[..rest.len().min(PIECE)];
+                self.gathered.extend_from_slice(piece);
+                *handed += piece.len();
+                if piece.len() == rest.len() {
+                    self.large = None;
+                }
+                continue;
+            }
+            match self.from.next(&mut self.waits, self.into.fd()) {
+                Next::Row => {
+                    let row = self.from.row();
                     self.rows += 1;
-                    self.bytes += message.bytes().len() as u64;
-                    if message.bytes().len() > PIECE {
-                        self.large = Some((message, 0));
-                        return Ok(false);
+                    self.bytes += row.len() as u64;
+                    if row.len() > PIECE {
+                        self.large = Some(0);
+                    } else {
+                        self.gathered.extend_from_slice(row);
                     }
-                    self.gathered.extend_from_slice(message.bytes());
                 }
                 Next::Ended => return Ok(true),
                 Next::Out(outcome) => return Err(outcome),
@@ -159,15 +154,20 @@ impl Pump {
     /// the way back until the target waits as well.
     fn send(&mut self) -> Option<Outcome> {
         while self.sending {
-            match self.functions.flush(self.into) {
+            match self.into.flush() {
                 Some(true) => self.sending = false,
                 Some(false) => {
-                    let socket = self.functions.socket(self.into);
+                    let socket = self.into.fd();
                     match self.waits.wait(Side::Target, socket, true, -1) {
                         Woken::Ready => {}
                         Woken::Watched => return Some(Outcome::Spoke),
                         Woken::Over => return Some(Outcome::More),
                     }
+                }
+                // Whoever reads from it finds out why, if the server has said so.
+                None if !self.broken && is_readable(self.into.fd()) => {
+                    self.broken = true;
+                    return Some(Outcome::Spoke);
                 }
                 None => return Some(Outcome::TargetFailed),
             }

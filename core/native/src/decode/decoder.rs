@@ -68,13 +68,11 @@ impl Decoder {
     /// Read from a connection.
     ///
     /// Parameters:
-    ///     source: a `PGconn*` as a number, `psycopg.pq.PGconn.pgconn_ptr`; in the midst of COPY TO
-    ///         STDOUT, and non-blocking. It stays open as long as this is used.
-    fn attach(&mut self, libpq: &Libpq, source: usize) {
-        self.from = Some(CopyOut::new(
-            libpq.functions.clone(),
-            Connection(source as *mut _),
-        ));
+    ///     source, unanswered: as for `Pump`.
+    #[pyo3(signature = (libpq, source, unanswered=false))]
+    fn attach(&mut self, libpq: &Libpq, source: usize, unanswered: bool) {
+        let source = Connection(source as *mut _);
+        self.from = Some(CopyOut::new(libpq.functions.clone(), source, unanswered));
     }
 
     /// Read for so long, or until a batch is full. Returns the number of an outcome.
@@ -85,10 +83,13 @@ impl Decoder {
 
     /// Take a message, or several, of a stream that comes from elsewhere.
     fn feed(&mut self, py: Python<'_>, message: &[u8]) -> u8 {
-        py.detach(|| match self.push(message) {
-            Outcome::More if self.batches.ended => self.finished(),
-            Outcome::Ready => self.finished(),
-            outcome => outcome,
+        py.detach(|| {
+            let pushed = self.batches.push(message);
+            match self.outcome(pushed) {
+                Outcome::More if self.batches.ended => self.finished(),
+                Outcome::Ready => self.finished(),
+                outcome => outcome,
+            }
         }) as u8
     }
 
@@ -131,8 +132,9 @@ impl Decoder {
                 return Outcome::SourceFailed;
             };
             match from.next(&mut self.waits, watched) {
-                Next::Message(message) => {
-                    let outcome = self.push(message.bytes());
+                Next::Row => {
+                    let pushed = self.batches.push(from.row());
+                    let outcome = self.outcome(pushed);
                     if outcome == Outcome::Ready {
                         return self.finished();
                     }
@@ -153,8 +155,8 @@ impl Decoder {
         Outcome::More
     }
 
-    fn push(&mut self, message: &[u8]) -> Outcome {
-        match self.batches.push(message) {
+    fn outcome(&mut self, pushed: Result<bool, (usize, Fault)>) -> Outcome {
+        match pushed {
             Ok(full) if full => Outcome::Ready,
             Ok(_) => Outcome::More,
             Err((column, fault)) => self.refused(column, self.batches.rows, fault),

@@ -13,6 +13,9 @@ from penstock.backends.api.worker import Wait
 from penstock.backends.postgresql.connection import Connection
 from penstock.errors import StallError
 
+# Bytes; there is always room for so many where a server waits for statements.
+SENT_AT_ONCE = 8192
+
 _ENDED = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
 
@@ -22,7 +25,7 @@ def compute(connection: Connection, query: sql.Composable, side: str, wait: Wait
     No bytes move while a server computes, so that is no stall: to wait for a lock for too long is
     an error of the server's, and a peer that is gone is found by keepalives.
     """
-    _send(connection, query, side, wait)
+    send(connection, query, side, wait)
     return _count(connection.pgconn, side, wait, patient=True) or 0
 
 
@@ -30,7 +33,25 @@ def start_copy(
     connection: Connection, query: sql.Composed, side: str, wait: Wait, expected: ExecStatus
 ) -> None:
     """Send a COPY and come back when the server is ready to stream."""
-    _send(connection, query, side, wait)
+    send(connection, query, side, wait)
+    await_copy(connection, side, wait, expected)
+
+
+def send(connection: Connection, query: sql.Composable, side: str, wait: Wait) -> bool:
+    """Send a statement.
+
+    Returns: whether libpq has read nothing since; it may where not all could be sent at once.
+    """
+    text = query.as_bytes(connection)
+    connection.pgconn.send_query_params(text, None)
+    if len(text) <= SENT_AT_ONCE and not connection.pgconn.flush():
+        return True
+    flush(connection.pgconn, side, wait)
+    return False
+
+
+def await_copy(connection: Connection, side: str, wait: Wait, expected: ExecStatus) -> None:
+    """Come back when the server is ready to stream what it was sent."""
     result = _next_result(connection.pgconn, side, wait)
     assert result is not None
     if result.status != expected:
@@ -50,11 +71,6 @@ def flush(pgconn: PGconn, side: str, wait: Wait) -> None:
     while pgconn.flush():
         wait(side, pgconn.socket, True)
         pgconn.consume_input()
-
-
-def _send(connection: Connection, query: sql.Composable, side: str, wait: Wait) -> None:
-    connection.pgconn.send_query_params(query.as_bytes(connection), None)
-    flush(connection.pgconn, side, wait)
 
 
 def _next_result(

@@ -35,23 +35,36 @@ def available() -> bool:
     return _found() is not None
 
 
-def pump(source: Connection, target: Connection) -> Any:
-    """From a COPY that has begun on the one to that on the other."""
+def is_plain(connection: Connection) -> bool:
+    """Whether rows can be read from the connection's socket: it has no encryption."""
+    _, libpq = _loaded()
+    return bool(libpq.is_plain(pointer(connection)))
+
+
+def pump(source: Connection, target: Connection, unanswered: bool) -> Any:
+    """From a COPY that has begun on the one to that on the other.
+
+    Parameters:
+        unanswered: here and below: the source's COPY was sent, and libpq has read nothing since;
+            for connections that are plain.
+    """
     module, libpq = _loaded()
-    return module.Pump(libpq, pointer(source), pointer(target))
+    return module.Pump(libpq, pointer(source), pointer(target), unanswered)
 
 
-def lines(source: Connection) -> Any:
+def lines(source: Connection, unanswered: bool) -> Any:
     """Of a COPY in text format that has begun; see `api.worker.LINES`."""
     module, libpq = _loaded()
-    return module.Lines(libpq, pointer(source))
+    return module.Lines(libpq, pointer(source), unanswered)
 
 
-def decoder(source: Connection, kinds: list[str], most_rows: int, most_bytes: int) -> Any:
+def decoder(
+    source: Connection, unanswered: bool, kinds: list[str], most_rows: int, most_bytes: int
+) -> Any:
     """Of a binary COPY that has begun; see `Decoder` in core/native/src/decode/decoder.rs."""
     module, libpq = _loaded()
     made = module.Decoder(kinds, most_rows, most_bytes)
-    made.attach(libpq, pointer(source))
+    made.attach(libpq, pointer(source), unanswered)
     return made
 
 
@@ -112,7 +125,7 @@ class NativeMover:
             place = outcome - SOURCE_FAILED
             with translated(("source", "target")[place]):
                 message = self._connections[place].pgconn.get_error_message()
-                raise psycopg.OperationalError(message)
+                raise psycopg.OperationalError(message or "the connection was lost")
         elif outcome == REFUSED:
             assert self._refused is not None
             raise self._refused(*self._moved.fault)

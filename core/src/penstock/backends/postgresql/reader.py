@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING
 from psycopg.pq import ExecStatus
 
 from penstock.backends.api.worker import ARROW, LINES, SHARED_FORMATS, Block, Wait
-from penstock.backends.postgresql.cancellable import end_copy, start_copy
+from penstock.backends.postgresql.cancellable import await_copy, end_copy, send
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.catalog.queries import described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.native import CopySink, NativeMover, available, lines, pump
+from penstock.backends.postgresql.native import (
+    CopySink,
+    NativeMover,
+    available,
+    is_plain,
+    lines,
+    pump,
+)
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import copy_format, selected, statement
 from penstock.model.plans import Partition
@@ -96,8 +103,8 @@ class PostgresReader:
         from penstock.backends.postgresql.arrow.wire import Wire  # noqa: PLC0415
 
         wire = Wire(self._columns, self._spec.pairs, self._subject(partition))
-        self._start(connection, partition, wait, wire)
-        decoder = wire.decoder(connection)
+        unanswered = self._start(connection, partition, wait, wire, native=True)
+        decoder = wire.decoder(connection, unanswered)
         mover = NativeMover(decoder, (connection,), refused=wire.refused)
         more = empty = True
         while more:
@@ -117,8 +124,8 @@ class PostgresReader:
         self, connection: Connection, partition: Partition, wait: Wait
     ) -> Iterator[tuple[Block, int, int]]:
         """Blocks of lines, gathered outside of the interpreter."""
-        self._start(connection, partition, wait, self._form(partition))
-        gathered = lines(connection)
+        unanswered = self._start(connection, partition, wait, self._form(partition), native=True)
+        gathered = lines(connection, unanswered)
         mover = NativeMover(gathered, (connection,))
         while not gathered.ended:
             while wait.turn(mover):
@@ -136,9 +143,9 @@ class PostgresReader:
             return None
         with wait.answering("source"):
             connection = self._ready(partition)
-        self._start(connection, partition, wait, None)
+        unanswered = self._start(connection, partition, wait, None, native=True)
         ends = (connection, sink.connection)
-        return NativeMover(pump(*ends), ends, finish=lambda: self._finish(connection, wait))
+        return NativeMover(pump(*ends, unanswered), ends, finish=lambda: self._finish(connection, wait))
 
     def _start(
         self,
@@ -146,8 +153,16 @@ class PostgresReader:
         partition: Partition,
         wait: Wait,
         form: Decoder | Lines | Wire | None,
-    ) -> None:
-        """Begin the COPY of a partition, in the server's own form or in another one."""
+        *,
+        native: bool = False,
+    ) -> bool:
+        """Begin the COPY of a partition, in the server's own form or in another one.
+
+        Parameters:
+            native: the stream is read outside of the interpreter.
+
+        Returns: whether the server's answer is left to what reads the stream.
+        """
         query = statement("copy_out").format(
             rows=select(
                 self._spec.relation,
@@ -158,7 +173,11 @@ class PostgresReader:
             format=copy_format(form.copied_as if form else self._spec.format),
         )
         with translated("source"):
-            start_copy(connection, query, "source", wait, ExecStatus.COPY_OUT)
+            unread = send(connection, query, "source", wait)
+            if native and unread and is_plain(connection):
+                return True
+            await_copy(connection, "source", wait, ExecStatus.COPY_OUT)
+        return False
 
     def _finish(self, connection: Connection, wait: Wait) -> None:
         """Take what the server says at the end of a stream."""

@@ -90,13 +90,13 @@ class Wire:
         """The select list of the COPY that is decoded."""
         return sql.SQL(", ").join(map(_expression, self._columns, self._types, self._kinds))
 
-    def decoder(self, connection: Connection) -> Any:
-        """Of the stream that has begun on a connection."""
+    def decoder(self, connection: Connection, unanswered: bool) -> Any:
+        """Of the stream that has begun on a connection; see `native.pump`."""
         kinds = [
             kind or "list:" * _depth(type_) + "text"
             for kind, type_ in zip(self._kinds, self._types, strict=True)
         ]
-        return decoder(connection, kinds, MOST_ROWS, MOST_BYTES)
+        return decoder(connection, unanswered, kinds, MOST_ROWS, MOST_BYTES)
 
     def batch(self, decoded: Sequence[Any]) -> pa.RecordBatch:
         """
