@@ -145,7 +145,9 @@ class PostgresReader:
             connection = self._ready(partition)
         unanswered = self._start(connection, partition, wait, None, native=True)
         ends = (connection, sink.connection)
-        return NativeMover(pump(*ends, unanswered), ends, finish=lambda: self._finish(connection, wait))
+        return NativeMover(
+            pump(*ends, unanswered), ends, finish=lambda: self._finish(connection, wait)
+        )
 
     def _start(
         self,

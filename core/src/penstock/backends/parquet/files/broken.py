@@ -63,6 +63,11 @@ def check_values(batch: pa.RecordBatch, first: int) -> None:
         try:
             _check(array)
         except pa.ArrowInvalid as error:
+            if is_.is_dictionary(array.type):
+                # The value may be one of other rows.
+                plain = array.dictionary_decode()
+                check_values(pa.RecordBatch.from_arrays([plain], names=[name]), first)
+                continue
             row = first_failing(array, _check)
             raise Broken(
                 f"column {name!r}, row {first + row:,}: expected a value of {array.type}, found "

@@ -91,6 +91,7 @@ def open_file(
     metadata: pq.FileMetaData | None = None,
     buffer_size: int = 0,
     pre_buffer: bool = False,
+    few_valued: Sequence[str] = (),
     int96: str = "us",
 ) -> pq.ParquetFile:
     """
@@ -99,6 +100,7 @@ def open_file(
         metadata: its footer, where it was read before.
         buffer_size: bytes that are read at once of a column; 0: all of a row group.
         pre_buffer: read a row group's columns at once, side by side.
+        few_valued: columns that are read as dictionaries.
         int96: the unit in which `INT96` timestamps are read. In nanoseconds, years before 1677 and
             after 2262 become others without a word; see `int96.py` for the others.
     """
@@ -108,6 +110,7 @@ def open_file(
         metadata=metadata,
         buffer_size=buffer_size,
         pre_buffer=pre_buffer,
+        read_dictionary=list(few_valued),
         coerce_int96_timestamp_unit=int96,
         page_checksum_verification=True,  # of pages that have one
     )

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pyarrow.types as is_
 from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
@@ -199,6 +200,8 @@ class FileScan:
         stored, _, count, _ = _sizes(group, columns)
         piece = min(max(PIECES // max(count, 1), LEAST_PIECE), MOST_PIECE)
         at_once = self._remote and stored <= AT_ONCE and head is None
+        texts = [name for name in columns if is_.is_string(self.schema.field(name).type)]
+        few_valued = _few_valued(group, texts)
 
         def opened(unit: str = "us") -> pq.ParquetFile:
             return open_file(
@@ -208,6 +211,7 @@ class FileScan:
                 metadata=metadata,
                 buffer_size=0 if at_once else piece if self._remote else min(piece, LOCAL_PIECE),
                 pre_buffer=at_once,
+                few_valued=few_valued,
                 int96=unit,
             )
 
@@ -304,6 +308,21 @@ def _sizes(group: Any, columns: Sequence[str]) -> tuple[int, int, int, bool]:
             empty = known is not None and known.null_count == column.num_values
             sure &= empty or (known is not None and known.has_min_max)
     return stored, unpacked, count, sure
+
+
+def _few_valued(group: Any, texts: Sequence[str]) -> list[str]:
+    """Of these columns those with a value in a byte or less: to look at each of their few values
+    once costs a third (measured)."""
+    names = set(texts)
+    parts = (group.column(place) for place in range(group.num_columns))
+    return [
+        part.path_in_schema
+        for part in parts
+        if part.path_in_schema in names
+        and part.physical_type == "BYTE_ARRAY"
+        and part.has_dictionary_page
+        and part.total_uncompressed_size <= part.num_values
+    ]
 
 
 def in_engine(part: pa.Field) -> pa.Field:
