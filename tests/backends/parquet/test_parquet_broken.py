@@ -118,6 +118,21 @@ def test_values_that_are_none(
     refused(store, message, where=where)
 
 
+@pytest.mark.parametrize("compression", ["none", "snappy"])
+def test_one_of_few_values_is_none(store: Store, compression: str) -> None:
+    """Where values are looked at once, and not in each row."""
+    values = text(*(b"good" for _ in range(5_000)), b"b\xff", *(b"good" for _ in range(5_000)))
+    columns = {"id": pa.array(range(len(values))), "v": values}
+    store.write("a.parquet", columns, compression=compression)
+    refused(store, r"column 'v', row 5,001: .* found b'b\\xff', which is no UTF-8")
+
+
+def test_few_values_and_nulls(store: Store) -> None:
+    values = [None, "", "é", "two"] * 3_000
+    store.write("a.parquet", {"v": values}, row_group_size=5_000)
+    assert rows_of(store).column("v").to_pylist() == values
+
+
 def test_the_end_of_a_day_is_a_time(store: Store) -> None:
     ends = pa.array([86_400_000_000], pa.int64()).view(pa.time64("us"))
     store.write("a.parquet", {"v": ends})
