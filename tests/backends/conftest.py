@@ -75,7 +75,7 @@ class Pair:
     def plan(self, table: str = "public.t", **options: Any) -> PartitionPlan:
         return plan(self.spec(table, **options))
 
-    def events(self, table: str = "public.t", **options: Any) -> list[Event]:
+    def events(self, table: str | None = "public.t", **options: Any) -> list[Event]:
         """Copy to the end. An error comes with a note of what the events said."""
         seen: list[Event] = []
         try:
@@ -88,7 +88,7 @@ class Pair:
             raise
         return seen
 
-    def copy(self, table: str = "public.t", **options: Any) -> Finished:
+    def copy(self, table: str | None = "public.t", **options: Any) -> Finished:
         """Copy to the end. Returns the report."""
         report = self.events(table, **options)[-1]
         assert isinstance(report, Finished)

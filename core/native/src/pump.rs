@@ -48,10 +48,7 @@ impl Pump {
     #[pyo3(signature = (libpq, source, target, unanswered=false))]
     fn new(libpq: &Libpq, source: usize, target: usize, unanswered: bool) -> Self {
         let functions = &libpq.functions;
-        let (source, target) = (
-            Connection(source as *mut _),
-            Connection(target as *mut _),
-        );
+        let (source, target) = (Connection(source as *mut _), Connection(target as *mut _));
         let mut gathered = Vec::with_capacity(HEAD + GATHER + PIECE);
         gathered.resize(HEAD, 0);
         Self {

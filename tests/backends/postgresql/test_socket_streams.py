@@ -1,12 +1,12 @@
-"""Streams of plain connections, which no libpq reads: what a server says besides rows arrives too."""
+"""Streams that libpq does not read: what a server says besides rows arrives too."""
 
 from __future__ import annotations
 
 import pytest
+from tests.backends.conftest import Pair
 
 from penstock import PenstockError
 from penstock.backends.postgresql.cancellable import SENT_AT_ONCE
-from tests.backends.conftest import Pair
 
 pytestmark = pytest.mark.usefixtures("both_paths")
 
@@ -65,7 +65,8 @@ def test_a_statement_that_is_not_sent_at_once(pair: Pair) -> None:
 def test_rows_of_all_sizes(pair: Pair) -> None:
     """Around what is read, and written, in one go."""
     pair.both("CREATE TABLE t (n int, a text)", "ALTER TABLE t ALTER a SET STORAGE external")
-    sizes = [size + more for size in (0, 2**13, 2**17, 2**18, 2**19, 2**23) for more in range(-9, 9)]
+    around = (0, 2**13, 2**17, 2**18, 2**19, 2**23)
+    sizes = [size + more for size in around for more in range(-9, 9)]
     for number, size in enumerate(sizes):
         pair.source.run(f"INSERT INTO t VALUES ({number}, repeat('é', {max(size, 0)} / 2))")
     pair.copy(partitions=3)
