@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -24,7 +25,7 @@ from penstock.events import (
 )
 from penstock.figures.timeline import executed, merged
 from penstock.model.codec import from_json, to_json
-from penstock.model.journal import MOST_POINTS, Journal, Point, Series
+from penstock.model.journal import MOST_POINTS, DegreeChange, Journal, Point, Series
 from penstock.run.journals import Keeper
 
 
@@ -260,3 +261,12 @@ def test_executions_one_after_the_other_and_side_by_side() -> None:
     assert list(found.pauses) == [4]
     assert executed([journal("10:00:00", 3), journal("10:00:01", 3), journal("12:00:00", 2)]) == 6
     assert merged([]) is None
+
+
+def test_changes_of_the_degree_by_the_clock_of_all_executions() -> None:
+    changes = (DegreeChange(0.5, 4, "up"),)
+    late = replace(journal("12:00:00", 2, 100, 100), degrees=changes)
+    silent = replace(journal("10:00:02", 2), degrees=changes)  # has not moved anything
+    found = merged([late, journal("10:00:00", 3, 1, 1, 1), silent])
+    assert found is not None
+    assert [(change.at, change.degree) for change in found.changes] == [(2.5, 4), (4.5, 4)]

@@ -33,6 +33,25 @@ def test_what_is_waited_for_within_an_answer_counts_once() -> None:
     assert meter.waited["target"] < 1000
 
 
+def test_a_wait_counts_while_it_goes_on() -> None:
+    meter = Meter(waited={"source": 1.0, "target": 100.0})
+    waiter = Waiter(meter, 60)
+    reading, writing = os.pipe()
+    try:
+        with waiter.answering("target"):
+            time.sleep(0.02)
+            os.write(writing, b"x")
+            waiter("target", reading, False)
+            told = meter.waits()
+            assert meter.waits()["target"] >= told["target"] >= 100.02
+        assert meter.waits() == meter.waited
+        assert meter.waited["target"] >= told["target"]
+        assert told["source"] == 1
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 def test_failed_answers_count_too() -> None:
     meter = Meter()
 

@@ -10,6 +10,7 @@ from penstock.show.charts import Part, areas, bars, text
 from penstock.show.page import CLASSES, fact_list, legend, page, section, table
 from penstock.show.run_report import (
     KINDS,
+    degree_change,
     facts,
     happenings,
     outlier_value,
@@ -118,11 +119,23 @@ def _over_time(report: RunReport) -> str:
         for place, (point, share) in enumerate(zip(points, shares, strict=True))
     )
     head = ("from", "rows", "MB", *kinds)
+    marks = [change.at for change in timeline.changes]
+    changed = [(change.at, degree_change(change)) for change in timeline.changes]
+    items = "".join(f"<li>{text(f'{duration(at)}: {said}')}</li>" for at, said in changed)
     left_out = '<p class="note">Dashed lines: pauses that are left out.</p>' if pauses else ""
     return section(
         "Over time",
         f"<h3>MB/s</h3><p>{text(said)}.</p>",
-        areas("rate", "MB/s over time", said, [("moved", rates)], width, _mb, pauses=pauses),
+        areas(
+            "rate",
+            "MB/s over time",
+            said,
+            [("moved", rates)],
+            width,
+            _mb,
+            pauses=pauses,
+            marks=marks,
+        ),
         f"<h3>Streams at work</h3><p>{text(streams)}: the line.</p>",
         legend(*kinds),
         areas(
@@ -134,7 +147,9 @@ def _over_time(report: RunReport) -> str:
             "{:g}".format,
             pauses=pauses,
             limits=[point.allowed / width for point in points],
+            marks=marks,
         ),
+        f"<h3>Changes of the degree, as numbered above</h3><ol>{items}</ol>" if items else "",
         left_out,
         f"<details><summary>The numbers, every {text(duration(width))}; of streams on average"
         f"</summary>{table(head, rows)}</details>",
@@ -154,7 +169,7 @@ def _kinds(*spent: TimeSpent | None) -> tuple[str, ...]:
 def _streams(point: Point, width: float) -> tuple[float, float, float, float]:
     """On average within a point: waiting for the source, for the target, moving, keeping to a
     rate."""
-    # A long wait is reported when it ends, so that more of it may fall on a point than it has.
+    # Told by two clocks, a worker's and this machine's: more may fall on a point than it has.
     source = min(point.source, point.busy)
     target = min(point.target, point.busy - source)
     paced = min(point.paced, point.busy - source - target)
@@ -238,7 +253,7 @@ def _executions(report: RunReport) -> str:
     happened = [
         f"<li>{text(line)}</li>"
         for each in report.executions
-        for line in happenings(each.degrees, each.failures)
+        for line in happenings(() if report.timeline else each.degrees, each.failures)
     ]
     if len(report.executions) < 2 and not happened:
         return ""

@@ -266,15 +266,17 @@ def _print_executions(console: Console, report: RunReport) -> None:
 
 def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt]) -> list[str]:
     """Changes of the degree and failed attempts of an execution, in their order."""
-    found = [
-        (change.at, f"{counted(change.degree, 'stream')}: {change.message}") for change in degrees
-    ]
+    found = [(change.at, degree_change(change)) for change in degrees]
     for failed in failures:
         said = " ".join(part for part in (failed.side, failed.error, failed.code) if part)
         found.append(
             (failed.at, f"attempt {failed.attempt} of {failed.partition_id} failed: {said}")
         )
     return [f"after {duration(at)}: {text}" for at, text in sorted(found)]
+
+
+def degree_change(change: DegreeChange) -> str:
+    return f"{counted(change.degree, 'stream')}: {change.message}"
 
 
 def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:
