@@ -243,6 +243,16 @@ def test_a_batch_knows_its_runs_and_how_it_ended() -> None:
     assert clocked.keeper.status == "failed"
 
 
+def test_failures_of_a_batch_name_their_table() -> None:
+    clocked = Clocked()
+    tables = (BatchTable(table="public.x", target_table="y", run_id="r", status="found"),)
+    clocked.add(0, BatchStarted(run_id="b", tables=tables, degree=2))
+    clocked.add(0, opened("p1"))
+    clocked.add(1, Failed(**ids("p1"), error={"error": "PermanentError"}))
+    (failed,) = clocked.journal(1).failures
+    assert failed.partition_id == "public.x p1"
+
+
 def journal(begun: str, seconds: float, *rows: int) -> Journal:
     points = tuple(Point(rows=count) for count in rows)
     return Journal(begun, f"2026-01-01T{begun}+00:00", "", "done", 1, seconds, points=points)

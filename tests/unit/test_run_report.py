@@ -185,3 +185,33 @@ def test_numbers_of_changes_that_are_close_are_put_together() -> None:
         r'<text class="mark"[^>]*>([^<]*)', run_report_html(replace(FULL, timeline=timeline))
     )
     assert marks[:3] == ["1-3", "4", "5"]
+
+
+def test_what_was_over_at_once_is_not_drawn() -> None:
+    short = replace(FULL, copying=3.9)
+    assert "Over time" not in run_report_html(short)
+    assert "over time" not in run_report_text(short)
+    # What it would have told is told elsewhere.
+    assert "after 2.0 s: 3 streams" in run_report_html(short)
+
+
+def test_next_to_nothing_is_not_lost_at_the_end() -> None:
+    assert "at the end" not in run_report_text(replace(FULL, copying=0.1, idle=0.04, tail=0.04))
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("2026-01-01 10:00:00.123456+00", "2026-01-01 10:00:00Z"),
+        ("2026-01-01T12:00:00.123+02:00", "2026-01-01 10:00:00Z"),
+        ("yesterday", "yesterday"),
+    ],
+)
+def test_moments_are_alike_wherever_they_come_from(written: str, shown: str) -> None:
+    assert f"<dd>{shown}</dd>" in run_report_html(replace(FULL, created_at=written))
+
+
+def test_where_changes_were_left_out_that_is_said() -> None:
+    many = replace(EXECUTION, degrees=50 * EXECUTION.degrees)
+    assert "the first 50." in run_report_html(replace(FULL, executions=(many,)))
+    assert "the first 50." not in run_report_html(FULL)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.figures.run_report import PartitionFigures, RunReport, TimeSpent
-from penstock.model.journal import Point
+from penstock.model.journal import MOST_CHANGES, Point
 from penstock.show.charts import Part, areas, bars, text
 from penstock.show.page import CLASSES, fact_list, legend, page, section, table
 from penstock.show.run_report import (
     KINDS,
     degree_change,
+    drawn,
     facts,
     happenings,
     outlier_value,
     tail,
     times,
 )
-from penstock.show.text import PACED, counted, duration, megabytes, number, size
+from penstock.show.text import PACED, counted, duration, megabytes, moment, number, size
 
 
 def run_report_html(report: RunReport) -> str:
@@ -42,9 +43,8 @@ def _state(report: RunReport) -> str:
 
 
 def _facts(report: RunReport) -> str:
-    found = [("begun", report.created_at), ("ended", report.finished_at or "not yet")]
-    found = [*facts(report), *found]
-    return fact_list(found)
+    ended = moment(report.finished_at) if report.finished_at else "not yet"
+    return fact_list([*facts(report), ("begun", moment(report.created_at)), ("ended", ended)])
 
 
 def _time(report: RunReport) -> str:
@@ -89,8 +89,8 @@ def _waits(report: RunReport) -> str:
 
 
 def _over_time(report: RunReport) -> str:
-    timeline = report.timeline
-    if timeline is None or not timeline.points:
+    timeline = drawn(report)
+    if timeline is None:
         return ""
     points, width, pauses = timeline.points, timeline.width, timeline.pauses
     rates = [point.bytes / width for point in points]
@@ -150,10 +150,17 @@ def _over_time(report: RunReport) -> str:
             marks=marks,
         ),
         f"<h3>Changes of the degree, as numbered above</h3><ol>{items}</ol>" if items else "",
+        _first_changes(report),
         left_out,
         f"<details><summary>The numbers, every {text(duration(width))}; of streams on average"
         f"</summary>{table(head, rows)}</details>",
     )
+
+
+def _first_changes(report: RunReport) -> str:
+    if all(len(each.degrees) < MOST_CHANGES for each in report.executions):
+        return ""
+    return f'<p class="note">Of each execution the first {MOST_CHANGES}.</p>'
 
 
 def _mb(value: float) -> str:
@@ -253,7 +260,7 @@ def _executions(report: RunReport) -> str:
     happened = [
         f"<li>{text(line)}</li>"
         for each in report.executions
-        for line in happenings(() if report.timeline else each.degrees, each.failures)
+        for line in happenings(() if drawn(report) else each.degrees, each.failures)
     ]
     if len(report.executions) < 2 and not happened:
         return ""
@@ -261,7 +268,7 @@ def _executions(report: RunReport) -> str:
         ("begun", "status", "time", "streams", "attempts", "failed"),
         (
             (
-                each.started_at,
+                moment(each.started_at),
                 each.status,
                 duration(each.seconds),
                 number(each.degree),
