@@ -335,10 +335,7 @@ def _unknown(
         return
     for side in _SIDES:
         if journals and not any(side in journal.waits for journal in journals):
-            yield (
-                f"what the sessions of the {side} waited for: it does not tell, or the run was "
-                "over before it was asked"
-            )
+            yield f"what sessions of the {side} waited for: it does not tell, or none was seen"
     yield from _unheard(journals)
 
 
