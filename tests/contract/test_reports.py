@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from penstock import RunReport, create, report, run_report_html, run_report_text, status
+from penstock.backends.api.registry import find_backend
+from penstock.model.tables import TableRef
 
 from .copying import ROWS, Pair
 from .database import Database, SqlDatabase
@@ -167,3 +170,25 @@ def test_of_a_batch(open_database: Callable[[str], Database]) -> None:
     assert table.run_id.startswith("b-")
     assert found.spent == table.spent
     assert moved(found) == moved(table) == 300
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql", "mssql"])
+def test_whether_a_table_has_indexes_to_defer(
+    kind: str, open_database: Callable[[str], Database]
+) -> None:
+    pair = Pair(open_database("duckdb"), open_database(kind))
+    theirs = pair.theirs
+    assert isinstance(theirs, SqlDatabase)
+    for statement in (
+        "CREATE TABLE plain (id int)",
+        "CREATE TABLE indexed (id int)",
+        "CREATE INDEX ids ON indexed (id)",
+    ):
+        theirs.execute(statement)
+    backend, *_ = find_backend(theirs.url, "--target")
+    with closing(backend.target(theirs.url, "penstock")) as target:
+        found = [
+            target.has_indexes(target.find(name) or TableRef("nowhere", name))  # type: ignore[attr-defined]
+            for name in ("plain", "indexed", "missing")
+        ]
+    assert found == [False, True, False]

@@ -156,16 +156,22 @@ def test_the_option_that_is_named_changes_with_the_mode() -> None:
     assert named("postgresql", "indexes", mode="append") == "--indexes defer --allow-ddl"
     assert named("postgresql", "indexes", indexes="defer") == ""
     assert named("postgresql", "indexes", mode="upsert") == ""
+    # After the load anyway.
+    assert named("postgresql", "indexes", mode="recreate") == ""
+    assert named("mysql", "indexes", mode="swap") == ""
     assert named("mysql", "unlogged") == ""
     assert named("mysql", "indexes") == "--indexes defer --allow-ddl"
     assert named("duckdb", "indexes") == ""
 
 
-def report_of_four(rows: int) -> RunReport:
+def report_of_four(
+    rows: int, scheme: str = "duckdb", spent: float = 0.0, *, indexed: bool = False
+) -> RunReport:
     """Of a run of four partitions, of which the last one took long.
 
     Parameters:
         rows: of the last one; the others have ten.
+        spent: waiting for the target, share of each one's time.
     """
     bounds = [None, *(Bound("int4", str(n)) for n in (1, 2, 3)), None]
     extents = [KeyRange(Key("a b"), *pair) for pair in pairwise(bounds)]
@@ -177,13 +183,14 @@ def report_of_four(rows: int) -> RunReport:
     run = RunRow("r", 1, spec, plan, state, (), "done", "", None, None, ())
     spans = [*((f"p{n}", 10, 10.0) for n in (1, 2, 3)), ("p4", rows, 50.0)]
     records = [
-        CommitRecord(name, 1, count, 0, "", "", spent=Spent(seconds, 0.0, 0.0))
+        CommitRecord(name, 1, count, 0, "", "", spent=Spent(seconds, 0.0, spent * seconds))
         for name, count, seconds in spans
     ]
     begun = "2026-01-01T10:00:00+00:00"
-    journal = Journal("x", begun, begun, "done", 4, 50.0, copying=50.0, tail=40.0, idle=120.0)
-    target = find_backend("duckdb://", "--target")[0].target_capabilities
-    return of_run(run, records, [journal], True, target)
+    idle = 0.0 if spent else 120.0
+    journal = Journal("x", begun, begun, "done", 4, 50.0, copying=50.0, tail=40.0, idle=idle)
+    target = find_backend(f"{scheme}://", "--target")[0].target_capabilities
+    return of_run(run, records, [journal], True, target, lambda table: indexed)
 
 
 def test_another_cut_is_named_where_a_partition_has_more_rows() -> None:
@@ -195,3 +202,9 @@ def test_another_cut_is_named_where_a_partition_has_more_rows() -> None:
     ]
     assert wide.advice.endswith(": try --partitions 16")
     assert [each.measure for each in wide.outliers] == ["seconds"]
+
+
+def test_indexes_are_deferred_where_there_are_some() -> None:
+    with_indexes = report_of_four(10, "postgresql", 0.9, indexed=True).advice
+    assert with_indexes.endswith("waiting for it: try --indexes defer --allow-ddl")
+    assert with_indexes.startswith(report_of_four(10, "postgresql", 0.9).advice + ": try")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -24,7 +25,7 @@ from penstock.events import (
 )
 from penstock.figures.timeline import executed, merged
 from penstock.model.codec import from_json, to_json
-from penstock.model.journal import MOST_POINTS, Journal, Point, Series
+from penstock.model.journal import MOST_POINTS, DegreeChange, Journal, Point, Series
 from penstock.run.journals import Keeper
 
 
@@ -242,6 +243,16 @@ def test_a_batch_knows_its_runs_and_how_it_ended() -> None:
     assert clocked.keeper.status == "failed"
 
 
+def test_failures_of_a_batch_name_their_table() -> None:
+    clocked = Clocked()
+    tables = (BatchTable(table="public.x", target_table="y", run_id="r", status="found"),)
+    clocked.add(0, BatchStarted(run_id="b", tables=tables, degree=2))
+    clocked.add(0, opened("p1"))
+    clocked.add(1, Failed(**ids("p1"), error={"error": "PermanentError"}))
+    (failed,) = clocked.journal(1).failures
+    assert failed.partition_id == "public.x p1"
+
+
 def journal(begun: str, seconds: float, *rows: int) -> Journal:
     points = tuple(Point(rows=count) for count in rows)
     return Journal(begun, f"2026-01-01T{begun}+00:00", "", "done", 1, seconds, points=points)
@@ -260,3 +271,12 @@ def test_executions_one_after_the_other_and_side_by_side() -> None:
     assert list(found.pauses) == [4]
     assert executed([journal("10:00:00", 3), journal("10:00:01", 3), journal("12:00:00", 2)]) == 6
     assert merged([]) is None
+
+
+def test_changes_of_the_degree_by_the_clock_of_all_executions() -> None:
+    changes = (DegreeChange(0.5, 4, "up"),)
+    late = replace(journal("12:00:00", 2, 100, 100), degrees=changes)
+    silent = replace(journal("10:00:02", 2), degrees=changes)  # has not moved anything
+    found = merged([late, journal("10:00:00", 3, 1, 1, 1), silent])
+    assert found is not None
+    assert [(change.at, change.degree) for change in found.changes] == [(2.5, 4), (4.5, 4)]

@@ -59,7 +59,10 @@ FULL = RunReport(
     ),
     outliers=(Outlier("p1", HOSTILE, "seconds", 10.0, 4.0), Outlier("p1", "", "rows", 90, 9)),
     timeline=Timeline(
-        2.0, (Point(10, 10**6, 4.0, 1.0, 2.0, 8.0), Point(5, 10, 2.0, 9.0, 9.0)), (2.0,)
+        2.0,
+        (Point(10, 10**6, 4.0, 1.0, 2.0, 8.0), Point(5, 10, 2.0, 9.0, 9.0)),
+        (2.0,),
+        (DegreeChange(0.5, 2, "up"), DegreeChange(2.0, 3, HOSTILE)),
     ),
     executions=(EXECUTION, EXECUTION),
     advice=f"target-bound: 78%: try --indexes defer {HOSTILE}",
@@ -71,7 +74,7 @@ EMPTY = replace(
     idle=0.0, waits={}, slowest=(), outliers=(), timeline=None, executions=(), advice="",
     unknown=(),
 )  # fmt: skip
-STILL = replace(EMPTY, timeline=Timeline(1.0, (Point(),), ()), spent=TimeSpent(0.0, 0.0, 0.0))
+STILL = replace(EMPTY, timeline=Timeline(1.0, (Point(),), (), ()), spent=TimeSpent(0.0, 0.0, 0.0))
 REPORTS = {
     "full": FULL,
     "nothing known": EMPTY,
@@ -159,3 +162,56 @@ def test_keeping_to_a_rate_is_shown_where_there_was_a_rate() -> None:
     assert "keeping to a rate" in run_report_text(paced)
     assert "keeping to a rate" in run_report_html(paced)
     assert "keeping to a rate" not in run_report_html(FULL) + run_report_text(FULL)
+
+
+def test_changes_of_the_degree_are_numbered_in_the_charts_and_told_below() -> None:
+    page = run_report_html(FULL)
+    root = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
+    over_time = root.find(".//section[@id='over-time']")
+    assert over_time is not None
+    told = ["".join(item.itertext()) for item in over_time.findall(".//ol/li")]
+    assert told[0] == "0.5 s: 2 streams: up"
+    assert len(told) == 2
+    marks = [mark.text for mark in over_time.findall(".//text[@class='mark']")]
+    assert marks == ["1", "2", "1", "2"]
+    # Said once.
+    assert page.count("3 streams: &lt;script") == 1
+
+
+def test_numbers_of_changes_that_are_close_are_put_together() -> None:
+    changes = tuple(DegreeChange(at, 2, "") for at in (0.1, 0.12, 0.13, 1.0, 1.9))
+    timeline = replace(FULL.timeline, changes=changes)  # type: ignore[type-var]
+    marks = re.findall(
+        r'<text class="mark"[^>]*>([^<]*)', run_report_html(replace(FULL, timeline=timeline))
+    )
+    assert marks[:3] == ["1-3", "4", "5"]
+
+
+def test_what_was_over_at_once_is_not_drawn() -> None:
+    short = replace(FULL, copying=3.9)
+    assert "Over time" not in run_report_html(short)
+    assert "over time" not in run_report_text(short)
+    # What it would have told is told elsewhere.
+    assert "after 2.0 s: 3 streams" in run_report_html(short)
+
+
+def test_next_to_nothing_is_not_lost_at_the_end() -> None:
+    assert "at the end" not in run_report_text(replace(FULL, copying=0.1, idle=0.04, tail=0.04))
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("2026-01-01 10:00:00.123456+00", "2026-01-01 10:00:00Z"),
+        ("2026-01-01T12:00:00.123+02:00", "2026-01-01 10:00:00Z"),
+        ("yesterday", "yesterday"),
+    ],
+)
+def test_moments_are_alike_wherever_they_come_from(written: str, shown: str) -> None:
+    assert f"<dd>{shown}</dd>" in run_report_html(replace(FULL, created_at=written))
+
+
+def test_where_changes_were_left_out_that_is_said() -> None:
+    many = replace(EXECUTION, degrees=50 * EXECUTION.degrees)
+    assert "the first 50." in run_report_html(replace(FULL, executions=(many,)))
+    assert "the first 50." not in run_report_html(FULL)

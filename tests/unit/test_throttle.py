@@ -88,6 +88,22 @@ class TestPace:
         pace.begin()
         assert pace.paused == 0
 
+    def test_a_pause_counts_while_it_goes_on(self) -> None:
+        clock = Clock()
+        told: list[float] = []
+
+        def wait(seconds: float) -> None:
+            clock.now += seconds / 2
+            told.append(pace.paused)
+            clock.now += seconds / 2
+
+        pace = Pace(clock, wait)
+        pace.set(10 * MB)
+        pace(100 * MB)
+        pace(20 * MB)
+        assert told == [pytest.approx(5), pytest.approx(11)]
+        assert pace.paused == pytest.approx(12)
+
     @pytest.mark.parametrize("rate", [None, 1 << 40])
     def test_another_rate_ends_a_pause(self, rate: float | None) -> None:
         pace = Pace()

@@ -268,6 +268,13 @@ def test_a_query_comes_back_as_it_was(query: str) -> None:
     assert tuned_options({**raw, "query": query}, "f", options) == {"degree": 4}
 
 
+def test_a_query_into_files_which_have_no_table(tmp_path: Path) -> None:
+    query = "SELECT 1"
+    spec = CopySpec(source="x://a", target="file:///b", query=query)
+    text = written(tuning(Setting(4), table=None, query=query, target_table=str(spec.target_ref)))
+    assert read_back(tmp_path, text, "--query", query, table="").degree == 4
+
+
 def test_a_query_with_a_variable_is_not_filled_in(tmp_path: Path) -> None:
     query = "SELECT '${HOME} $$ \x7f \"\\'"
     file = tmp_path / "tuned.toml"

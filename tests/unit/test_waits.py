@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 import pytest
 
-from penstock.workers.stream import Meter, Waiter
+from penstock.workers.pace import Pace
+from penstock.workers.stream import Meter, Waiter, _relay_pumped
 
 
 def test_answers_count_as_waiting_for_that_side() -> None:
@@ -33,6 +35,25 @@ def test_what_is_waited_for_within_an_answer_counts_once() -> None:
     assert meter.waited["target"] < 1000
 
 
+def test_a_wait_counts_while_it_goes_on() -> None:
+    meter = Meter(waited={"source": 1.0, "target": 100.0})
+    waiter = Waiter(meter, 60)
+    reading, writing = os.pipe()
+    try:
+        with waiter.answering("target"):
+            time.sleep(0.02)
+            os.write(writing, b"x")
+            waiter("target", reading, False)
+            told = meter.waits()
+            assert meter.waits()["target"] >= told["target"] >= 100.02
+        assert meter.waits() == meter.waited
+        assert meter.waited["target"] >= told["target"]
+        assert told["source"] == 1
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
 def test_failed_answers_count_too() -> None:
     meter = Meter()
 
@@ -51,3 +72,29 @@ def test_what_is_kept_with_the_commit_record() -> None:
     spent = meter.spent(0.5)
     assert (spent.source, spent.target, spent.paced) == (1.235, 2.0, 0.5)
     assert spent.seconds >= 0
+
+
+class Turns:
+    """A pump of three turns, which remembers how long they may be."""
+
+    rows = bytes = 0
+    waited = (0.0, 0.0)
+    idle = 0.0
+    side = "source"
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+
+    def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
+        self.asked.append(seconds)
+        return len(self.asked) < 3
+
+
+def test_a_stream_that_keeps_to_a_rate_moves_little_at_once() -> None:
+    longest = []
+    for rate in (None, 1 << 20):
+        pump, meter, pace = Turns(), Meter(), Pace()
+        pace.set(rate)
+        _relay_pumped(pump, Waiter(meter, 60), meter, pace)
+        longest.append(max(pump.asked))
+    assert longest[1] < longest[0]

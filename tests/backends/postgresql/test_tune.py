@@ -211,7 +211,7 @@ def test_refused_where_subscribers_would_get_its_rows(filled: Pair) -> None:
     assert left(filled) == []
 
 
-def test_refused_where_a_scratch_table_says_nothing(filled: Pair, tmp_path: Path) -> None:
+def test_refused_where_a_scratch_table_says_nothing(filled: Pair) -> None:
     with pytest.raises(UsageError, match="found upsert"):
         next(tune(filled.spec(mode="upsert")))
     with pytest.raises(UsageError, match="--unlogged: expected --mode truncate"):
@@ -220,8 +220,6 @@ def test_refused_where_a_scratch_table_says_nothing(filled: Pair, tmp_path: Path
         next(tune(filled.spec(strategy="hash", key="n")))
     with pytest.raises(PlanningError, match="one partition"):
         next(tune(filled.spec()))
-    with pytest.raises(PlanningError, match="Parquet as a target does not support it"):
-        next(tune(filled.spec(target=str(tmp_path / "lake"))))
     assert left(filled) == []
 
 

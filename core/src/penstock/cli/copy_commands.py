@@ -22,11 +22,10 @@ from penstock.cli.options import (
     read_batch,
     read_spec,
 )
-from penstock.cli.output import print_json, signals, stdout_console
+from penstock.cli.output import print_result, signals
 from penstock.cli.parser import Commands, add_json
 from penstock.cli.watch import command_words, fork_early, watch
 from penstock.errors import EXIT_DONE
-from penstock.model.codec import to_json
 
 
 def add_plan(commands: Commands) -> None:
@@ -46,13 +45,9 @@ def _plan(arguments: argparse.Namespace) -> int:
 
     with signals():
         result = plan(spec)
-    if arguments.json:
-        print_json(to_json(result))
-        return EXIT_DONE
     from penstock.show.plan_table import print_plan
 
-    with stdout_console() as console:
-        print_plan(console, result)
+    print_result(arguments, result, print_plan)
     return EXIT_DONE
 
 
@@ -73,14 +68,9 @@ def _create(arguments: argparse.Namespace) -> int:
 
     with signals():
         result = create(spec)
-    if arguments.json:
-        print_json(result.as_json())
-        return EXIT_DONE
-    from penstock.show.plan_table import print_plan
+    from penstock.show.plan_table import print_created
 
-    with stdout_console() as console:
-        print_plan(console, result.run.plan)
-        console.print(f"run {result.run.run_id}")
+    print_result(arguments, result.run, print_created, result.as_json)
     return EXIT_DONE
 
 

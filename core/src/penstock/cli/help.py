@@ -99,7 +99,8 @@ how it measures:
   go to a scratch table like the target's, with its indexes, in a schema of its
   own, penstock_tune_ and eight digits, which is dropped at the end whatever
   happens; after kill -9 the next tune drops it. The target's table is not touched.
-  That takes the right to create a schema in the target.
+  That takes the right to create a schema in the target. Beside a target that is
+  files it is a folder.
   Recommended is the smallest setting that takes at most 5% longer than the fastest,
   or as much longer as repeated measurements vary: without options rather than
   with them, and then with fewer streams.

@@ -4,22 +4,26 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.errors import EXIT_BUG, EXIT_INTERRUPTED, Interrupted, PenstockError, UsageError
+from penstock.model.codec import to_json
 from penstock.show.lines import Display
 from penstock.show.text import error_lines, printable
 
 if TYPE_CHECKING:
     from penstock.show.console import Console
+
+R = TypeVar("R")
 
 
 @contextmanager
@@ -72,9 +76,28 @@ def stdout_console() -> Iterator[Console]:
         yield make_console(sys.stdout)
 
 
-def print_json(result: Any) -> None:
+def _print_json(result: Any) -> None:
     with results():
         print(json.dumps(result, indent=2))
+
+
+def print_result(
+    arguments: argparse.Namespace,
+    result: R,
+    shown: Callable[[Console, R], object],
+    as_json: Callable[[], Any] | None = None,
+) -> None:
+    """To standard output, as JSON where that is asked for.
+
+    Parameters:
+        shown: prints it for people.
+        as_json: what is printed else; by default all that the result has.
+    """
+    if arguments.json:
+        _print_json(as_json() if as_json else to_json(result))
+        return
+    with stdout_console() as console:
+        shown(console, result)
 
 
 def write_file(path: str, text: str, flag: str) -> None:

@@ -14,11 +14,10 @@ from penstock.cli.options import (
     execution_words,
     read_overrides,
 )
-from penstock.cli.output import print_json, signals, stdout_console, write_file
+from penstock.cli.output import print_result, signals, write_file
 from penstock.cli.parser import Commands, add_json, add_run_id
 from penstock.cli.watch import command_words, fork_early, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
-from penstock.model.codec import to_json
 from penstock.spec.ids import check_run_id
 from penstock.spec.units import parse_duration
 
@@ -39,13 +38,9 @@ def _status(arguments: argparse.Namespace) -> int:
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
         result = status(arguments.run_id, target=arguments.target, control_schema=schema)
-    if arguments.json:
-        print_json(result.as_json())
-        return EXIT_DONE
     from penstock.show.status_table import print_status
 
-    with stdout_console() as console:
-        print_status(console, result)
+    print_result(arguments, result, print_status, result.as_json)
     return EXIT_DONE
 
 
@@ -78,13 +73,9 @@ def _report(arguments: argparse.Namespace) -> int:
         from penstock.show.html_report import run_report_html
 
         write_file(arguments.html, run_report_html(result), "--html")
-    if arguments.json:
-        print_json(result.as_json())
-        return EXIT_DONE
     from penstock.show.run_report import print_run_report
 
-    with stdout_console() as console:
-        print_run_report(console, result)
+    print_result(arguments, result, print_run_report)
     return EXIT_DONE
 
 
@@ -203,11 +194,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             show_rows=arguments.show_rows,
         )
     code = EXIT_DONE if result.ok else EXIT_PERMANENT
-    if arguments.json:
-        print_json(to_json(result))
-        return code
     from penstock.show.verification_table import print_verification
 
-    with stdout_console() as console:
-        print_verification(console, result)
+    print_result(arguments, result, print_verification)
     return code

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.help import FILE, TUNE, TUNE_EXAMPLES
 from penstock.cli.options import add_copy_options, read_spec
-from penstock.cli.output import print_json, say, signals, stdout_console, write_file
+from penstock.cli.output import print_result, say, signals, write_file
 from penstock.cli.parser import Commands, add_json
 from penstock.errors import EXIT_DONE, UsageError
 from penstock.spec.units import parse_size
@@ -97,13 +97,9 @@ def _plan(arguments: argparse.Namespace, spec: CopySpec, options: dict[str, Any]
 
     with signals():
         sweep = plan_sweep(spec, **options)
-    if arguments.json:
-        print_json(sweep.as_json())
-        return EXIT_DONE
     from penstock.show.tuning_table import print_sweep
 
-    with stdout_console() as console:
-        print_sweep(console, sweep)
+    print_result(arguments, sweep, print_sweep, sweep.as_json)
     return EXIT_DONE
 
 
@@ -128,11 +124,7 @@ def _measure(arguments: argparse.Namespace, spec: CopySpec, options: dict[str, A
         from penstock.tuning.tuned_file import written
 
         write_file(arguments.out, written(result), "--out")
-    if arguments.json:
-        print_json(result.as_json())
-        return EXIT_DONE
-    with stdout_console() as console:
-        print_tuning(console, result)
+    print_result(arguments, result, print_tuning)
     return EXIT_DONE
 
 

@@ -122,35 +122,44 @@ def _skewed(facts: Facts) -> str:
 
 
 def _target(facts: Facts) -> str:
-    spent = facts.spent
-    if spent is None or spent.target <= BOUND * spent.total:
+    said, kind = _bound(facts, "target")
+    if not said:
         return ""
-    said = f"target-bound: {_percent(spent.target, spent.total)} of the time spent waiting for it"
-    kinds = facts.waits.get("target", {})
     fewer = f"--degree {facts.degree // 2}" if facts.degree > 1 else ""
-    for kind, words, ways in (
-        (LOG, "in its log (WAL)", (facts.unlogged, facts.deferrable)),
-        (LOCKS, "in locks, which its sessions hold against each other", (fewer,)),
-        (STORAGE, "in its files", (facts.deferrable, facts.unlogged)),
-        (WORKING, "computing", (facts.deferrable,)),
-    ):
-        share = kinds.get(kind, 0.0)
-        if share >= MOSTLY and share == max(kinds.values()):
-            return f"{said}, {share:.0%} of its sessions {words}{_try(*ways)}"
-    return f"{said}{_try(facts.deferrable, facts.unlogged)}"
+    ways = {
+        LOG: (facts.unlogged, facts.deferrable),
+        LOCKS: (fewer,),
+        STORAGE: (facts.deferrable, facts.unlogged),
+        WORKING: (facts.deferrable,),
+    }
+    return f"{said}{_try(*ways.get(kind, (facts.deferrable, facts.unlogged)))}"
 
 
 def _source(facts: Facts) -> str:
+    return _bound(facts, "source")[0]
+
+
+_DOING = {
+    LOG: "in its log (WAL)",
+    LOCKS: "in locks, which its sessions hold against each other",
+    STORAGE: "in its files",
+    WORKING: "computing",
+}
+
+
+def _bound(facts: Facts, side: str) -> tuple[str, str]:
+    """What a copy mostly waits for, if it is that side, and the kind of what its sessions mostly
+    do, if that stands out."""
     spent = facts.spent
-    if spent is None or spent.source <= BOUND * spent.total:
-        return ""
-    said = f"source-bound: {_percent(spent.source, spent.total)} of the time spent waiting for it"
-    kinds = facts.waits.get("source", {})
-    for kind, words in ((LOCKS, "in locks"), (STORAGE, "in its files"), (WORKING, "computing")):
-        share = kinds.get(kind, 0.0)
-        if share >= MOSTLY and share == max(kinds.values()):
-            said += f", {share:.0%} of its sessions {words}"
-    return said
+    waited = getattr(spent, side, 0.0)
+    if spent is None or waited <= BOUND * spent.total:
+        return "", ""
+    said = f"{side}-bound: {_percent(waited, spent.total)} of the time spent waiting for it"
+    kinds = facts.waits.get(side, {})
+    most = max(kinds, key=lambda kind: kinds[kind], default="")
+    if most not in _DOING or kinds[most] < MOSTLY:
+        return said, ""
+    return f"{said}, {kinds[most]:.0%} of its sessions {_DOING[most]}", most
 
 
 def _paced(facts: Facts) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from statistics import median
@@ -24,6 +24,7 @@ from penstock.figures.timeline import covered, executed, merged
 from penstock.model.extents import KeyRange
 from penstock.model.journal import RUNNING, Journal, Waited
 from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES
 from penstock.spec.strategies import NAMED, NTILE, STRATEGIES, Strategy
 
@@ -34,19 +35,26 @@ _FLAGS = {"indexes": "--indexes defer", "unlogged": "--unlogged"}
 _SIDES = ("source", "target")
 
 
-def report_of(control: ControlStore, target: TargetCapabilities, run_id: str) -> RunReport | None:
+def report_of(
+    control: ControlStore,
+    target: TargetCapabilities,
+    run_id: str,
+    has_indexes: Callable[[TableRef], bool],
+) -> RunReport | None:
     """
     Parameters:
         run_id: of a run, or of a batch.
+        has_indexes: see `WithIndexes`. Asked only where the answer matters.
 
     Returns: None where there is neither.
     """
     journals = control.journals(run_id)
     run = control.load_run(run_id)
     if run is not None:
-        return of_run(run, control.committed(run_id), journals, control.keeps_figures, target)
+        records, keeps = control.committed(run_id), control.keeps_figures
+        return of_run(run, records, journals, keeps, target, has_indexes)
     tables = dict.fromkeys(name for journal in journals for name in journal.runs)
-    reports = [report_of(control, target, name) for name in tables]
+    reports = [report_of(control, target, name, has_indexes) for name in tables]
     return _of_batch(run_id, journals, [each for each in reports if each]) if journals else None
 
 
@@ -56,6 +64,7 @@ def of_run(
     journals: Sequence[Journal],
     keeps_figures: bool,
     target: TargetCapabilities,
+    has_indexes: Callable[[TableRef], bool],
 ) -> RunReport:
     """The report of a run, from what is kept of it."""
     plan = run.plan
@@ -80,6 +89,9 @@ def of_run(
         counts=_strategy(run).counts,
         even=_even(run) if slow and slow.partition_id in large else "",
     )
+    said = advice(facts)
+    if facts.deferrable and facts.deferrable in said and not has_indexes(plan.load.table):
+        said = advice(replace(facts, deferrable=""))
     return RunReport(
         run_id=run.run_id,
         what=_what(run.spec),
@@ -95,7 +107,7 @@ def of_run(
         spent=spent,
         slowest=tuple(partitions[:SLOWEST]),
         outliers=far,
-        advice=advice(facts),
+        advice=said,
         unknown=tuple(_unknown(records, journals, keeps_figures)),
         **_from_journals(journals),
     )
@@ -280,6 +292,8 @@ def applicable(spec: Mapping[str, Any], target: TargetCapabilities, name: str) -
     mode = MODES[spec["mode"]]
     if spec.get(name) not in (None, False, "keep") or mode not in target.options.get(name, ()):
         return ""
+    if name == "indexes" and mode.loads_new_table:
+        return ""  # those of a new table are made after the load anyway
     flag = _FLAGS[name]
     return flag if mode.loads_new_table or spec.get("allow_ddl") else f"{flag} --allow-ddl"
 
@@ -321,7 +335,7 @@ def _unknown(
         return
     for side in _SIDES:
         if journals and not any(side in journal.waits for journal in journals):
-            yield f"what the sessions of the {side} waited for: it does not tell, or was not asked"
+            yield f"what sessions of the {side} waited for: it does not tell, or none was seen"
     yield from _unheard(journals)
 
 

@@ -97,6 +97,8 @@ class Timeline:
     points: tuple[Point, ...]
     pauses: tuple[float, ...]
     """Where they are left out: seconds from the beginning."""
+    changes: tuple[DegreeChange, ...]
+    """Of the degree, the first ones of each execution; in seconds from the beginning, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from penstock.figures.run_report import Outlier, PartitionFigures
 # Medians. Cuts by statistics are off by less than that as a rule.
 FAR = 2.0
 FEWEST = 3
+# What takes less is not worth telling, whatever the others took.
+LEAST = {"seconds": 0.5, "rows": 0}
 MOST = 5
 
 
@@ -25,7 +27,7 @@ def outliers(partitions: Sequence[PartitionFigures]) -> tuple[Outlier, ...]:
         far = [
             Outlier(partition.partition_id, partition.label, measure, value, middle)
             for partition, value in zip(partitions, values, strict=True)
-            if value > FAR * middle
+            if value > FAR * middle and value >= LEAST[measure]
         ]
         found += sorted(far, key=lambda outlier: -outlier.value)[:MOST]
     return tuple(found)

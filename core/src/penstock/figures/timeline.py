@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from penstock.figures.run_report import Timeline
-from penstock.model.journal import Journal, Series
+from penstock.model.journal import DegreeChange, Journal, Series
 
 # Seconds. Less than that between two executions is no pause.
 PAUSE = 5.0
@@ -14,19 +15,21 @@ PAUSE = 5.0
 
 def merged(journals: Sequence[Journal]) -> Timeline | None:
     """What the executions have moved over time, also where they ran side by side."""
-    with_points = [journal for journal in journals if journal.points]
-    if not with_points:
+    if not any(journal.points for journal in journals):
         return None
-    spans = [(_begun(journal), journal) for journal in with_points]
+    spans = [(_begun(each), each) for each in journals if each.points or each.degrees]
     clock = _Clock([(begun, begun + journal.seconds) for begun, journal in spans])
-    series = Series(max(journal.width for journal in with_points))
+    series = Series(max(journal.width for _, journal in spans))
+    changes: list[DegreeChange] = []
     for begun, journal in spans:
         offset = clock.at_work(begun)
+        changes += [replace(each, at=round(offset + each.at, 3)) for each in journal.degrees]
         for number, point in enumerate(journal.points):
             since = offset + number * journal.width
             until = min(since + journal.width, max(offset + journal.seconds, since))
             series.spread(since, until, point)
-    return Timeline(series.width, series.points, clock.pauses)
+    changes.sort(key=lambda change: change.at)
+    return Timeline(series.width, series.points, clock.pauses, tuple(changes))
 
 
 def executed(journals: Sequence[Journal]) -> float:

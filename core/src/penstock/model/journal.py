@@ -131,6 +131,7 @@ class FailedAttempt:
     at: float
     """Seconds since the execution began."""
     partition_id: str
+    """After its table, in a batch."""
     attempt: int
     error: str
     """Its class."""

@@ -154,7 +154,8 @@ class Keeper:
         """What was reported; empty before."""
         self.changed = False
         """Whether there is more to say than the last journal did."""
-        self._runs: tuple[str, ...] = ()
+        self._runs: dict[str, str] = {}
+        """Of a batch: what each run copies."""
         self._id = execution_id
         self._degree = self._highest = degree
         self._kind_of = kind_of
@@ -211,7 +212,7 @@ class Keeper:
             case Verified():
                 self._comparing += event.seconds
             case BatchStarted():
-                self._runs = tuple(table.run_id for table in event.tables)
+                self._runs = {table.run_id: table.table for table in event.tables}
             case BatchFinished():
                 self.status = event.status
             case Finished() if not self._runs:
@@ -262,7 +263,7 @@ class Keeper:
             self._failures.append(
                 FailedAttempt(
                     round(at, 3),
-                    event.partition_id,
+                    " ".join(filter(None, (self._runs.get(event.run_id), event.partition_id))),
                     event.attempt,
                     str(said.get("error", "")),
                     str(said.get("code") or ""),
@@ -330,5 +331,5 @@ class Keeper:
             comparing=round(self._comparing, 3),
             steps={name: round(seconds, 3) for name, seconds in self._steps.items()},
             finishing=round(self._finishing, 3),
-            runs=self._runs,
+            runs=tuple(self._runs),
         )

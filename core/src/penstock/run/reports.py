@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
+from penstock.errors import PenstockError
 from penstock.figures.gather import report_of
 from penstock.figures.run_report import RunReport
 from penstock.run.connections import resolve
 from penstock.run.resume_checks import not_there
 from penstock.spec.ids import check_run_id
+
+if TYPE_CHECKING:
+    from penstock.backends.api.target import WithIndexes
+    from penstock.model.tables import TableRef
 
 
 def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
@@ -23,7 +30,16 @@ def report(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
     check_run_id(run_id)
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        found = report_of(catalog.control, backend.target_capabilities, run_id)
+        has_indexes = partial(_has_indexes, cast("WithIndexes", catalog))
+        found = report_of(catalog.control, backend.target_capabilities, run_id, has_indexes)
     if found is None:
         raise not_there(run_id, control_schema)
     return found
+
+
+def _has_indexes(catalog: WithIndexes, table: TableRef) -> bool:
+    """Also where the target does not tell: what may help is named."""
+    try:
+        return catalog.has_indexes(table)
+    except PenstockError:
+        return True

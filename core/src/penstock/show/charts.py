@@ -17,6 +17,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 10, 26
 _HEIGHT = 190
 _ROW, _BAR = 24, 14
 _LABEL = 250
+# Room above a chart for numbers of marks, and beside each.
+_MARKS, _MARK = 14, 18
 _VALUE = 110
 
 
@@ -87,6 +89,7 @@ def areas(
     *,
     pauses: Sequence[float] = (),
     limits: Sequence[float] = (),
+    marks: Sequence[float] = (),
 ) -> str:
     """Values over time, as steps, stacked.
 
@@ -95,6 +98,7 @@ def areas(
         shown: a value of the axis, as text.
         pauses: seconds at which a line says that time was left out.
         limits: values that are drawn as a line.
+        marks: seconds that are marked with numbers above, from 1.
     """
     count = len(layers[0][1])
     sums = [0.0] * count
@@ -130,6 +134,7 @@ def areas(
             f'y2="{_TOP + plot_height}"/>'
         )
     total = count * width
+    body += _marks(marks, total, plot_width, plot_height)
     between, _ = _axis(total)
     for number in range(int(total / between + 1e-9) + 1):
         at = number * between
@@ -138,7 +143,32 @@ def areas(
             f'<text class="tick below {side}" x="{x(at)}" y="{_HEIGHT - 8}">'
             f"{text(duration(at))}</text>"
         )
-    return chart(name, _HEIGHT, title, description, "".join(body))
+    room = _MARKS if marks else 0
+    drawn = f'<g transform="translate(0 {room})">{"".join(body)}</g>' if room else "".join(body)
+    return chart(name, _HEIGHT + room, title, description, drawn)
+
+
+def _marks(marks: Sequence[float], total: float, width: float, height: float) -> list[str]:
+    """A line at each, and its number above; of those that are too close, the first and the last
+    number."""
+    found, places = [], [width * min(at / total, 1.0) for at in marks]
+    groups: list[list[int]] = []
+    for number, place in enumerate(places, 1):
+        found.append(
+            f'<line class="mark" x1="{_LEFT + place:.1f}" x2="{_LEFT + place:.1f}" y1="{_TOP}" '
+            f'y2="{_TOP + height}"/>'
+        )
+        if groups and place < places[groups[-1][0] - 1] + _MARK * (1 + (len(groups[-1]) > 1)):
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    for group in groups:
+        first, last = group[0], group[-1]
+        shown = f"{first}" if first == last else f"{first}-{last}"
+        found.append(
+            f'<text class="mark" x="{_LEFT + places[first - 1]:.1f}" y="{_TOP - 6}">{shown}</text>'
+        )
+    return found
 
 
 Curve = tuple[str, str, Sequence[tuple[int, float]]]

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.figures.run_report import PartitionFigures, RunReport, TimeSpent
-from penstock.model.journal import Point
+from penstock.model.journal import MOST_CHANGES, Point
 from penstock.show.charts import Part, areas, bars, text
 from penstock.show.page import CLASSES, fact_list, legend, page, section, table
 from penstock.show.run_report import (
     KINDS,
+    degree_change,
+    drawn,
     facts,
     happenings,
     outlier_value,
     tail,
     times,
 )
-from penstock.show.text import PACED, counted, duration, megabytes, number, size
+from penstock.show.text import PACED, counted, duration, megabytes, moment, number, size
 
 
 def run_report_html(report: RunReport) -> str:
@@ -41,9 +43,8 @@ def _state(report: RunReport) -> str:
 
 
 def _facts(report: RunReport) -> str:
-    found = [("begun", report.created_at), ("ended", report.finished_at or "not yet")]
-    found = [*facts(report), *found]
-    return fact_list(found)
+    ended = moment(report.finished_at) if report.finished_at else "not yet"
+    return fact_list([*facts(report), ("begun", moment(report.created_at)), ("ended", ended)])
 
 
 def _time(report: RunReport) -> str:
@@ -88,8 +89,8 @@ def _waits(report: RunReport) -> str:
 
 
 def _over_time(report: RunReport) -> str:
-    timeline = report.timeline
-    if timeline is None or not timeline.points:
+    timeline = drawn(report)
+    if timeline is None:
         return ""
     points, width, pauses = timeline.points, timeline.width, timeline.pauses
     rates = [point.bytes / width for point in points]
@@ -118,11 +119,23 @@ def _over_time(report: RunReport) -> str:
         for place, (point, share) in enumerate(zip(points, shares, strict=True))
     )
     head = ("from", "rows", "MB", *kinds)
+    marks = [change.at for change in timeline.changes]
+    changed = [(change.at, degree_change(change)) for change in timeline.changes]
+    items = "".join(f"<li>{text(f'{duration(at)}: {said}')}</li>" for at, said in changed)
     left_out = '<p class="note">Dashed lines: pauses that are left out.</p>' if pauses else ""
     return section(
         "Over time",
         f"<h3>MB/s</h3><p>{text(said)}.</p>",
-        areas("rate", "MB/s over time", said, [("moved", rates)], width, _mb, pauses=pauses),
+        areas(
+            "rate",
+            "MB/s over time",
+            said,
+            [("moved", rates)],
+            width,
+            _mb,
+            pauses=pauses,
+            marks=marks,
+        ),
         f"<h3>Streams at work</h3><p>{text(streams)}: the line.</p>",
         legend(*kinds),
         areas(
@@ -134,11 +147,20 @@ def _over_time(report: RunReport) -> str:
             "{:g}".format,
             pauses=pauses,
             limits=[point.allowed / width for point in points],
+            marks=marks,
         ),
+        f"<h3>Changes of the degree, as numbered above</h3><ol>{items}</ol>" if items else "",
+        _first_changes(report),
         left_out,
         f"<details><summary>The numbers, every {text(duration(width))}; of streams on average"
         f"</summary>{table(head, rows)}</details>",
     )
+
+
+def _first_changes(report: RunReport) -> str:
+    if all(len(each.degrees) < MOST_CHANGES for each in report.executions):
+        return ""
+    return f'<p class="note">Of each execution the first {MOST_CHANGES}.</p>'
 
 
 def _mb(value: float) -> str:
@@ -154,7 +176,7 @@ def _kinds(*spent: TimeSpent | None) -> tuple[str, ...]:
 def _streams(point: Point, width: float) -> tuple[float, float, float, float]:
     """On average within a point: waiting for the source, for the target, moving, keeping to a
     rate."""
-    # A long wait is reported when it ends, so that more of it may fall on a point than it has.
+    # Told by two clocks, a worker's and this machine's: more may fall on a point than it has.
     source = min(point.source, point.busy)
     target = min(point.target, point.busy - source)
     paced = min(point.paced, point.busy - source - target)
@@ -238,7 +260,7 @@ def _executions(report: RunReport) -> str:
     happened = [
         f"<li>{text(line)}</li>"
         for each in report.executions
-        for line in happenings(each.degrees, each.failures)
+        for line in happenings(() if drawn(report) else each.degrees, each.failures)
     ]
     if len(report.executions) < 2 and not happened:
         return ""
@@ -246,7 +268,7 @@ def _executions(report: RunReport) -> str:
         ("begun", "status", "time", "streams", "attempts", "failed"),
         (
             (
-                each.started_at,
+                moment(each.started_at),
                 each.status,
                 duration(each.seconds),
                 number(each.degree),

@@ -17,6 +17,7 @@ CLASSES = {
     "failed attempts": "lost",
 }
 """Of what time is spent on, the class that colours it."""
+_WORD = re.compile(r"[a-z0-9]+")
 _OPTION = re.compile(r"--[a-z][a-z-]*( \d+| defer| ntile)?")
 
 
@@ -44,7 +45,9 @@ def page(title: str, status: str, state: str, advice: str, sections: Iterable[st
 
 
 def section(title: str, *parts: str) -> str:
-    return f"<section><h2>{text(title)}</h2>{''.join(parts)}</section>"
+    """Found by its title as well: ``#over-time``."""
+    name = "-".join(_WORD.findall(title.lower()))
+    return f'<section id="{name}"><h2>{text(title)}</h2>{"".join(parts)}</section>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:

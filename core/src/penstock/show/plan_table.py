@@ -21,12 +21,19 @@ from penstock.show.text import counted, not_copied_lines, number, one_line, size
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from penstock.backends.api.control import RunRow
     from penstock.model.plans import PartitionPlan
     from penstock.model.tables import NotCopied
 
 _MOST_ROWS = 40
 _FIRST_ROWS = 20
 _LAST_ROWS = 10
+
+
+def print_created(console: Console, run: RunRow) -> None:
+    """A run that is stored, and not begun."""
+    print_plan(console, run.plan)
+    console.print(f"run {run.run_id}")
 
 
 def print_plan(console: Console, plan: PartitionPlan) -> None:

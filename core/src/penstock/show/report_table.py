@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.events import BatchFinished, BatchTable, Finished
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 STATUS_STYLES = {"done": "bold green", "partial": "bold yellow"}
 _SLOWEST = 5
 _MOST_FAILURES = 5
+SlowPartition = tuple[str, str, int, int, float, tuple[float, float] | None]
+"""Id, what it selects, rows, bytes, seconds, and of these those of waiting for source and target,
+where that is known."""
 
 
 def print_report(console: Console, finished: Finished, go_on: str, before: int = 0) -> None:
@@ -74,7 +77,20 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
     if finished.busy > 0:
         _print_time(console, finished)
     if len(finished.timings) > 1:
-        _print_slowest(console, finished)
+        print_slowest(
+            console,
+            (
+                (
+                    timing.partition_id,
+                    timing.label,
+                    timing.rows,
+                    timing.bytes,
+                    timing.seconds,
+                    (timing.wait_source, timing.wait_target),
+                )
+                for timing in finished.timings[:_SLOWEST]
+            ),
+        )
     if finished.failures:
         print_heading(console, "failures")
         for failure in finished.failures:
@@ -185,39 +201,34 @@ def _print_time(console: Console, finished: Finished) -> None:
     )
 
 
-def _print_slowest(console: Console, finished: Finished) -> None:
+def print_slowest(console: Console, slowest: Iterable[SlowPartition]) -> None:
     print_heading(
         console, "slowest partitions (source, target: share of time spent waiting for it)"
     )
     rows: list[list[RenderableType]] = []
-    for timing in finished.timings[:_SLOWEST]:
-        seconds = max(timing.seconds, 0.001)
+    for name, label, count, moved, took, waits in slowest:
+        seconds = max(took, 0.001)
+        shares = [f"{part / seconds:.0%}" for part in waits] if waits else ["?", "?"]
         rows.append(
             [
-                f"  {one_line(timing.partition_id)}",
-                Shortened(one_line(timing.label)),
-                number(timing.rows),
-                f"{timing.seconds:,.1f}",
-                megabytes(timing.bytes / seconds),
-                f"{100 * timing.wait_source / seconds:.0f}%",
-                f"{100 * timing.wait_target / seconds:.0f}%",
+                f"  {one_line(name)}",
+                Shortened(one_line(label)),
+                number(count),
+                f"{seconds:,.1f}",
+                megabytes(moved / seconds),
+                *shares,
             ]
         )
-    console.print(
-        make_table(
-            console,
-            [
-                Column("  partition"),
-                Column("what it selects", wide=True, from_width=76),
-                Column("rows", right=True, from_width=36),
-                Column("seconds", right=True),
-                Column("MB/s", right=True, from_width=48),
-                Column("source", right=True, from_width=60),
-                Column("target", right=True, from_width=60),
-            ],
-            rows,
-        )
-    )
+    columns = [
+        Column("  partition"),
+        Column("what it selects", wide=True, from_width=76),
+        Column("rows", right=True, from_width=36),
+        Column("seconds", right=True),
+        Column("MB/s", right=True, from_width=48),
+        Column("source", right=True, from_width=60),
+        Column("target", right=True, from_width=60),
+    ]
+    console.print(make_table(console, columns, rows))
 
 
 def print_failure(

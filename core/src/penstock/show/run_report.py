@@ -20,8 +20,8 @@ from penstock.show.console import (
     print_heading,
     print_line,
 )
-from penstock.show.report_table import STATUS_STYLES
-from penstock.show.text import PACED, counted, duration, megabytes, number, one_line, size
+from penstock.show.report_table import STATUS_STYLES, print_slowest
+from penstock.show.text import PACED, counted, duration, megabytes, moment, number, one_line, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 _WIDTH = 110
 _SPARKS = "▁▂▃▄▅▆▇█"
 _MOST_SPARKS = 60
+FEWEST_POINTS = 2
 # Share of what the streams could do.
 NEGLIGIBLE = 0.01
+# Seconds: less would be shown as none.
+LEAST_SHOWN = 0.05
 KINDS = {
     "working": "computing",
     "locks": "locks",
@@ -59,10 +62,24 @@ def print_run_report(console: Console, report: RunReport) -> None:
         _print_tables(console, report.runs)
     _print_time(console, report)
     _print_waits(console, report)
-    if report.timeline is not None:
+    if (timeline := drawn(report)) is not None:
         print_heading(console, "MB/s over time")
-        print_line(console, Text(f"  {_sparkline(report.timeline)}"))
-    _print_slowest(console, report)
+        print_line(console, Text(f"  {_sparkline(timeline)}"))
+    if len(report.slowest) > 1:
+        print_slowest(
+            console,
+            (
+                (
+                    each.partition_id,
+                    each.label,
+                    each.rows,
+                    each.bytes,
+                    each.seconds,
+                    (each.spent.source, each.spent.target) if each.spent else None,
+                )
+                for each in report.slowest
+            ),
+        )
     _print_outliers(console, report)
     _print_executions(console, report)
     if report.unknown:
@@ -109,7 +126,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
 def tail(report: RunReport) -> str:
     """What was lost when there was not enough left to do for all streams; empty if next to
     nothing was."""
-    if report.idle <= NEGLIGIBLE * report.degree * (report.copying or 0.0):
+    if report.idle <= max(NEGLIGIBLE * report.degree * (report.copying or 0.0), LEAST_SHOWN):
         return ""
     return (
         f"{duration(report.tail)} with fewer than {counted(report.degree, 'stream')} at work, "
@@ -161,6 +178,16 @@ def _print_waits(console: Console, report: RunReport) -> None:
         _print_table(console, columns, rows)
 
 
+def drawn(report: RunReport) -> Timeline | None:
+    """How it went over time, unless that was over so soon that points, most of them not full, would
+    show other rates than there were."""
+    timeline = report.timeline
+    if timeline is None or not timeline.points:
+        return None
+    total = len(timeline.points) * timeline.width if report.copying is None else report.copying
+    return timeline if total >= FEWEST_POINTS * timeline.width else None
+
+
 def _sparkline(timeline: Timeline) -> str:
     """The rate as a row of bars, of as many points as have room, and the highest one's."""
     step = -(-len(timeline.points) // _MOST_SPARKS)
@@ -171,38 +198,6 @@ def _sparkline(timeline: Timeline) -> str:
     most = max(values)
     bars = [_SPARKS[min(7, int(8 * value / most))] if most else _SPARKS[0] for value in values]
     return f"{''.join(bars)} {megabytes(most)} at most, {duration(step * timeline.width)} a bar"
-
-
-def _print_slowest(console: Console, report: RunReport) -> None:
-    if len(report.slowest) < 2:
-        return
-    print_heading(
-        console, "slowest partitions (source, target: share of time spent waiting for it)"
-    )
-    rows: list[list[RenderableType]] = []
-    for partition in report.slowest:
-        spent, seconds = partition.spent, max(partition.seconds, 0.001)
-        waited = [f"{part / seconds:.0%}" for part in (spent.source, spent.target)] if spent else []
-        rows.append(
-            [
-                f"  {one_line(partition.partition_id)}",
-                Shortened(one_line(partition.label)),
-                number(partition.rows),
-                f"{partition.seconds:,.1f}",
-                megabytes(partition.bytes / seconds),
-                *(waited or ["?", "?"]),
-            ]
-        )
-    columns = [
-        Column("  partition"),
-        Column("what it selects", wide=True, from_width=76),
-        Column("rows", right=True, from_width=36),
-        Column("seconds", right=True),
-        Column("MB/s", right=True, from_width=48),
-        Column("source", right=True, from_width=60),
-        Column("target", right=True, from_width=60),
-    ]
-    _print_table(console, columns, rows)
 
 
 def _print_outliers(console: Console, report: RunReport) -> None:
@@ -247,7 +242,7 @@ def _print_executions(console: Console, report: RunReport) -> None:
         ]
         rows = [
             [
-                f"  {each.started_at}",
+                f"  {moment(each.started_at)}",
                 each.status,
                 duration(each.seconds),
                 number(each.degree),
@@ -266,15 +261,17 @@ def _print_executions(console: Console, report: RunReport) -> None:
 
 def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt]) -> list[str]:
     """Changes of the degree and failed attempts of an execution, in their order."""
-    found = [
-        (change.at, f"{counted(change.degree, 'stream')}: {change.message}") for change in degrees
-    ]
+    found = [(change.at, degree_change(change)) for change in degrees]
     for failed in failures:
         said = " ".join(part for part in (failed.side, failed.error, failed.code) if part)
         found.append(
             (failed.at, f"attempt {failed.attempt} of {failed.partition_id} failed: {said}")
         )
     return [f"after {duration(at)}: {text}" for at, text in sorted(found)]
+
+
+def degree_change(change: DegreeChange) -> str:
+    return f"{counted(change.degree, 'stream')}: {change.message}"
 
 
 def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:

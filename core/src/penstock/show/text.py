@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from penstock.model.tables import NotCopied
@@ -43,6 +44,14 @@ def duration(seconds: float) -> str:
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours:,}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def moment(written: str) -> str:
+    """A time with a zone, to the second, in UTC; as it is where it is none."""
+    try:
+        return f"{datetime.fromisoformat(written).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+    except ValueError:
+        return written
 
 
 def percent(share: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.show.charts import Curve, Part, bars, curves, text
 from penstock.show.page import CLASSES, fact_list, keys, legend, page, section, table
 from penstock.show.run_report import KINDS
-from penstock.show.text import PACED
+from penstock.show.text import PACED, moment
 from penstock.show.tuning_table import by_kind, facts, numbers
 from penstock.tuning.measurements import Figures, Tuning
 
@@ -32,7 +32,7 @@ def tuning_html(tuning: Tuning) -> str:
         "done",
         f"{best.setting}: {best.reason}",
         [
-            fact_list([*facts(tuning), ("ended", tuning.at)]),
+            fact_list([*facts(tuning), ("ended", moment(tuning.at))]),
             _rates(tuning),
             _time(tuning),
             _cpu(tuning),

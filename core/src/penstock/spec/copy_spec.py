@@ -29,6 +29,8 @@ SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
 VERIFY = ("none", "counts", "checksums")
+UNNAMED = "target"
+"""What a target's table is called where its URL leads to the rows."""
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -347,7 +349,7 @@ class CopySpec:
         """The target's table; without a schema if none is named: the URL leads to the rows."""
         if self.target_table is not None:
             return TableRef.parse(self.target_table, "--target-table")
-        return TableRef("", "target") if self.table is None else self.table_ref
+        return TableRef("", UNNAMED) if self.table is None else self.table_ref
 
     @property
     def column_types(self) -> dict[str, str]:

@@ -145,8 +145,8 @@ def tune(
             yield Note(f"what a tune that was killed has left is still in use ({error.message})")
         yield sweep
         yield Note(
-            f"the scratch table is in schema {scratch.name} of the target until the end; after "
-            f"kill -9 the next penstock tune drops it, or: {scratch.removal}"
+            f"the scratch table is in {scratch.place} until the end; after kill -9 the next "
+            f"penstock tune drops it, or: {scratch.removal}"
         )
         try:
             scratch.begin()
@@ -242,11 +242,13 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
         scratch.make_table()
     # Cut once, not for each copy: the same partitions, whatever happens to the table meanwhile.
     uncut: dict[str, Any] = dict.fromkeys(_CUTTING)
+    target = scratch.target or spec.target
     asked = replace(
         setting.of(spec),
         **uncut,
         strategy=WHOLE.name,
-        target_table=str(scratch.table),
+        target=target,
+        target_table=str(scratch.table) if scratch.table else spec.target_table,
         control_schema=scratch.name,
         run_id=run_id,
         sequences="keep",
@@ -255,7 +257,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
 
     def part(made: PartitionPlan) -> PartitionPlan:
         outside = [step.name for step in made.load.before if scratch.name not in step.name]
-        if outside:
+        if outside and scratch.target is None:
             raise PlanningError(
                 "penstock tune: the copy would make more in the target than its table, and that "
                 f"would be left there: {'; '.join(outside)}; make it first"
@@ -270,11 +272,9 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
 
     create(asked, part=part)
     before = _cpu()
-    _finish(
-        resume(run_id, source=spec.source, target=spec.target, control_schema=scratch.name), setting
-    )
+    _finish(resume(run_id, source=spec.source, target=target, control_schema=scratch.name), setting)
     cpu = _cpu() - before
-    found = report(run_id, target=spec.target, control_schema=scratch.name)
+    found = report(run_id, target=target, control_schema=scratch.name)
     if not found.rows or found.spent is None:
         raise PlanningError("penstock tune: the sample has no rows, so there is nothing to measure")
     return Measured(
@@ -317,8 +317,8 @@ def _drop(scratch: Scratch) -> str:
         scratch.drop()
     except PenstockError as error:
         return (
-            f"schema {scratch.name} is left in the target ({error.message}): the next penstock "
-            f"tune drops it, or: {scratch.removal}"
+            f"{scratch.place} is left ({error.message}): the next penstock tune drops it, or: "
+            f"{scratch.removal}"
         )
     return ""
 

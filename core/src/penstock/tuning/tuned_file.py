@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import read_options
+from penstock.spec.copy_spec import UNNAMED, read_options
 from penstock.tuning.measurements import Tuning
 
 _OF_TABLE = ("table", "query", "target_table")
@@ -72,7 +72,7 @@ def tuned_options(raw: Mapping[str, Any], path: str, asked: Mapping[str, Any]) -
 def _of_table(name: str, asked: Mapping[str, Any]) -> str | None:
     value = asked.get(name)
     if value is None and name == "target_table":
-        value = asked.get("table")
+        value = asked.get("table") or UNNAMED
     return None if value is None else str(value)
 
 

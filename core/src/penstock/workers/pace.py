@@ -33,8 +33,22 @@ class Pace:
         self._owed = 0.0
         """Bytes that were moved too early; negative: that may be caught up on."""
         self._since = clock()
-        self.paused = 0.0
-        """Seconds, of the current attempt."""
+        self._paused = 0.0
+        self._pausing: tuple[float, float] | None = None
+        """Since when, and how long it had paused before."""
+
+    @property
+    def paused(self) -> float:
+        """Seconds, of the current attempt, with those of a pause that goes on."""
+        pausing = self._pausing  # first: it ends after it is counted
+        if pausing is None:
+            return self._paused
+        since, before = pausing
+        return max(self._paused, before + self._clock() - since)
+
+    @property
+    def limited(self) -> bool:
+        return self._rate is not None
 
     def set(self, rate: float | None) -> None:
         """
@@ -46,13 +60,14 @@ class Pace:
 
     def begin(self) -> None:
         """An attempt begins."""
-        self.paused = 0.0
+        self._paused = 0.0
 
     def __call__(self, size: int) -> None:
         self._owed += size
         begun = self._pass_time()  # the block itself took some of it
         if self._owed < 1:
             return
+        self._pausing = begun, self._paused
         try:
             while self._owed >= 1:
                 self._changed.clear()
@@ -61,7 +76,8 @@ class Pace:
                     self._wait(self._owed / rate)
                 self._pass_time()
         finally:
-            self.paused += self._clock() - begun
+            self._paused += self._clock() - begun
+            self._pausing = None
 
     def _pass_time(self) -> float:
         """What was moved is paid for by the time that has passed. Returns when that is."""

@@ -18,6 +18,11 @@ from penstock.workers.pace import Pace
 
 # So long at most until a signal is handled, however long servers are silent.
 TURN_SECONDS = 0.05
+# The same of a stream that keeps to a rate: many small pauses instead of a burst now and then.
+PACED_TURN_SECONDS = 0.01
+
+Waiting = tuple[str, float, float]
+"""A wait: its side, since when, and for how many seconds that had been waited for before."""
 
 
 @dataclass(slots=True)
@@ -27,7 +32,29 @@ class Meter:
     rows: int = 0
     bytes: int = 0
     waited: dict[str, float] = field(default_factory=lambda: {"source": 0.0, "target": 0.0})
+    waiting: Waiting | None = None
+    """What goes on now."""
     started: float = field(default_factory=time.monotonic)
+
+    def waits(self) -> dict[str, float]:
+        """Seconds so far by side, with those of a wait that goes on."""
+        waiting = self.waiting  # first: it ends after it is counted
+        found = dict(self.waited)
+        if waiting is not None:
+            side, since, before = waiting
+            found[side] = max(found[side], before + time.monotonic() - since)
+        return found
+
+    def begin_wait(self, side: str) -> Waiting:
+        begun = side, time.monotonic(), self.waited[side]
+        self.waiting = self.waiting or begun  # what is waited for meanwhile is part of it
+        return begun
+
+    def end_wait(self, begun: Waiting) -> None:
+        side, since, before = begun
+        self.waited[side] = before + time.monotonic() - since
+        if self.waiting is begun:
+            self.waiting = None
 
     def seconds(self) -> float:
         return time.monotonic() - self.started
@@ -66,12 +93,12 @@ class Waiter:
         """
         watched = self._watched.fileno() if self._watched and side == "source" else -1
         poll = self._poll(fd, writing, watched)
-        begun = time.monotonic()
+        begun = self._meter.begin_wait(side)
         try:
             while True:
                 remaining: float | None = None
                 if self._timeout:
-                    remaining = max(0.0, begun + self._timeout - time.monotonic()) * 1000
+                    remaining = max(0.0, begun[1] + self._timeout - time.monotonic()) * 1000
                 ready = poll.poll(remaining)
                 if any(ready_fd == fd for ready_fd, _ in ready):
                     return
@@ -80,7 +107,7 @@ class Waiter:
                 assert self._watched is not None
                 self._watched.check()
         finally:
-            self._meter.waited[side] += time.monotonic() - begun
+            self._meter.end_wait(begun)
 
     @contextlib.contextmanager
     def answering(self, side: str) -> Iterator[None]:
@@ -95,12 +122,11 @@ class Waiter:
 
         before = signal.signal(signal.SIGALRM, stalled)
         signal.setitimer(signal.ITIMER_REAL, self._timeout)
-        begun, waited = time.monotonic(), self._meter.waited[side]
+        begun = self._meter.begin_wait(side)
         try:
             yield
         finally:
-            # What was waited for a socket meanwhile is part of it.
-            self._meter.waited[side] = waited + time.monotonic() - begun
+            self._meter.end_wait(begun)
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
 
@@ -114,7 +140,7 @@ class Waiter:
             self._polls[key] = poll
         return self._polls[key]
 
-    def turn(self, mover: Mover) -> bool:
+    def turn(self, mover: Mover, seconds: float = TURN_SECONDS) -> bool:
         """Let it move bytes for a moment. False once it is done.
 
         Raises:
@@ -123,7 +149,7 @@ class Waiter:
         watched = self._watched
         before = mover.waited
         more = mover.run(
-            TURN_SECONDS,
+            seconds,
             watched.fileno() if watched else -1,
             watched.check if watched else _nothing,
         )
@@ -147,7 +173,7 @@ class Waiter:
 def _relay_pumped(pump: Pump, waiter: Waiter, meter: Meter, pace: Pace) -> None:
     more = True
     while more:
-        more = waiter.turn(pump)
+        more = waiter.turn(pump, PACED_TURN_SECONDS if pace.limited else TURN_SECONDS)
         size = pump.bytes - meter.bytes
         meter.rows, meter.bytes = pump.rows, pump.bytes
         pace(size)

@@ -208,13 +208,14 @@ class Worker:
         }
 
     def _moved(self, partition: Partition, attempt: int, meter: Meter) -> dict[str, Any]:
+        waits = meter.waits()
         return {
             **self._ids(partition, attempt),
             "rows": meter.rows,
             "bytes": meter.bytes,
             "seconds": round(meter.seconds(), 3),
-            "wait_source": round(meter.waited["source"], 3),
-            "wait_target": round(meter.waited["target"], 3),
+            "wait_source": round(waits["source"], 3),
+            "wait_target": round(waits["target"], 3),
             "paced": round(self._pace.paused, 3),
         }
 

@@ -12,15 +12,21 @@ PREFIX = "penstock_tune_"
 
 
 class Scratch(Protocol):
-    """One such place: a schema of its own, with all that is in it.
+    """One such place, with all that is in it: a schema of its own, or a folder beside the target
+    with a target of its own.
 
-    Whoever has made it is seen to be alive by the session that this object keeps.
+    Whoever has made it is seen to be alive by a lock that this object keeps.
     """
 
     name: str
-    """Of the schema; control tables can stand there, too."""
-    table: TableRef
-    """The scratch table, wherever it comes from."""
+    """For a control schema, in which nothing else is."""
+    place: str
+    """For people."""
+    target: str | None
+    """The URL of a target of its own; None: it is within the target."""
+    table: TableRef | None
+    """The scratch table, wherever it comes from; None: in a target of its own it has the name of
+    the target's."""
     removal: str
     """What removes it by hand, for people."""
     remarks: tuple[str, ...]
@@ -74,7 +80,8 @@ class WithScratch(Protocol):
 
         Raises:
             PlanningError: a privilege is missing (which, and the GRANT that would do), or the
-                table is none that another one can be made like.
+                table is none that another one can be made like. Where the target makes missing
+                tables, it need not be there.
             TransientError: the server cannot be reached.
         """
         ...

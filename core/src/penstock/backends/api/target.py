@@ -140,3 +140,11 @@ class TargetCatalog(Schemas, Protocol):
     def close(self) -> None:
         """Disconnect, and cancel what runs. May be called twice."""
         ...
+
+
+class WithIndexes(Protocol):
+    """A `TargetCatalog` whose target has the option `indexes`."""
+
+    def has_indexes(self, table: TableRef) -> bool:
+        """Whether it has indexes that a load could do without; False where there is no table."""
+        ...

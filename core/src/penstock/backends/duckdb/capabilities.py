@@ -28,4 +28,5 @@ TARGET = TargetCapabilities(
     steps_with_records=True,
     control_ddl=False,
     tells_rows_apart=False,
+    scratch=True,
 )

@@ -10,10 +10,11 @@ from penstock.backends.mssql.capabilities import SOURCE, TARGET
 from penstock.backends.mssql.location import urls_of
 
 if TYPE_CHECKING:
+    from penstock.backends.api.scratch import Scratch
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
-    from penstock.model.tables import Place, Relation
+    from penstock.model.tables import Place, Relation, TableRef
     from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -71,3 +72,8 @@ class MssqlBackend:
         from penstock.backends.mssql.records import ddl  # noqa: PLC0415
 
         return ddl(control_schema)
+
+    def scratch(self, url: str, like: TableRef | None) -> Scratch:
+        from penstock.backends.mssql.scratch import MssqlScratch  # noqa: PLC0415
+
+        return MssqlScratch(url, like)

@@ -42,4 +42,5 @@ TARGET = TargetCapabilities(
     steps_with_records=True,
     control_ddl=True,
     tells_rows_apart=False,
+    scratch=True,
 )

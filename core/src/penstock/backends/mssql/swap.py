@@ -22,9 +22,14 @@ from penstock.model.tables import TableRef
 LOCK_MS = 5_000
 
 
-def like(session: MssqlSession, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:
+def like(
+    session: MssqlSession, table: TableRef, beside: TableRef, needs: str = "--mode swap"
+) -> tuple[str, list[str]]:
     """See `TargetTables.like`. Names of constraints are a schema's, so until then the new ones have
     others.
+
+    Parameters:
+        needs: what asks for it, for messages.
 
     Raises:
         PlanningError: an index cannot be made again.
@@ -33,7 +38,7 @@ def like(session: MssqlSession, table: TableRef, beside: TableRef) -> tuple[str,
     for index in written.indexes:
         if index.obstacle not in ("", DISABLED):
             raise PlanningError(
-                f"--mode swap: {table} would lose index {index.name}, which is {index.obstacle}; "
+                f"{needs}: {table} would lose index {index.name}, which is {index.obstacle}; "
                 "drop it, or use --mode truncate or replace, which keep the table"
             )
     suffix = beside.name[len(table.name) :]

@@ -9,10 +9,11 @@ from penstock.backends.parquet import location
 from penstock.backends.parquet.capabilities import SOURCE, TARGET
 
 if TYPE_CHECKING:
+    from penstock.backends.api.scratch import Scratch
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
-    from penstock.model.tables import Place, Relation
+    from penstock.model.tables import Place, Relation, TableRef
     from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -83,3 +84,8 @@ class ParquetBackend:
         from penstock.backends.parquet.writer import parquet_writer  # noqa: PLC0415
 
         return parquet_writer(spec)
+
+    def scratch(self, url: str, like: TableRef | None) -> Scratch:
+        from penstock.backends.parquet.scratch import ParquetScratch  # noqa: PLC0415
+
+        return ParquetScratch(url, like)

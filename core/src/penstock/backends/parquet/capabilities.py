@@ -38,4 +38,5 @@ TARGET = TargetCapabilities(
     steps_with_records=False,
     control_ddl=False,
     tells_rows_apart=True,
+    scratch=True,
 )

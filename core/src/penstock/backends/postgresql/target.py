@@ -53,6 +53,16 @@ class PostgresTarget:
     def close(self) -> None:
         abandon(self._connection)
 
+    def has_indexes(self, table: TableRef) -> bool:
+        """See `WithIndexes`: roughly, as some may be needed by something else."""
+        with translated("target"):
+            found = self._connection.value(
+                "SELECT EXISTS (SELECT FROM pg_catalog.pg_index AS x WHERE x.indisvalid"
+                " AND x.indrelid = pg_catalog.to_regclass(%s))",
+                [name(table)],
+            )
+        return bool(found)
+
     def schemas(self) -> tuple[str, ...]:
         return search_path(self._connection, "target")
 

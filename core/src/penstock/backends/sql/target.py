@@ -54,6 +54,13 @@ class SqlTarget(ABC):
     ) -> tuple[Column, ...]:
         raise NotImplementedError  # no mode makes a table
 
+    def has_indexes(self, table: TableRef) -> bool:
+        """See `WithIndexes`."""
+        with self._reading() as session:
+            if table not in read_relations(session):
+                return False
+            return bool(self.tables.deferrable(session, table)[0])
+
     def schemas(self) -> tuple[str, ...]:
         with self._reading() as session:
             return session.search_path()

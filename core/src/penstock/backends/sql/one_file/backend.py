@@ -7,11 +7,12 @@ from importlib import import_module
 from typing import Any
 
 from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
+from penstock.backends.api.scratch import Scratch
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import Reader, Writer
 from penstock.backends.shared.database_file import FileUrls
-from penstock.model.tables import Place, Relation
+from penstock.model.tables import Place, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
 
 
@@ -19,9 +20,10 @@ class FileBackend:
     """
     Parameters:
         package: has the modules `source`, with `open_source`, `snapshot`, with `hold_snapshot`,
-            `target`, with `open_target`, `reader`, with `open_reader`, and `writer`, with
-            `open_writer`. Each of these takes the file's path first (None: in memory), and then
-            what the method of this class takes besides the URL.
+            `target`, with `open_target`, `reader`, with `open_reader`, `writer`, with
+            `open_writer`, and where it has the capability `scratch`, with `open_scratch`. Each of
+            these takes the file's path first (None: in memory), and then what the method of this
+            class takes besides the URL.
         rewrites: see `Backend`.
     """
 
@@ -79,4 +81,9 @@ class FileBackend:
 
     def writer(self, spec: WorkerSpec) -> Writer:
         made: Writer = self._module("writer").open_writer(self._urls.path(spec.target), spec)
+        return made
+
+    def scratch(self, url: str, like: TableRef | None) -> Scratch:
+        """Where the target has the capability."""
+        made: Scratch = self._module("scratch").open_scratch(self._urls.path(url), like)
         return made

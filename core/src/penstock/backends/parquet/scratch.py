@@ -1,0 +1,50 @@
+"""A dataset of one's own beside a target's, for measurements: in a folder on the same disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from urllib.parse import quote
+
+from penstock.backends.parquet.load import manifest
+from penstock.backends.parquet.location import FILE, parse
+from penstock.backends.parquet.storage.storage import open_storage
+from penstock.backends.shared.scratch_folder import ScratchFolder
+from penstock.backends.shared.scratch_schema import NEEDED_BY
+from penstock.errors import PlanningError
+from penstock.model.tables import TableRef
+
+_CONTROL = "penstock"
+
+
+class ParquetScratch(ScratchFolder):
+    """
+    Parameters:
+        like: see `WithScratch.scratch`; here it only says that there is something to be like.
+    """
+
+    def __init__(self, url: str, like: TableRef | None) -> None:
+        location = parse(url, "--target")
+        if location.scheme != FILE:
+            raise PlanningError(
+                f"{NEEDED_BY}: expected a folder on a disk, whose locks show that what it has made "
+                f"can be removed; found {location}: tune a folder on this machine, or try degrees "
+                "with copies of a part (--where)"
+            )
+        super().__init__(os.path.abspath(location.path))
+        if like is not None and manifest.read(open_storage(url, _CONTROL).documents).files:
+            difference = "its columns are the source's, with --types, and not those of the target"
+            self.remarks = (*self.remarks, difference)
+
+    @property
+    def _dataset(self) -> str:
+        return f"{self.folder}/dataset"
+
+    def _target(self) -> str:
+        return f"file://{quote(self._dataset)}"
+
+    def _create(self) -> None:
+        """The copy makes all of it."""
+
+    def make_table(self) -> None:
+        shutil.rmtree(self._dataset, ignore_errors=True)

@@ -1,0 +1,100 @@
+"""A folder beside a target that is files, with a target of one's own in it, for measurements.
+
+Its maker keeps a file in it locked: see `locked_files`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
+from penstock.backends.shared.locked_files import is_locked, locked
+from penstock.backends.shared.scratch_schema import NAMED, NEEDED_BY, scratch_name
+from penstock.errors import Diagnosis, PlanningError, TransientError
+from penstock.model.tables import TableRef
+
+_LOCK = "lock"
+
+
+class ScratchFolder(ABC):
+    """See `Scratch`.
+
+    Parameters:
+        beside: the target's path. It need not be there.
+    """
+
+    table: TableRef | None = None
+
+    def __init__(self, beside: str) -> None:
+        self._beside = beside
+        self._descriptor: int | None = None
+        self.name = scratch_name()
+        self.folder = f"{beside}.{self.name}"
+        self.place = f"folder {self.folder}"
+        self.target: str | None = self._target()
+        self.removal = f"rm -r {shlex.quote(self.folder)}"
+        self.remarks: tuple[str, ...] = ()
+        parent = os.path.dirname(beside)
+        if not os.path.isdir(parent) or not os.access(parent, os.W_OK | os.X_OK):
+            raise PlanningError(
+                f"{NEEDED_BY}: expected a folder {parent} to write to, for a scratch folder beside "
+                "the target; found none"
+            )
+        with suppress(FileNotFoundError):
+            if os.stat(beside).st_dev != os.stat(parent).st_dev:
+                self.remarks = ("it is on another file system than the target",)
+
+    @abstractmethod
+    def _target(self) -> str:
+        """The URL of the target in the folder."""
+
+    @abstractmethod
+    def _create(self) -> None:
+        """Make what is to be in the folder before the first copy."""
+
+    @abstractmethod
+    def make_table(self) -> None: ...
+
+    def sweep(self) -> tuple[str, ...]:
+        parent, name = os.path.split(self._beside)
+        swept = []
+        for found in sorted(os.listdir(parent)):
+            folder = os.path.join(parent, found)
+            if (
+                found.startswith(f"{name}.")
+                and NAMED.fullmatch(found.removeprefix(f"{name}."))
+                and not is_locked(os.path.join(folder, _LOCK))
+            ):
+                _remove(folder)
+                swept.append(found)
+        return tuple(swept)
+
+    def begin(self) -> None:
+        self._descriptor = locked(self.folder, _LOCK, 1.0, lambda holder: f"{self.folder} is there")
+        self._create()
+
+    def drop(self) -> None:
+        if self._descriptor is not None:
+            _remove(self.folder)
+            self.close()
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _remove(folder: str) -> None:
+    """
+    Raises:
+        TransientError: somebody, such as a worker whose parent was killed, still writes to it.
+    """
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise TransientError(
+            f"target: {folder} cannot be removed: {error.strerror}", Diagnosis(side="target")
+        ) from error

@@ -1,0 +1,153 @@
+"""A schema of one's own on a target's server, with a table like another one, for measurements."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, closing
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from penstock.backends.api.scratch import PREFIX
+from penstock.model.tables import TableRef
+
+NEEDED_BY = "penstock tune"
+LOCK_SECONDS = 20
+"""For tables of a schema that is dropped: sessions that were just cancelled, and workers whose
+parent was killed, end within seconds."""
+NAMED = re.compile(rf"{PREFIX}[0-9a-f]{{8}}")
+# Beside the control tables.
+_TABLE = "scratch_table"
+
+
+class Closable(Protocol):
+    def close(self) -> object: ...
+
+
+C = TypeVar("C", bound=Closable)
+
+
+def scratch_name() -> str:
+    return f"{PREFIX}{secrets.token_hex(4)}"
+
+
+class ScratchSchema(ABC, Generic[C]):
+    """See `Scratch`. That its maker is alive shows by a lock, which its session has until it ends.
+
+    Parameters:
+        url, like: see `WithScratch.scratch`.
+    """
+
+    kind: ClassVar[str] = "schema"
+    """What the server calls it."""
+    table: TableRef | None
+    target: str | None = None
+
+    def __init__(self, url: str, like: TableRef | None) -> None:
+        self._url = url
+        self._like = like
+        self._made = False
+        self.name = scratch_name()
+        self.place = f"{self.kind} {self.name} of the target"
+        self._table = self.table = TableRef(self.name, _TABLE)
+        self.removal = self._removal()
+        self.remarks: tuple[str, ...] = ()
+        self._connection = self._connect()
+        try:
+            with self._planning(NEEDED_BY if like is None else f"{NEEDED_BY}: {like}"):
+                self._check()
+                if like is not None:
+                    remarks = self._read(like)
+                    self.remarks = tuple(remark for remark, holds in remarks.items() if holds)
+        except BaseException:
+            self.close()
+            raise
+
+    # Of each database
+
+    @abstractmethod
+    def _removal(self) -> str: ...
+
+    @abstractmethod
+    def _connect(self) -> C: ...
+
+    @abstractmethod
+    def _planning(self, subject: str) -> AbstractContextManager[None]:
+        """Turns a refusal of the server's into a `PlanningError`."""
+
+    @abstractmethod
+    def _translated(self) -> AbstractContextManager[None]:
+        """Turns the driver's errors into ours."""
+
+    def _check(self) -> None:
+        """
+        Raises:
+            PlanningError: the schema could not be made.
+        """
+
+    @abstractmethod
+    def _read(self, like: TableRef) -> dict[str, object]:
+        """Look at the table that others are made like. Returns: remarks, and whether each holds.
+
+        Raises:
+            PlanningError: it is no table, or may not be read.
+        """
+
+    @abstractmethod
+    def _found(self) -> list[str]:
+        """Schemas that may be such ones, by their names."""
+
+    @abstractmethod
+    def _lock(self, name: str) -> bool:
+        """Take the lock of the session that is named after a schema, unless another one has it."""
+
+    @abstractmethod
+    def _unlock(self, name: str) -> None: ...
+
+    @abstractmethod
+    def _create(self) -> None: ...
+
+    @abstractmethod
+    def _remake(self, like: TableRef) -> None: ...
+
+    @abstractmethod
+    def _drop(self, connection: C, name: str) -> None:
+        """Drop a schema with all that is in it, where it is there."""
+
+    # The same for all
+
+    def sweep(self) -> tuple[str, ...]:
+        swept = []
+        with self._translated():
+            for left in filter(NAMED.fullmatch, self._found()):
+                if self._lock(left):
+                    try:
+                        self._drop(self._connection, left)
+                        swept.append(left)
+                    finally:
+                        self._unlock(left)
+        return tuple(swept)
+
+    def begin(self) -> None:
+        with self._planning(f"{NEEDED_BY}: {self.kind} {self.name}"):
+            self._lock(self.name)  # first: nobody takes it for left
+            self._made = True
+            self._create()
+
+    def make_table(self) -> None:
+        assert self._like is not None
+        with self._planning(f"{NEEDED_BY}: a table like {self._like}"):
+            self._remake(self._like)
+
+    def drop(self) -> None:
+        if not self._made:
+            return
+        # A new session: whatever has ended the measurements may have hit the other one, which
+        # must not have locks any more.
+        self.close()
+        with self._translated(), closing(self._connect()) as connection:
+            self._drop(connection, self.name)
+        self._made = False
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,137 @@
+"""The pump takes a signal within 100 ms, whatever the servers do."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from psycopg import sql
+from psycopg.pq import ExecStatus
+
+from penstock.backends.postgresql.cancellable import start_copy
+from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.native import NativeMover, pump
+from penstock.workers.stream import Meter, Waiter
+
+from ...conftest import native_missing
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+PROMISED = 0.1
+TRIES = 5
+NUMBER = signal.SIGUSR1
+pytestmark = pytest.mark.skipif(native_missing() is not None, reason=str(native_missing()))
+
+# Something first, so that the server sends what it has: that it begins.
+SILENT = "SELECT pg_catalog.repeat('a', 100000) UNION ALL SELECT pg_catalog.pg_sleep(600)::text"
+# In a list of SELECT: in FROM it is made as a whole before the first row.
+NUMBERS = "SELECT pg_catalog.generate_series(1, 1000000000)"
+ENDLESS = f"SELECT pg_catalog.repeat('a', 1000) FROM ({NUMBERS}) AS numbers"
+TAKES = "COPY t FROM STDIN WHERE false"
+TAKES_NOTHING = "COPY stuck FROM STDIN"
+STUCK = (
+    "CREATE TABLE stuck (a text)",
+    "CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS"
+    " 'BEGIN PERFORM pg_catalog.pg_sleep(600); RETURN NULL; END'",
+    "CREATE TRIGGER sleep BEFORE INSERT ON stuck FOR EACH ROW EXECUTE FUNCTION sleep()",
+)
+
+
+class Taken(Exception):
+    """Raised by the handler, as a worker's own is when it is cancelled."""
+
+
+class Watched(NativeMover):
+    """Tells when a turn begins."""
+
+    begins: threading.Event
+
+    def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
+        self.begins.set()
+        return super().run(seconds, watched, check)
+
+
+class Sender:
+    """Sends a signal when a turn has just begun: so late that all of the turn is to wait for.
+
+    It is another thread's: one of the pump's own would wake it from its wait at once.
+    """
+
+    def __init__(self) -> None:
+        self.begins = threading.Event()
+        self.sent = 0.0
+
+    @contextmanager
+    def sends(self) -> Iterator[None]:
+        self.begins.clear()
+        thread = threading.Thread(target=self._send)
+        thread.start()
+        try:
+            yield
+        finally:
+            self.begins.set()
+            thread.join()
+
+    def _send(self) -> None:
+        self.begins.wait()
+        self.sent = time.monotonic()
+        signal.pthread_kill(threading.get_ident(), NUMBER)
+
+
+@pytest.fixture
+def sender() -> Iterator[Sender]:
+    def take(*_: object) -> None:
+        raise Taken
+
+    before = signal.signal(NUMBER, take)
+    yield Sender()
+    signal.signal(NUMBER, before)
+
+
+@pytest.mark.parametrize(
+    ("rows", "into", "moves"),
+    [(SILENT, TAKES, False), (ENDLESS, TAKES_NOTHING, False), (ENDLESS, TAKES, True)],
+    ids=["the source sends nothing", "the target takes nothing", "rows flow"],
+)
+def test_a_signal_is_taken_within_100_ms(
+    rows: str, into: str, moves: bool, pair: Pair, sender: Sender
+) -> None:
+    """The time is what is promised, so it is asserted: of several tries the best one, as this
+    machine may do other things meanwhile."""
+    pair.target.run("CREATE TABLE t (a text)", *STUCK)
+    source = connect(pair.source.url, "source", "penstock:test")
+    target = connect(pair.target.url, "target", "penstock:test")
+    waiter = Waiter(Meter(), 0)
+    try:
+        copied = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(rows))
+        start_copy(source, copied, "source", waiter, ExecStatus.COPY_OUT)
+        start_copy(target, sql.Composed([sql.SQL(into)]), "target", waiter, ExecStatus.COPY_IN)
+        source.pgconn.nonblocking = target.pgconn.nonblocking = 1
+        mover = Watched(pump(source, target), (source, target))
+        mover.begins = sender.begins
+        size = -1
+        while not moves and mover.bytes > size:  # until buffers are full, or all is sent
+            size = mover.bytes
+            waiter.turn(mover)
+        times = [taken_after(sender, waiter, mover) for _ in range(TRIES)]
+        assert (mover.bytes > size) is moves
+    finally:
+        abandon(source)
+        abandon(target)
+    assert min(times) <= PROMISED, times
+
+
+def taken_after(sender: Sender, waiter: Waiter, mover: NativeMover) -> float:
+    """Seconds from a signal, which is sent at the begin of a turn, to the handler's end."""
+    try:
+        with sender.sends():
+            while True:
+                waiter.turn(mover)
+    except Taken:
+        return time.monotonic() - sender.sent

@@ -1,0 +1,15 @@
+"""`penstock tune` into a database that has no place for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock import CopySpec, PlanningError, tune
+
+
+def test_refused_where_no_scratch_table_can_be_made(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    with pytest.raises(PlanningError, match="as a target does not support it: no scratch table"):
+        next(tune(CopySpec(source=url, target=url, table="main.t")))
