@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.postgresql.cancellable import start_copy
+from penstock.backends.postgresql.cancellable import send, start_copy
 from penstock.backends.postgresql.connection import abandon, connect
 from penstock.backends.postgresql.native import NativeMover, pump
 from penstock.workers.stream import Meter, Waiter
@@ -110,10 +110,10 @@ def test_a_signal_is_taken_within_100_ms(
     waiter = Waiter(Meter(), 0)
     try:
         copied = sql.SQL("COPY ({}) TO STDOUT").format(sql.SQL(rows))
-        start_copy(source, copied, "source", waiter, ExecStatus.COPY_OUT)
+        unanswered = send(source, copied, "source", waiter)
         start_copy(target, sql.Composed([sql.SQL(into)]), "target", waiter, ExecStatus.COPY_IN)
         source.pgconn.nonblocking = target.pgconn.nonblocking = 1
-        mover = Watched(pump(source, target), (source, target))
+        mover = Watched(pump(source, target, unanswered), (source, target))
         mover.begins = sender.begins
         size = -1
         while not moves and mover.bytes > size:  # until buffers are full, or all is sent
