@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from penstock.backends.api.children import Windows
 from penstock.backends.api.facts import ChildTable, KeyStatistics, SourceFile, TableStatistics
 from penstock.errors import PlanningError
 from penstock.model.extents import (
@@ -40,6 +41,8 @@ class Cut:
     extents: tuple[tuple[Extent, float | None], ...]
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    windows: Windows | None = None
+    """Where they are windows of time."""
 
 
 def cut_whole() -> Cut:
@@ -218,7 +221,7 @@ def cut_range(statistics: KeyStatistics, count: int) -> Cut:
 
 
 def cut_windows(
-    starts: Sequence[Bound], key: Key, *, nullable: bool, indexed: bool, origin: str
+    starts: Sequence[Bound], key: Key, interval: str, *, nullable: bool, indexed: bool, origin: str
 ) -> Cut:
     """Windows between ascending starts; the first is open below, the last above.
 
@@ -234,7 +237,10 @@ def cut_windows(
     if len(starts) > 1 and not indexed:
         warnings.append(f"{key.text} has no index: each of {len(starts):,} windows scans the table")
     return Cut(
-        tuple(extents), (f"{counted(len(edges) - 1, 'window')} from {origin}",), tuple(warnings)
+        tuple(extents),
+        (f"{counted(len(edges) - 1, 'window')} from {origin}",),
+        tuple(warnings),
+        Windows(starts[0], interval) if starts else None,
     )
 
 

@@ -1,5 +1,6 @@
 -- How the table differs from the one that a run was prepared for: what, and whether it is still the
 -- same table; no row where it does not differ. Partitions may be added, but not taken away.
+-- It locks nothing: what is attached or detached waits for locks on the table.
 SELECT
     CASE
         WHEN now.oid IS NULL THEN 'is gone'
@@ -25,7 +26,7 @@ LEFT JOIN LATERAL (
     WHERE c.oid = before.part
         AND (
             c.oid = before.oid
-            OR c.oid IN (SELECT t.relid FROM pg_catalog.pg_partition_tree(before.oid) AS t)
+            OR before.oid IN (SELECT a.relid FROM pg_catalog.pg_partition_ancestors(c.oid) AS a)
         )
 ) AS part ON true
 WHERE now.oid IS DISTINCT FROM before.oid

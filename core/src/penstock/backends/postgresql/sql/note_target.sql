@@ -11,6 +11,7 @@ SET target_state = (
                 SELECT c.oid AS relid
                 UNION
                 SELECT t.relid::oid FROM pg_catalog.pg_partition_tree(c.oid) AS t
+                WHERE %(children)s
             ) AS part
             JOIN pg_catalog.pg_class AS p ON p.oid = part.relid
         )
