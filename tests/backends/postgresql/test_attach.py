@@ -87,3 +87,183 @@ def test_each_window_becomes_a_child(days: Pair) -> None:
     # As the server makes them.
     days.target.run(f"CREATE TABLE t_p2026_03_20 PARTITION OF t {range_of('20', '21')}")
     assert shape(days, "t_p2026_03_01") == shape(days, "t_p2026_03_20")
+
+
+def test_rows_are_frozen_at_once(days: Pair) -> None:
+    """A transaction that is older than the rows sees them: no VACUUM will write them once more."""
+    with days.target.connection.transaction():
+        days.target.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        assert days.target.value("SELECT 1 FROM pg_class LIMIT 1") == 1
+        days.copy(**DAYS)
+        assert days.target.count("t") == 50
+
+
+def test_the_next_day(days: Pair) -> None:
+    days.copy(**DAYS)
+    days.source.run("INSERT INTO t SELECT i, '2026-03-06', 'new', i FROM generate_series(50, 59) i")
+    finished = days.copy(**DAYS, where="day >= '2026-03-06'", verify="checksums")
+    assert finished.rows == 10
+    days.assert_same()
+    assert children(days) == {**ALL_DAYS, "t_p2026_03_06": range_of("06", "07")}
+
+
+def test_a_second_run_replaces_the_children_of_the_first(days: Pair) -> None:
+    days.copy(**DAYS)
+    before = shape(days, "t_p2026_03_02")
+    days.source.run("UPDATE t SET n = n + 1", "DELETE FROM t WHERE day = '2026-03-05'")
+    days.target.run("INSERT INTO t VALUES (99, '2026-03-02', 'gone', 1)")
+    finished = days.copy(**DAYS, degree=3, verify="checksums")
+    assert finished.rows == 40
+    days.assert_same(where="day < '2026-03-05'")
+    assert children(days) == ALL_DAYS  # nothing was planned for the fifth
+    assert shape(days, "t_p2026_03_02") == before
+
+
+def test_a_partition_copied_again(days: Pair) -> None:
+    """Its child goes, whatever it is called now, and no other one; readers see one or the other."""
+    days.copy(**DAYS, run_id="r")
+    others = days.target.rows("SELECT tableoid, id FROM t WHERE day <> '2026-03-02' ORDER BY 2")
+    days.target.run("ALTER TABLE t_p2026_03_02 RENAME TO second")
+    days.source.run("UPDATE t SET n = n + 1 WHERE day = '2026-03-02'")
+    resume_days(days, only=["p0002"], recopy="mended", as_of_now=True)
+    days.assert_same()
+    expected = {**ALL_DAYS, "second": range_of("02", "03")}
+    del expected["t_p2026_03_02"]
+    assert children(days) == expected
+    assert others == days.target.rows(
+        "SELECT tableoid, id FROM t WHERE day <> '2026-03-02' ORDER BY 2"
+    )
+    # Without rows, without a child.
+    days.source.run("DELETE FROM t WHERE day = '2026-03-02'")
+    resume_days(days, only=["p0002"], recopy="mended again", as_of_now=True)
+    assert "second" not in children(days)
+    assert verify("r", source=days.source.url, target=days.target.url).ok
+
+
+def resume_days(days: Pair, **options: Any) -> Finished:
+    ends = {"source": days.source.url, "target": days.target.url}
+    *_, last = resume("r", **ends, on_snapshot_lost="accept", **options)
+    assert isinstance(last, Finished)
+    return last
+
+
+def test_values(pair: Pair) -> None:
+    pair.source.run(
+        "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, kind text, twice bigint)",
+        "INSERT INTO t (kind, twice) SELECT (ARRAY['a b', 'c', NULL])[1 + i % 3], 2 * i"
+        " FROM generate_series(1, 30) AS i",
+    )
+    pair.target.run(
+        "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, kind text, n serial,"
+        " twice bigint GENERATED ALWAYS AS (id * 2) STORED) PARTITION BY LIST (kind)"
+    )
+    pair.copy(mode="attach", strategy="values", key="kind", columns="id,kind")
+    assert children(pair) == {
+        "t_pa_b": "FOR VALUES IN ('a b')",
+        "t_pc": "FOR VALUES IN ('c')",
+        "t_pnull": "FOR VALUES IN (NULL)",
+    }
+    pair.assert_same(columns="id, kind, twice")
+    assert pair.target.value("SELECT count(DISTINCT n) FROM t") == 30
+    pair.target.run("INSERT INTO t (kind) VALUES ('c')")
+    assert pair.target.value("SELECT max(id) FROM t") == 31
+
+
+def test_rows_that_no_child_takes(days: Pair) -> None:
+    """They are copied all the same, and fail their partition: none is lost without a word."""
+    days.source.run("ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER day DROP NOT NULL")
+    created = days.plan(**DAYS)
+    assert created.partitions[-1].child is not None
+    assert created.partitions[-1].child.bounds == ""
+    days.source.run("INSERT INTO t VALUES (50, NULL, '', 0)")
+    with pytest.raises(RunFailed) as caught:
+        days.copy(**DAYS, on_error="continue")
+    assert "penstock_child_bounds" in str(caught.value.__notes__)
+    assert children(days) == ALL_DAYS
+    assert days.target.value(NOTHING_LEFT) == 0
+
+
+@pytest.mark.parametrize(
+    ("made", "options", "message"),
+    [
+        ("CREATE TABLE t ({})", {}, "expected public.t to be a partitioned table, found a table"),
+        ("CREATE TABLE t ({}) PARTITION BY HASH (day)", {}, "found PARTITION BY HASH (day)"),
+        ("CREATE TABLE t ({}) PARTITION BY RANGE (day, id)", {}, "RANGE (day, id)"),
+        ("CREATE TABLE t ({}) PARTITION BY RANGE ((id + 1))", {}, "RANGE or LIST of one column"),
+        ("CREATE TABLE t ({}) PARTITION BY RANGE (id)", {}, "the --key that is loaded into id"),
+        ("CREATE TABLE t ({}) PARTITION BY LIST (day)", {}, "expected --strategy values"),
+        (
+            "CREATE TABLE t ({}) PARTITION BY RANGE (day);"
+            "CREATE TABLE c PARTITION OF t FOR VALUES FROM ('2026-03-02') TO ('2026-03-04')",
+            {},
+            "public.c, a child of public.t (FOR VALUES FROM ('2026-03-02') TO ('2026-03-04')),"
+            " overlaps partition p0002",
+        ),
+        (
+            "CREATE TABLE t ({}) PARTITION BY RANGE (day);"
+            f"CREATE TABLE c PARTITION OF t {range_of('02', '03')}",
+            {},
+            "no run of mode attach has made it",
+        ),
+        (
+            "CREATE TABLE p ({}) PARTITION BY RANGE (day); CREATE TABLE t PARTITION OF p DEFAULT"
+            " PARTITION BY RANGE (day)",
+            {},
+            "to be the top of its partitions",
+        ),
+        (
+            "CREATE TABLE t ({}) PARTITION BY RANGE (day); CREATE FUNCTION f() RETURNS trigger"
+            " LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+            "CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()",
+            {},
+            "triggers of public.t for INSERT (tr)",
+        ),
+        (
+            "CREATE TABLE t ({}) PARTITION BY RANGE (day);"
+            "CREATE PUBLICATION p FOR TABLES IN SCHEMA public",
+            {},
+            "public.t is published (p)",
+        ),
+        (
+            "CREATE TABLE t ({}, g int GENERATED ALWAYS AS IDENTITY) PARTITION BY RANGE (day)",
+            {"columns": "id,day,kind,n"},
+            "the identity column g of public.t is not copied",
+        ),
+        ("CREATE TABLE t ({}) PARTITION BY RANGE (day)", {"strategy": "hash"}, "--strategy hash"),
+        ("CREATE TABLE t ({}) PARTITION BY RANGE (day)", {"key": None}, "expected --key"),
+        (
+            "CREATE TABLE t ({}) PARTITION BY RANGE (day)",
+            {"on_snapshot_lost": "restart"},
+            "restart: expected --mode truncate, replace, recreate, swap",
+        ),
+    ],
+)  # fmt: skip
+def test_refused_before_anything_is_changed(
+    days: Pair, made: str, options: dict[str, Any], message: str
+) -> None:
+    days.target.run("DROP TABLE t", made.format(COLUMNS))
+    given = {**DAYS, **options}
+    if given["strategy"] == "hash" or given["key"] is None:
+        del given["interval"]
+    if given["key"] is None:
+        given["strategy"] = "auto"
+    with pytest.raises((PlanningError, UsageError)) as caught:
+        days.copy(**given)
+    assert message in caught.value.message
+    assert not days.has_control_schema()
+
+
+def test_a_condition_replaces_no_child_of_another_run(days: Pair) -> None:
+    days.copy(**DAYS)
+    with pytest.raises(RunFailed) as caught:
+        days.copy(**DAYS, where="kind = 'k1'")
+    assert "the run has a condition" in str(caught.value.__notes__)
+    days.assert_same()
+    # What it has attached itself is its own.
+    days.target.run("DROP TABLE t_p2026_03_02")
+    with pytest.raises(RunFailed):
+        days.copy(**DAYS, where="kind = 'k1'", run_id="r", on_error="continue")
+    resume_days(days, only=["p0002"], recopy="again")
+    assert days.target.count("t_p2026_03_02") == days.source.count(
+        where="kind = 'k1' AND day = '2026-03-02'"
+    )
