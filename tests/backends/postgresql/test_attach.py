@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import PlanningError, RunFailed, UsageError, resume, verify
-from penstock.events import Finished
+from penstock import (
+    Bound,
+    Key,
+    KeyRange,
+    Partition,
+    PenstockError,
+    PlanningError,
+    RunFailed,
+    UsageError,
+    create,
+    resume,
+    verify,
+)
+from penstock.errors import TargetChanged
+from penstock.events import Event, Failed, Finished
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
 COLUMNS = "id int NOT NULL, day date NOT NULL, kind text, n int"
+ROLE = "penstock_owner_of_parents"
 DAYS = {"mode": "attach", "strategy": "time", "key": "day", "interval": "1 day"}
 
 
@@ -171,16 +186,100 @@ def test_values(pair: Pair) -> None:
 
 def test_rows_that_no_child_takes(days: Pair) -> None:
     """They are copied all the same, and fail their partition: none is lost without a word."""
-    days.source.run("ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER day DROP NOT NULL")
-    created = days.plan(**DAYS)
-    assert created.partitions[-1].child is not None
-    assert created.partitions[-1].child.bounds == ""
-    days.source.run("INSERT INTO t VALUES (50, NULL, '', 0)")
-    with pytest.raises(RunFailed) as caught:
-        days.copy(**DAYS, on_error="continue")
-    assert "penstock_child_bounds" in str(caught.value.__notes__)
-    assert children(days) == ALL_DAYS
+    days.both("ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER day DROP NOT NULL")
+    run = create(days.spec(**DAYS, run_id="r")).run
+    *_, last, null = [partition.child for partition in run.plan.partitions]
+    assert last is not None
+    assert null is not None
+    assert (last.bounds, null.bounds) == (range_of("05", "06"), "")
+    days.source.run("INSERT INTO t VALUES (50, NULL, '', 0), (51, '2026-03-20', '', 0)")
+    ends = {"source": days.source.url, "target": days.target.url}
+    *events, error = all_of(resume("r", **ends, on_error="continue"))
+    assert isinstance(error, RunFailed)
+    failed = {event.partition_id: event.error for event in events if isinstance(event, Failed)}
+    assert {(key, error["constraint"]) for key, error in failed.items()} == {
+        ("p0005", "penstock_child_bounds"),
+        ("p0006", "penstock_child_bounds"),
+    }
+    assert children(days) == {name: ALL_DAYS[name] for name in list(ALL_DAYS)[:4]}
     assert days.target.value(NOTHING_LEFT) == 0
+
+
+def all_of(events: Iterator[Event]) -> list[Event | PenstockError]:
+    """What is told, and the error at its end."""
+    seen: list[Event | PenstockError] = []
+    try:
+        seen.extend(events)
+    except PenstockError as error:
+        seen.append(error)
+    return seen
+
+
+def test_a_child_that_somebody_takes_away(days: Pair) -> None:
+    create(days.spec(**DAYS, run_id="r"))
+    resume_days(days, only=["p0001", "p0002"])
+    days.target.run("VACUUM FULL t_p2026_03_01")
+    resume_days(days, only=["p0003"])
+    days.target.run("ALTER TABLE t DETACH PARTITION t_p2026_03_02")
+    with pytest.raises(TargetChanged, match="has lost a partition"):
+        resume_days(days)
+
+
+def test_two_runs_with_other_cuts(days: Pair) -> None:
+    """Both were planned before either has attached anything."""
+
+    def given(name: str, lower: str, upper: str) -> Partition:
+        bounds = (Bound("", f"2026-03-{day}") for day in (lower, upper))
+        return Partition(name, KeyRange(Key("day"), *bounds))
+
+    spec = {"mode": "attach", "key": "day"}
+    create(days.spec(**spec, run_id="r"), given=[given("a", "01", "03"), given("b", "03", "04")])
+    create(days.spec(**spec, run_id="s"), given=[given("a", "02", "04"), given("b", "04", "05")])
+    resume_days(days)
+    events = all_of(
+        resume("s", source=days.source.url, target=days.target.url, on_error="continue")
+    )
+    (failed,) = [event for event in events if isinstance(event, Failed)]
+    assert failed.partition_id == "a"
+    assert "would overlap" in failed.error["message"]
+    assert children(days) == {
+        "t_p2026_03_01": range_of("01", "03"),
+        "t_p2026_03_03": range_of("03", "04"),
+        "t_p2026_03_04": range_of("04", "05"),
+    }
+    days.assert_same(where="day < '2026-03-05'")
+
+
+def test_what_belongs_to_the_parent(days: Pair) -> None:
+    """Owner, foreign keys both ways, and what only some of the children have."""
+    days.target.run(
+        "CREATE TABLE kind (name text PRIMARY KEY)",
+        "INSERT INTO kind VALUES ('k0'), ('k1')",
+        "ALTER TABLE t ADD CONSTRAINT of_kind FOREIGN KEY (kind) REFERENCES kind",
+        "CREATE TABLE note (id int, day date, FOREIGN KEY (id, day) REFERENCES t)",
+        f"CREATE ROLE {ROLE}",
+        f"GRANT CREATE ON SCHEMA public TO {ROLE}",
+        f"ALTER TABLE t OWNER TO {ROLE}",
+        f"GRANT REFERENCES, SELECT ON kind TO {ROLE}",
+    )
+    try:
+        with pytest.raises(RunFailed) as caught:
+            days.copy(**DAYS)
+        assert "of_kind" in str(caught.value.__notes__)
+        assert children(days) == {}
+        days.target.run("INSERT INTO kind VALUES ('k2')")
+        days.copy(**DAYS, degree=2)
+        days.target.run(f"CREATE TABLE t_p2026_03_20 PARTITION OF t {range_of('20', '21')}")
+        days.target.run(f"ALTER TABLE t_p2026_03_20 OWNER TO {ROLE}")
+        assert shape(days, "t_p2026_03_01") == shape(days, "t_p2026_03_20")
+        days.target.run("INSERT INTO note VALUES (1, '2026-03-01')")
+        # A note names a row of it: it cannot go, and nothing else goes either.
+        with pytest.raises(RunFailed) as caught:
+            days.copy(**DAYS, on_error="continue")
+        assert "note" in str(caught.value.__notes__)
+        days.assert_same()
+    finally:
+        days.target.run("DROP TABLE t, note", f"DROP OWNED BY {ROLE}", f"DROP ROLE {ROLE}")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from penstock.backends.api.capabilities import Capabilities, TargetCapabilities
-from penstock.backends.api.children import AttachesChildren, ChildRequest, PlannedChildren
+from penstock.backends.api.children import (
+    AttachesChildren,
+    ChildRequest,
+    PlannedChildren,
+    Windows,
+)
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -385,9 +390,8 @@ def _cut(
     if how is TIME:
         starts, origin, interval = _windows(spec, choice, source, key)
         nullable, indexed = source.key_facts(relation, key)
-        return planning.cut_windows(
-            starts, key, interval, nullable=nullable, indexed=indexed, origin=origin
-        )
+        cut = planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
+        return replace(cut, windows=Windows(starts[0], interval)) if starts else cut
     if how is NTILE:
         known = source.ntile(relation, key, spec.where, choice.count)
         return planning.cut_range(known, choice.count)

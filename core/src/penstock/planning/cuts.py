@@ -221,7 +221,7 @@ def cut_range(statistics: KeyStatistics, count: int) -> Cut:
 
 
 def cut_windows(
-    starts: Sequence[Bound], key: Key, interval: str, *, nullable: bool, indexed: bool, origin: str
+    starts: Sequence[Bound], key: Key, *, nullable: bool, indexed: bool, origin: str
 ) -> Cut:
     """Windows between ascending starts; the first is open below, the last above.
 
@@ -237,10 +237,7 @@ def cut_windows(
     if len(starts) > 1 and not indexed:
         warnings.append(f"{key.text} has no index: each of {len(starts):,} windows scans the table")
     return Cut(
-        tuple(extents),
-        (f"{counted(len(edges) - 1, 'window')} from {origin}",),
-        tuple(warnings),
-        Windows(starts[0], interval) if starts else None,
+        tuple(extents), (f"{counted(len(edges) - 1, 'window')} from {origin}",), tuple(warnings)
     )
 
 
