@@ -390,8 +390,8 @@ def _cut(
     if how is TIME:
         starts, origin, interval = _windows(spec, choice, source, key)
         nullable, indexed = source.key_facts(relation, key)
-        cut = planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
-        return replace(cut, windows=Windows(starts[0], interval)) if starts else cut
+        made = planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
+        return replace(made, windows=Windows(starts[0], interval)) if starts else made
     if how is NTILE:
         known = source.ntile(relation, key, spec.where, choice.count)
         return planning.cut_range(known, choice.count)

@@ -24,7 +24,7 @@ from penstock.model.codec import to_json
 from penstock.spec.worker_spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
-    from penstock.backends.postgresql.attempt.child import AttachedChild
+    from penstock.backends.postgresql.attempt.child import AttachedChild, Parent
     from penstock.backends.postgresql.attempt.stage import Stage
 
 
@@ -51,6 +51,7 @@ class PostgresTransaction:
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._stage: Stage | None = None
+        self._parent: Parent | None = None
         self._child: AttachedChild
         self._stream = CopyStream(spec)
 
@@ -146,9 +147,13 @@ class PostgresTransaction:
         into: sql.Composable = quoted(spec.target_table)
         if spec.load_mode.attaches:
             with wait.answering("target"):
-                from penstock.backends.postgresql.attempt.child import AttachedChild  # noqa: PLC0415 - seldom
+                from penstock.backends.postgresql.attempt.child import (  # noqa: PLC0415 - seldom
+                    AttachedChild,
+                    Parent,
+                )
 
-                self._child = AttachedChild(connection, spec, attempt.partition)
+                self._parent = self._parent or Parent(connection, spec)
+                self._child = AttachedChild(connection, spec, attempt.partition, self._parent)
             self._stream.start(connection, self._child.into, wait, freeze=True)
             return self._stream
         if spec.load_mode.merges_by_key:

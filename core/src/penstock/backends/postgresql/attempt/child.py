@@ -9,17 +9,18 @@ other one wait that has to lock readers out.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import psycopg
 from psycopg import sql
 
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.postgresql.cancellable import compute
-from penstock.backends.postgresql.catalog.children import Existing, read_children
+from penstock.backends.postgresql.catalog.children import Existing, read_attached, read_children
 from penstock.backends.postgresql.catalog.relations import table_oid
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.children import WITHIN, create_child, index_child
-from penstock.backends.postgresql.ddl.definition import read_table
+from penstock.backends.postgresql.ddl.definition import read_tables
 from penstock.backends.postgresql.ddl.steps import URGENT_LOCK_MS
 from penstock.backends.postgresql.ddl.text import beside, shortened
 from penstock.backends.postgresql.load.loaded_table import LoadedTable
@@ -34,10 +35,20 @@ URGENT_SECONDS = 300.0
 PAUSE_SECONDS = 0.5
 
 
+class Parent:
+    """The target's table, whose definition is read once for all attempts of a worker."""
+
+    def __init__(self, connection: Connection, spec: WorkerSpec) -> None:
+        oid = table_oid(connection, spec.target_table, "target")
+        (self.definition,) = read_tables(connection, [oid])
+
+
 class AttachedChild:
     """Makes the table. Call it in the attempt's transaction, and in no savepoint of it."""
 
-    def __init__(self, connection: Connection, spec: WorkerSpec, partition: Partition) -> None:
+    def __init__(
+        self, connection: Connection, spec: WorkerSpec, partition: Partition, parent: Parent
+    ) -> None:
         assert partition.child is not None
         self._connection = connection
         self._spec = spec
@@ -45,13 +56,11 @@ class AttachedChild:
         self._child = partition.child
         unique = f"{spec.run_id}:{partition.id}"
         self._made = TableRef(self._child.table.schema, beside(unique, "")[2:])
+        self._parent = parent.definition
         version = connection.info.server_version
         with full_names(connection):
-            self._parent = read_table(
-                connection, table_oid(connection, spec.target_table, "target")
-            )
-            for query in create_child(self._parent, self._made, self._child.check, version):
-                connection.execute(query.encode())
+            made = create_child(self._parent, self._made, self._child.check, version)
+            connection.execute("; ".join(made).encode())
 
     @property
     def into(self) -> sql.Identifier:
@@ -96,9 +105,10 @@ class AttachedChild:
         self._compute(f"LOCK TABLE ONLY {parent} IN SHARE UPDATE EXCLUSIVE MODE", wait)
         old = self._find_old()
         if old is not None:
-            if not self._may_go(old):
+            runs = read_attached(self._connection, self._spec.control_schema).get(old.oid, ())
+            if not self._may_go(runs):
                 if rows:
-                    raise self._taken(old)
+                    raise self._taken(old, runs)
                 self._compute(f"DROP TABLE {made}", wait)
                 return
             self._compute(f"LOCK TABLE ONLY {parent} IN ACCESS EXCLUSIVE MODE", wait)
@@ -116,21 +126,22 @@ class AttachedChild:
         loaded.note_attached(child, old.oid if old else None)
 
     def _find_old(self) -> Existing | None:
-        schema, table = self._spec.control_schema, self._spec.target_table
-        children = read_children(self._connection, schema, table)
+        children = read_children(self._connection, self._spec.target_table)
         return next((found for found in children if found.bounds == self._child.bounds), None)
 
-    def _may_go(self, old: Existing) -> bool:
+    def _may_go(self, runs: Sequence[str]) -> bool:
         """What the run itself has attached may; what another one has, if this one's partitions are
-        all rows within their bounds."""
-        if self._spec.run_id in old.attached_by:
-            return True
-        return bool(old.attached_by) and self._spec.where is None
+        all rows within their bounds.
 
-    def _taken(self, old: Existing) -> PermanentError:
+        Parameters:
+            runs: that have attached it.
+        """
+        return self._spec.run_id in runs or (bool(runs) and self._spec.where is None)
+
+    def _taken(self, old: Existing, runs: Sequence[str]) -> PermanentError:
         why = (
             "the run has a condition, and may lack rows of that one"
-            if old.attached_by
+            if runs
             else "no run of mode attach has made it"
         )
         return PermanentError(

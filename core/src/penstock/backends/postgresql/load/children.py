@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import psycopg
 from psycopg import sql
 
 from penstock.backends.api.children import ChildRequest, PlannedChildren, Windows
-from penstock.backends.postgresql.catalog.children import Existing, read_children
+from penstock.backends.postgresql.catalog.children import (
+    DEFAULT,
+    Existing,
+    read_attached,
+    read_children,
+)
 from penstock.backends.postgresql.catalog.existing import kind_name, table_tree, taken_names
 from penstock.backends.postgresql.catalog.privileges import (
     check_creatable,
@@ -22,7 +27,7 @@ from penstock.backends.postgresql.ddl.children import create_child, index_child
 from penstock.backends.postgresql.ddl.definition import read_table
 from penstock.backends.postgresql.ddl.text import beside, shortened
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server, literal, name
+from penstock.backends.postgresql.statements import for_server, ident, literal, name
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent, KeyIsNull, KeyOther, KeyRange, KeyValues
 from penstock.model.plans import Child, Partition
@@ -46,6 +51,8 @@ class _Parent:
     strategy: str
     key: str
     """As PARTITION BY names it."""
+    column: str
+    """The key."""
     type: str
     """Of the key."""
     default: str | None
@@ -62,10 +69,11 @@ def plan_children(connection: Connection, schema: str, request: ChildRequest) ->
         parent = _read_parent(connection, request)
         check_creatable(connection, request.table.schema, MODE)
         with connection.transaction(force_rollback=True), full_names(connection):
-            existing = read_children(connection, schema, request.table)
-            _rehearse(connection, request.table)
+            existing = read_children(connection, request.table)
+            attached = read_attached(connection, schema)
+            _rehearse(connection, parent)
             partitions = _with_bounds(connection, request, parent)
-            planned = _beside_others(connection, request, partitions, existing)
+            planned = _beside_others(connection, request, partitions, existing, attached)
     warnings = list(planned.warnings)
     if parent.default:
         warnings.append(
@@ -125,16 +133,24 @@ def _read_parent(connection: Connection, request: ChildRequest) -> _Parent:
             f"{MODE}: the identity column {', '.join(lacking)} of {ref} is not copied, and a table "
             "that is not attached yet draws no numbers for it; copy it, or use --mode append"
         )
-    return _Parent(ref, strategy, key, type_, default)
+    return _Parent(ref, strategy, key, column, type_, default)
 
 
-def _rehearse(connection: Connection, ref: TableRef) -> None:
-    """Make one child, without rows: what would refuse that is found now."""
-    (oid,) = connection.first("SELECT %s::regclass::oid::bigint", [name(ref)])
-    parent = read_table(connection, oid)
-    child = TableRef(ref.schema, beside("rehearsal", ref.name))
+def _rehearse(connection: Connection, parent: _Parent) -> None:
+    """Make one child, without rows: what would refuse that is found now. And make a table that is
+    partitioned alike, of the key alone, where bounds can be tried."""
+    (oid,) = connection.first("SELECT %s::regclass::oid::bigint", [name(parent.ref)])
+    table = read_table(connection, oid)
+    child = TableRef(parent.ref.schema, beside("rehearsal", parent.ref.name))
     version = connection.info.server_version
-    for query in (*create_child(parent, child, "true", version), *index_child(parent, child)):
+    (key,) = [column for column in table["columns"] if column["name"] == parent.column]
+    collate = f" COLLATE {key['collation']}" if key["collation"] else ""
+    for query in (
+        *create_child(table, child, "true", version),
+        *index_child(table, child),
+        f"CREATE TEMPORARY TABLE penstock_parent ({ident(parent.column)} {key['type']}{collate}) "
+        f"PARTITION BY {parent.key}",
+    ):
         connection.execute(query.encode())
 
 
@@ -146,10 +162,6 @@ def _with_bounds(connection: Connection, request: ChildRequest, parent: _Parent)
 
     The server writes the bounds, and what they mean, of tables that are made for that.
     """
-    connection.execute(
-        f"CREATE TEMPORARY TABLE penstock_parent (LIKE {name(parent.ref)}) "
-        f"PARTITION BY {parent.key}".encode()
-    )
     found = []
     for number, partition in enumerate(request.partitions):
         extent = _closed(connection, partition.extent, parent.type, request.windows)
@@ -231,15 +243,19 @@ def _beside_others(
     request: ChildRequest,
     partitions: Sequence[Partition],
     existing: Sequence[Existing],
+    attached: Collection[int],
 ) -> PlannedChildren:
     """
+    Parameters:
+        attached: object ids of children that runs of mode attach have made.
+
     Raises:
         PlanningError: a child is in the way.
     """
     same = {child.bounds: child for child in existing}
     planned = {p.child.bounds: p for p in partitions if p.child and p.child.bounds}
     for number, child in enumerate(existing):
-        if child.bounds not in planned and child.bounds != "DEFAULT":
+        if child.bounds not in planned and child.bounds != DEFAULT:
             what = f"{child.ref}, a child of {request.table} that is there,"
             try:
                 _make_part(connection, f"pg_temp.penstock_old_{number}", child.bounds, what)
@@ -250,7 +266,7 @@ def _beside_others(
         old = same.get(bounds)
         if old is None:
             continue
-        if old.attached_by and not request.selective:
+        if old.oid in attached and not request.selective:
             warnings.append(f"{old.ref} ({bounds}) is replaced by what {partition.id} loads")
         elif not request.selective:
             raise PlanningError(
