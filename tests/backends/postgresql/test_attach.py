@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pytest
 
 from penstock import (
@@ -366,3 +368,16 @@ def test_a_condition_replaces_no_child_of_another_run(days: Pair) -> None:
     assert days.target.count("t_p2026_03_02") == days.source.count(
         where="kind = 'k1' AND day = '2026-03-02'"
     )
+
+
+def test_from_another_system(days: Pair, tmp_path: Path) -> None:
+    """Record batches are frozen like any other rows."""
+    file = tmp_path / "days.duckdb"
+    with duckdb.connect(str(file)) as other:
+        other.execute(
+            "CREATE TABLE t AS SELECT i AS id, DATE '2026-03-01' + (i // 10)::int AS day,"
+            " 'k' || i % 3 AS kind, i AS n FROM range(50) AS r (i)"
+        )
+    days.copy(**DAYS, source=f"duckdb:///{file}", table="t", target_table="public.t")
+    assert children(days) == ALL_DAYS
+    days.assert_same()

@@ -94,6 +94,9 @@ class Child:
     check: str
     """What holds of each of its rows, as an expression of the target's."""
 
+    def __str__(self) -> str:
+        return f"{self.table} {self.bounds}" if self.bounds else "none: no rows expected"
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:
