@@ -158,7 +158,7 @@ def test_a_partition_copied_again(days: Pair) -> None:
 
 
 def resume_days(days: Pair, **options: Any) -> Finished:
-    ends = {"source": days.source.url, "target": days.target.url}
+    ends: dict[str, Any] = {"source": days.source.url, "target": days.target.url}
     *_, last = resume("r", **ends, on_snapshot_lost="accept", **options)
     assert isinstance(last, Finished)
     return last
@@ -195,7 +195,7 @@ def test_rows_that_no_child_takes(days: Pair) -> None:
     assert null is not None
     assert (last.bounds, null.bounds) == (range_of("05", "06"), "")
     days.source.run("INSERT INTO t VALUES (50, NULL, '', 0), (51, '2026-03-20', '', 0)")
-    ends = {"source": days.source.url, "target": days.target.url}
+    ends: dict[str, Any] = {"source": days.source.url, "target": days.target.url}
     *events, error = all_of(resume("r", **ends, on_error="continue"))
     assert isinstance(error, RunFailed)
     failed = {event.partition_id: event.error for event in events if isinstance(event, Failed)}

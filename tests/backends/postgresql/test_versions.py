@@ -149,7 +149,7 @@ def test_xml_declarations(mixed: Pair) -> None:
 
 def test_attach(mixed: Pair) -> None:
     mixed.target.run("CREATE TABLE parted (LIKE t, PRIMARY KEY (id)) PARTITION BY RANGE (id)")
-    options = {"mode": "attach", "strategy": "range", "key": "id", "partitions": 4}
+    options: dict[str, Any] = {"mode": "attach", "strategy": "range", "key": "id", "partitions": 4}
     for _ in range(2):  # the second time children are replaced
         mixed.copy(**options, target_table="public.parted", verify="checksums")
         assert mixed.target.count("parted") == 3000
