@@ -172,7 +172,8 @@ def test_values(pair: Pair) -> None:
     )
     pair.target.run(
         "CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY, kind text, n serial,"
-        " twice bigint GENERATED ALWAYS AS (id * 2) STORED) PARTITION BY LIST (kind)"
+        " twice bigint GENERATED ALWAYS AS (id * 2) STORED) PARTITION BY LIST (kind)",
+        "ALTER TABLE t ADD CONSTRAINT later CHECK (n > 0) NOT VALID",
     )
     pair.copy(mode="attach", strategy="values", key="kind", columns="id,kind")
     assert children(pair) == {

@@ -94,7 +94,7 @@ class AttachedChild:
                     self._compute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}", wait)
                     self._exchange(rows, wait)
                 return
-            except psycopg.errors.LockNotAvailable:
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 if time.monotonic() > give_up:
                     raise
             time.sleep(PAUSE_SECONDS)

@@ -22,8 +22,14 @@ def create_child(parent: Json, ref: TableRef, check: str, version: int) -> list[
     # Sequences are the parent's: its defaults draw from them, and its identities are taken over
     # when the child is attached.
     columns = [column | {"identity": ""} for column in parent["columns"]]
+    # Its rows are all new, and a child with less than its parent would not be attached.
+    constraints = [
+        c | {"validated": True, "definition": c["definition"].removesuffix(" NOT VALID")}
+        for c in parent["constraints"]
+    ]
     apart = {
-        **parent, "partition_key": None, "parent": None, "columns": columns, "sequences": [],
+        **parent, "partition_key": None, "parent": None, "columns": columns,
+        "constraints": constraints, "sequences": [],
         "used_sequences": [], "options": [], "toast_options": [], "replica_identity": "d",
     }  # fmt: skip
     names = Names({parent["oid"]: ref})
