@@ -10,7 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import assets, files, flows, memory, modes, mssql, mysql, overhead, speed, start
+from benchmarks import (
+    assets,
+    files,
+    flows,
+    memory,
+    modes,
+    mssql,
+    mysql,
+    overhead,
+    partitioned,
+    speed,
+    start,
+)
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
 from penstock_testkit import mysql_missing
@@ -21,6 +33,7 @@ PARTS = (
     "memory",
     "overhead",
     "modes",
+    "partitioned",
     "files",
     "mysql",
     "mssql",
@@ -34,6 +47,7 @@ Part = (
     | memory.Memory
     | overhead.Overhead
     | modes.Walls
+    | partitioned.Partitioned
     | files.Files
     | mysql.Mysql
     | mssql.Mssql
@@ -55,6 +69,8 @@ def main() -> int:
             found["overhead"] = overhead.measure(bench, options.repeat)
         if "modes" in options.only:
             found["modes"] = modes.measure(bench, options.scale, options.repeat)
+        if "partitioned" in options.only:
+            found["partitioned"] = partitioned.measure_all(bench, options.scale, options.repeat)
         if "files" in options.only:
             found["files"] = files.run(bench, options.scale, options.degrees, options.repeat)
         if "mysql" in options.only and (missing := mysql_missing()):

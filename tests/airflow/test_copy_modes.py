@@ -1,4 +1,4 @@
-"""What the other copies of this folder do not ask for: mode upsert, a query, checksums, outlets."""
+"""What other copies of this folder do not ask for: modes upsert and attach, a query, checksums."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ with DAG("modes", schedule=None, start_date=START, default_args={**AT_ONCE, "ret
     copy_table(
         group_id="upsert", **ORDERS, target_table="dw.upsert", mode="upsert", partitions=2,
         snapshot="none", outlet=Asset("orders_upsert"),
+    )
+    copy_table(
+        group_id="attach", **ORDERS, target_table="dw.attach", mode="attach", partitions=2,
     )
     CopyTableOperator(
         task_id="query", **ENDS, query="SELECT * FROM orders WHERE o_orderstatus = 'F'",
@@ -44,6 +47,9 @@ def shop(
         for table in ("upsert", "query", "checked"):
             create = f"CREATE TABLE dw.{table} (LIKE orders INCLUDING ALL)"
             shop.target.execute(create.encode())
+        shop.target.execute(
+            "CREATE TABLE dw.attach (LIKE orders INCLUDING ALL) PARTITION BY RANGE (o_orderkey)"
+        )
         # Rows that are there already, and are not what the source has.
         columns = "o_orderkey, 0, 'F', 0, current_date, '', '', 0, 'stale'"
         found = shop.source.execute(
@@ -64,6 +70,15 @@ def run(shop: Shop) -> DagRunResult:
 def test_mapped_tasks_upsert(shop: Shop, run: DagRunResult) -> None:
     assert [copy.state for copy in run.mapped("upsert.copy")] == ["success"] * 2
     shop.assert_same("orders", "dw.upsert")
+
+
+def test_mapped_tasks_attach(shop: Shop, run: DagRunResult) -> None:
+    assert [copy.state for copy in run.mapped("attach.copy")] == ["success"] * 2
+    children = shop.target.execute(
+        "SELECT count(*) FROM pg_inherits WHERE inhparent = 'dw.attach'::regclass"
+    ).fetchall()
+    assert children == [(2,)]
+    shop.assert_same("orders", "dw.attach")
 
 
 def test_an_outlet_of_ones_own_gets_the_event(shop: Shop, run: DagRunResult) -> None:

@@ -55,6 +55,24 @@ def test_days_of_a_zone(empty: Warehouse, type_: str) -> None:
     check_same(empty)
 
 
+def test_days_that_become_child_tables(empty: Warehouse) -> None:
+    fill(empty, "date", SPANS["date"])
+    empty.target.execute("DROP TABLE dw.t; CREATE TABLE dw.t (at date) PARTITION BY RANGE (at)")
+    partitions = dg.DailyPartitionsDefinition("2024-10-31", end_date="2024-11-07")
+    days = copying(
+        [empty.spec(table="dw.t", mode="attach", key="at", verify="checksums")],
+        partitions_def=partitions,
+    )
+    assert empty.run(days, keys=("2024-10-31", "2024-11-03")).ok
+    assert empty.run(days, keys=("2024-11-04", "2024-11-06")).ok
+    empty.source.execute("INSERT INTO dw.t VALUES ('2024-11-03')")
+    again = empty.run(days, key="2024-11-03")
+    assert again.rows() == {"2024-11-03": 2}
+    check_same(empty)
+    found = empty.target.execute("SELECT count(*) FROM pg_inherits").fetchall()
+    assert found == [(7,)]
+
+
 @pytest.mark.parametrize("type_", ["timestamp", "timestamptz"])
 @pytest.mark.parametrize(
     ("zone", "day", "after", "minutes"),

@@ -218,7 +218,7 @@ def test_help_names_every_option(command: str, capsys: pytest.CaptureFixture[str
     assert "other options:" not in text
     for choices in (
         "{auto,blocks,range,ntile,hash,values,time,children,files,whole}",
-        "{append,truncate,replace,upsert,recreate,swap}",
+        "{append,truncate,replace,upsert,recreate,swap,attach}",
     ):
         assert choices in text
     squeezed = " ".join(text.split())

@@ -90,6 +90,7 @@ def test_no_two_modes_do_the_same() -> None:
             mode.builds_beside,
             mode.deletes_by_partition,
             mode.merges_by_key,
+            mode.attaches,
         )
 
     assert len({acts(mode) for mode in MODES.values()}) == len(MODES)

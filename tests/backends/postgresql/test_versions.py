@@ -145,3 +145,11 @@ def test_xml_declarations(mixed: Pair) -> None:
     mixed.copy("x", mode="truncate", verify="checksums")
     query = "SELECT id, doc::text FROM x ORDER BY id"
     assert mixed.target.rows(query) == mixed.source.rows(query)
+
+
+def test_attach(mixed: Pair) -> None:
+    mixed.target.run("CREATE TABLE parted (LIKE t, PRIMARY KEY (id)) PARTITION BY RANGE (id)")
+    options: dict[str, Any] = {"mode": "attach", "strategy": "range", "key": "id", "partitions": 4}
+    for _ in range(2):  # the second time children are replaced
+        mixed.copy(**options, target_table="public.parted", verify="checksums")
+        assert mixed.target.count("parted") == 3000

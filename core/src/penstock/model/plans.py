@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from penstock.errors import UsageError
-from penstock.model.codec import NOT_STORED, JsonForm, to_json
+from penstock.model.codec import NOT_STORED, OMITTED, JsonForm, to_json
 from penstock.model.extents import Extent
 from penstock.model.tables import Column, ColumnPair, NotCopied, SequencePosition, TableRef
 
@@ -84,6 +84,21 @@ class LoadPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Child:
+    """The table of its own that a partition is loaded into, in mode `attach`."""
+
+    table: TableRef
+    """Its name once it is a child of the target's table."""
+    bounds: str
+    """As which it is attached, as the target writes it; empty: the partition may have no rows."""
+    check: str
+    """What holds of each of its rows, as an expression of the target's."""
+
+    def __str__(self) -> str:
+        return f"{self.table} {self.bounds}" if self.bounds else "none: no rows expected"
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     json_form = JsonForm(computed=("label",))
 
@@ -94,6 +109,8 @@ class Partition:
     """Estimated; None if unknown."""
     bytes: int | None = None
     """Estimated size in the source; None if unknown."""
+    child: Child | None = field(default=None, metadata=OMITTED)
+    """None in all modes but `attach`."""
 
     @property
     def label(self) -> str:

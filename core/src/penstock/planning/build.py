@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from penstock.backends.api.capabilities import Capabilities, TargetCapabilities
+from penstock.backends.api.children import (
+    AttachesChildren,
+    ChildRequest,
+    PlannedChildren,
+    Windows,
+)
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -89,6 +96,19 @@ def build_plan(
     )
     if _deletes_by_condition(spec, capabilities.target):
         _check_conditions(spec, choice, partitions, mapping, table, target)
+    children = PlannedChildren(partitions)
+    if spec.load_mode.attaches:
+        assert choice.key is not None
+        children = cast("AttachesChildren", target).plan_children(
+            ChildRequest(
+                table=load.table,
+                key=choice.key,
+                pairs=mapping.pairs,
+                partitions=partitions,
+                selective=spec.where is not None,
+                windows=cut.windows,
+            )
+        )
     return PartitionPlan(
         strategy=choice.strategy,
         reasons=(
@@ -96,6 +116,7 @@ def build_plan(
             *statistics.notes,
             *cut.reasons,
             *mapping.reasons,
+            *children.reasons,
             *_made_columns(table.made, formats),
             *left,
         ),
@@ -103,9 +124,10 @@ def build_plan(
             *cut.warnings,
             *mapping.warnings,
             *load.warnings,
+            *children.warnings,
             *_lost_columns(spec, heirs, columns, source),
         ),
-        partitions=partitions,
+        partitions=children.partitions,
         columns=mapping.columns,
         pairs=mapping.pairs,
         format=mapping.format,
@@ -366,9 +388,10 @@ def _cut(
             f"--strategy {choice.strategy} cuts by a column; it has {', '.join(sorted(columns))}"
         )
     if how is TIME:
-        starts, origin = _windows(spec, choice, source, key)
+        starts, origin, interval = _windows(spec, choice, source, key)
         nullable, indexed = source.key_facts(relation, key)
-        return planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
+        made = planning.cut_windows(starts, key, nullable=nullable, indexed=indexed, origin=origin)
+        return replace(made, windows=Windows(starts[0], interval)) if starts else made
     if how is NTILE:
         known = source.ntile(relation, key, spec.where, choice.count)
         return planning.cut_range(known, choice.count)
@@ -377,11 +400,12 @@ def _cut(
 
 def _windows(
     spec: CopySpec, choice: Choice, source: SourceCatalog, key: Key
-) -> tuple[tuple[Bound, ...], str]:
-    """Starts of windows, as wide as asked for or as fits, and their origin."""
+) -> tuple[tuple[Bound, ...], str, str]:
+    """Starts of windows, as wide as asked for or as fits, their origin, and their width."""
     most = planning.MOST_PARTITIONS
     if spec.interval is not None:
-        return source.windows(spec.relation, key, spec.interval, spec.where, most)
+        found = source.windows(spec.relation, key, spec.interval, spec.where, most)
+        return (*found, spec.interval)
     widest, *narrower = planning.INTERVALS
     starts, origin = source.windows(spec.relation, key, widest, spec.where, most)
     chosen = widest
@@ -394,4 +418,4 @@ def _windows(
         except PlanningError:
             break  # too many
         chosen = interval
-    return starts, f"{origin}, each of {chosen}"
+    return starts, f"{origin}, each of {chosen}", chosen

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from penstock.backends.api.children import Windows
 from penstock.backends.api.facts import ChildTable, KeyStatistics, SourceFile, TableStatistics
 from penstock.errors import PlanningError
 from penstock.model.extents import (
@@ -40,6 +41,8 @@ class Cut:
     extents: tuple[tuple[Extent, float | None], ...]
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    windows: Windows | None = None
+    """Where they are windows of time."""
 
 
 def cut_whole() -> Cut:

@@ -30,7 +30,7 @@ def check_supported(
 
     Raises:
         PlanningError: names the option, the system, and what that supports.
-        UsageError: mode replace has no key to delete by.
+        UsageError: mode replace has no key to delete by, or mode attach none to attach by.
     """
     if source is not None:
         _check_source(spec, source)
@@ -65,6 +65,7 @@ def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
             raise _refused(target.system, "target", asked, known)
     if target.replaces_by_condition:
         spec.check_replaceable()
+    spec.check_attachable()
 
 
 def _check_alike(spec: CopySpec, target: TargetCapabilities) -> None:

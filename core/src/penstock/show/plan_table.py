@@ -83,9 +83,14 @@ def print_plan(console: Console, plan: PartitionPlan) -> None:
         Column("rows", right=True),
         Column("bytes", right=True, from_width=60),
     ]
+    if any(partition.child for partition in plan.partitions):
+        columns.insert(2, Column("child table", wide=True, from_width=100))
+        for row, partition in zip(rows, plan.partitions, strict=True):
+            row.insert(2, Shortened(one_line(str(partition.child or ""))))
     out = len(rows) - _FIRST_ROWS - _LAST_ROWS
     if len(rows) > _MOST_ROWS:
-        gap: list[RenderableType] = ["…", Shortened(f"{out:,} left out"), "", ""]
+        empty = [""] * (len(columns) - 2)
+        gap: list[RenderableType] = ["…", Shortened(f"{out:,} left out"), *empty]
         rows = [*rows[:_FIRST_ROWS], gap, *rows[-_LAST_ROWS:]]
     console.print(make_table(console, columns, rows))
     if len(plan.partitions) > _MOST_ROWS:

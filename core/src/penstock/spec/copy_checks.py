@@ -171,3 +171,20 @@ def check_replaceable(spec: CopySpec) -> None:
         )
     if spec.key is None:
         raise UsageError(f"--mode {spec.mode}: expected --key, the column to delete by; found none")
+
+
+def check_attachable(spec: CopySpec) -> None:
+    """See `CopySpec.check_attachable`."""
+    if not spec.load_mode.attaches:
+        return
+    strategy = spec.cut_strategy
+    if not strategy.takes_key or strategy.hashes:
+        raise UsageError(
+            f"--mode {spec.mode}: the partitions of --strategy {spec.strategy} have no bounds of a "
+            "key, which child tables need: expected time, values or range, and --key"
+        )
+    if spec.key is None:
+        raise UsageError(
+            f"--mode {spec.mode}: expected --key, the column that the target is partitioned by; "
+            "found none"
+        )

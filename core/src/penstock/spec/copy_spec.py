@@ -13,7 +13,12 @@ from typing import Any
 from penstock.errors import UsageError
 from penstock.model.codec import to_json
 from penstock.model.tables import Located, Query, Relation, TableRef
-from penstock.spec.copy_checks import check_options, check_replaceable, check_table_names
+from penstock.spec.copy_checks import (
+    check_attachable,
+    check_options,
+    check_replaceable,
+    check_table_names,
+)
 from penstock.spec.degrees import AUTO
 from penstock.spec.modes import MODES, Mode
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
@@ -317,6 +322,14 @@ class CopySpec:
             UsageError: mode replace has no key to delete by.
         """
         check_replaceable(self)
+
+    def check_attachable(self) -> None:
+        """For a target that has child tables.
+
+        Raises:
+            UsageError: in mode attach, the partitions have no bounds of a key.
+        """
+        check_attachable(self)
 
     @property
     def load_mode(self) -> Mode:

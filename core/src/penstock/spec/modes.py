@@ -24,6 +24,9 @@ class Mode:
     """Deletes what each partition selects, in the transaction that loads it."""
     merges_by_key: bool = False
     """Finds the rows of a partition by a unique key: updates those, and inserts the others."""
+    attaches: bool = False
+    """Loads each partition into a table of its own, which becomes a child of the target's in the
+    transaction that loads it."""
 
     def __str__(self) -> str:
         return self.name
@@ -47,7 +50,13 @@ class Mode:
     @property
     def reloads_partitions(self) -> bool:
         """A partition may be loaded again: its rows take the place of those that are there."""
-        return self.deletes_by_partition or self.merges_by_key
+        return self.deletes_by_partition or self.loads_apart
+
+    @property
+    def loads_apart(self) -> bool:
+        """A partition's rows are loaded elsewhere first, and brought into the target's table by the
+        end of the transaction."""
+        return self.merges_by_key or self.attaches
 
     @property
     def only_adds(self) -> bool:
@@ -81,9 +90,14 @@ RECREATE = Mode("recreate", "drop the target and make it like the source", recre
 SWAP = Mode(
     "swap", "build a new table beside the target, and rename it at the end", builds_beside=True
 )
+ATTACH = Mode(
+    "attach",
+    "load each partition into a table of its own, and attach it to the partitioned target",
+    attaches=True,
+)
 
 MODES: Mapping[str, Mode] = {
-    mode.name: mode for mode in (APPEND, TRUNCATE, REPLACE, UPSERT, RECREATE, SWAP)
+    mode.name: mode for mode in (APPEND, TRUNCATE, REPLACE, UPSERT, RECREATE, SWAP, ATTACH)
 }
 """By name, in the order in which people read of them."""
 

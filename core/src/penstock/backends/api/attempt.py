@@ -155,8 +155,8 @@ class TransactionalHooks(AttemptLock, Protocol):
         ...
 
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
-        """Begin to load: into the table, or in mode `upsert` into a temporary one that ends with
-        the transaction."""
+        """Begin to load: into the table, or in a mode that `loads_apart` into one of the attempt's
+        own, which ends with the transaction if that does not commit."""
         ...
 
     def leave_only(self, attempt: Attempt, rows: int, wait: Wait) -> int:
@@ -171,10 +171,12 @@ class TransactionalHooks(AttemptLock, Protocol):
         ...
 
     def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
-        """In mode `upsert`, after the load: update the rows that differ, insert the others.
+        """In a mode that `loads_apart`, after the load. Upsert: update the rows that differ, insert
+        the others. Attach: make what was loaded a child of the table.
 
         Raises:
-            PermanentError: a key is NULL, or there twice, or rows are not there afterwards.
+            PermanentError: a key is NULL, or there twice, or rows are not there afterwards; others
+                have rows where the child is to be.
         """
         ...
 

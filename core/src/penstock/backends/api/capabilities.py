@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.spec.modes import Mode
+from penstock.spec.modes import MODES, Mode
 from penstock.spec.strategies import Strategy
 
 TRANSACTIONAL = "transactional"
@@ -19,6 +19,9 @@ STAGED = "staged"
 """Rows go to a stage first, and from there into the table in one transaction with the record."""
 ROLL_FORWARD = "roll-forward"
 """No transaction holds both: the record comes first, and says what completes the load."""
+
+WITHOUT_CHILDREN = tuple(mode for mode in MODES.values() if not mode.attaches)
+"""The modes of a target whose tables have no child tables."""
 
 SOURCE_OPTIONS = ("descendants", "partitioning", "max_lag")
 """Fields of `CopySpec` that not every source supports."""

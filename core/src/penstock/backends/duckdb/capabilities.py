@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.backends.api.capabilities import STAGED, SourceCapabilities, TargetCapabilities
+from penstock.backends.api.capabilities import (
+    STAGED,
+    WITHOUT_CHILDREN,
+    SourceCapabilities,
+    TargetCapabilities,
+)
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, MODES, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import AUTO, BLOCKS, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "DuckDB"
@@ -20,7 +25,7 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
-    modes=tuple(MODES.values()),
+    modes=WITHOUT_CHILDREN,
     makes_missing=MAKING,
     options={"conflict_columns": (UPSERT,), "types": MAKING},
     replaces_by_condition=True,

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from penstock.backends.api.capabilities import TRANSACTIONAL, SourceCapabilities, TargetCapabilities
+from penstock.backends.api.capabilities import (
+    TRANSACTIONAL,
+    WITHOUT_CHILDREN,
+    SourceCapabilities,
+    TargetCapabilities,
+)
 from penstock.backends.api.worker import ARROW, LINES
-from penstock.spec.modes import APPEND, MODES, RECREATE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import APPEND, RECREATE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
@@ -18,7 +23,7 @@ SOURCE = SourceCapabilities(
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(LINES, ARROW),
-    modes=tuple(MODES.values()),
+    modes=WITHOUT_CHILDREN,
     makes_missing=(RECREATE,),
     options={
         "conflict_columns": (UPSERT,),

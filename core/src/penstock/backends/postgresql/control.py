@@ -14,7 +14,7 @@ from penstock.backends.postgresql.attempt.presence import enter, executed
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP
+from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable
 from penstock.backends.postgresql.load.sequences import ADVANCE
@@ -27,9 +27,6 @@ from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
-
-# A swap that cannot have its lock within this lets readers and writers go on, and tries again.
-URGENT_LOCK_MS = 2000
 
 
 class ControlTables(RecordedRuns):
@@ -88,7 +85,10 @@ class ControlTables(RecordedRuns):
         if not same_table or not self._holds_rows(run):
             raise loaded.changed(what)
         with translated("target"):  # VACUUM FULL and its like move rows, and lose none
-            loaded.note(run.plan.load.table)
+            if MODES[run.spec["mode"]].attaches:
+                loaded.note_rewritten()
+            else:
+                loaded.note(run.plan.load.table)
 
     def _holds_rows(self, run: RunRow) -> bool:
         """Whether all rows that the run has committed are there, and no others where it has emptied
@@ -126,7 +126,9 @@ class ControlTables(RecordedRuns):
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         if load.volatile:
             self._connection.execute(self._statement("mark_volatile"), [run.run_id])
-        self._loaded(run.run_id).note(load.table)
+        # Mode attach adds children, and notes each.
+        children = not MODES[run.spec["mode"]].attaches
+        self._loaded(run.run_id).note(load.table, children=children)
         return {}
 
     def do(self, run: RunRow, step: Step) -> None:

@@ -62,6 +62,12 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
         "NULL",
     ),
     "publication_condition": (150000, "pg_catalog.pg_get_expr(m.prqual, m.prrelid)", "NULL"),
+    "published_schema": (
+        150000,
+        "EXISTS (SELECT FROM pg_catalog.pg_publication_namespace AS s"
+        " WHERE s.pnpubid = b.oid AND s.pnnspid = c.relnamespace)",
+        "false",
+    ),
     "nulls_equal": (150000, "x.indnullsnotdistinct", "false"),
 }
 

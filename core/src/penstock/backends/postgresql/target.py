@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from psycopg import sql
 
+from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.catalog.columns import read_columns
@@ -46,6 +47,7 @@ class PostgresTarget:
     def __init__(self, url: str, control_schema: str) -> None:
         self._connection = connect(url, "target", "penstock:control")
         self._connection.side = "target"
+        self._control_schema = control_schema
         self.control = ControlTables(
             self._connection, control_schema, lambda: connect(url, "target", "penstock:watch")
         )
@@ -126,6 +128,11 @@ class PostgresTarget:
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         return plan_load(self._connection, request)
+
+    def plan_children(self, request: ChildRequest) -> PlannedChildren:
+        from penstock.backends.postgresql.load.children import plan_children  # noqa: PLC0415 - seldom
+
+        return plan_children(self._connection, self._control_schema, request)
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(

@@ -24,6 +24,7 @@ from penstock.model.codec import to_json
 from penstock.spec.worker_spec import Patience, WorkerSpec
 
 if TYPE_CHECKING:
+    from penstock.backends.postgresql.attempt.child import AttachedChild, Parent
     from penstock.backends.postgresql.attempt.stage import Stage
 
 
@@ -50,6 +51,8 @@ class PostgresTransaction:
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._stage: Stage | None = None
+        self._parent: Parent | None = None
+        self._child: AttachedChild
         self._stream = CopyStream(spec)
 
     @property
@@ -142,6 +145,17 @@ class PostgresTransaction:
     def open_stream(self, attempt: Attempt, wait: Wait) -> LoadStream:
         connection, spec = self._open, attempt.spec
         into: sql.Composable = quoted(spec.target_table)
+        if spec.load_mode.attaches:
+            with wait.answering("target"):
+                from penstock.backends.postgresql.attempt.child import (  # noqa: PLC0415 - seldom
+                    AttachedChild,
+                    Parent,
+                )
+
+                self._parent = self._parent or Parent(connection, spec)
+                self._child = AttachedChild(connection, spec, attempt.partition, self._parent)
+            self._stream.start(connection, self._child.into, wait, freeze=True)
+            return self._stream
         if spec.load_mode.merges_by_key:
             with wait.answering("target"):
                 if self._stage is None:
@@ -157,6 +171,8 @@ class PostgresTransaction:
         return self._replaced.leave_only(self._open, rows, wait)
 
     def merge(self, attempt: Attempt, rows: int, wait: Wait) -> Loaded:
+        if attempt.spec.load_mode.attaches:
+            return self._child.attach(rows, wait)
         assert self._stage is not None
         return self._stage.merge(self._open, rows, wait)
 

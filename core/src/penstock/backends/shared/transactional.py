@@ -60,7 +60,7 @@ class TransactionalWriter:
     def end(self, wait: Wait) -> Loaded:
         rows = self._end(wait)
         with self.hooks.translated():
-            if self._spec.load_mode.merges_by_key:
+            if self._spec.load_mode.loads_apart:
                 return self.hooks.merge(self._attempt, rows, wait)
             if self._spec.load_mode.deletes_by_partition:
                 left = self.hooks.leave_only(self._attempt, rows, wait)

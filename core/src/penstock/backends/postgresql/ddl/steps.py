@@ -15,6 +15,9 @@ LOGGED, BUILD, CONSTRAIN, ATTACH, DRESS, REFER, CHECK, LAST = range(8)
 
 # Expressions were written with the names of this path, and are read with them.
 FULL_NAMES = "SET LOCAL search_path = pg_catalog, pg_temp"
+# What locks readers out, and cannot have its lock within this, lets readers and writers go on, and
+# tries again.
+URGENT_LOCK_MS = 2000
 # What the ids of steps begin with after which a crash no longer empties the table.
 SET_LOGGED = "set logged "
 SWAP = "swap"

@@ -39,10 +39,18 @@ class CopyStream:
         self._spec = spec
         self._columns: tuple[Column, ...] = ()
 
-    def start(self, connection: Connection, into: sql.Composable, wait: Wait) -> None:
-        """Begin another partition's stream."""
+    def start(
+        self, connection: Connection, into: sql.Composable, wait: Wait, *, freeze: bool = False
+    ) -> None:
+        """Begin another partition's stream.
+
+        Parameters:
+            freeze: write the rows as VACUUM FREEZE would leave them, into a table that this very
+                transaction has made.
+        """
         self._connection = connection
         self._into = into
+        self._freeze = sql.SQL(", FREEZE" if freeze else "")
         self._encoder: Encoder | None = None
         self.sink: CopySink | None = None
         if self._spec.format != ARROW:
@@ -51,7 +59,10 @@ class CopyStream:
 
     def _start_copy(self, format_: str, wait: Wait) -> None:
         copy = statement("copy_in").format(
-            table=self._into, columns=_columns(self._spec), format=copy_format(format_)
+            table=self._into,
+            columns=_columns(self._spec),
+            format=copy_format(format_),
+            freeze=self._freeze,
         )
         start_copy(self._connection, copy, "target", wait, ExecStatus.COPY_IN)
 

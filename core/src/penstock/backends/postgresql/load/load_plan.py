@@ -80,7 +80,8 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         replace(ref, only=only),
         (*before, *after, *advanced),
         conflict_columns=key,
-        volatile=request.unlogged or bool(unlogged),
+        # Children that the run attaches are logged, whatever others are.
+        volatile=request.unlogged or (bool(unlogged) and not request.mode.attaches),
         warnings=(*found, *warnings, *remarks, *refused),
     )
 

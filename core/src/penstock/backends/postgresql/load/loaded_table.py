@@ -31,9 +31,22 @@ class LoadedTable:
         text = statement(query).format(schema=self._schema)
         return self._connection.execute(text, {"run_id": self._run_id, **values})
 
-    def note(self, table: TableRef) -> None:
-        """Store in the run's row what the table is recognised by."""
-        self._execute("note_target", table=name(table))
+    def note(self, table: TableRef, *, children: bool = True) -> None:
+        """Store in the run's row what the table is recognised by.
+
+        Parameters:
+            children: the run loads those that are there, too, so none of them may go.
+        """
+        self._execute("note_target", table=name(table), children=children)
+
+    def note_attached(self, child: TableRef | None, before: int | None) -> None:
+        """Keep what the child is recognised by that this transaction has attached.
+
+        Parameters:
+            child: None: there is none.
+            before: the object id of the one whose place it takes.
+        """
+        self._execute("note_attached", child=child and name(child), before=str(before or ""))
 
     def forget(self) -> None:
         """Clear that: from here on the table has another name."""

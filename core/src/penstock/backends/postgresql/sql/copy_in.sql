@@ -1,1 +1,1 @@
-COPY {table} {columns} FROM STDIN (FORMAT {format})
+COPY {table} {columns} FROM STDIN (FORMAT {format}{freeze})

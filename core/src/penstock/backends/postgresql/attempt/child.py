@@ -1,0 +1,173 @@
+"""Mode attach: a partition's rows go into a table that the attempt makes, and attaches at its end.
+
+All of it is in the attempt's transaction: nobody sees the table before it is a child, with all of
+its rows, and nothing is left of an attempt that fails. Until the last moment the transaction locks
+nothing that others use. An attempt that held a lock on the parent while it loads would have every
+other one wait that has to lock readers out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import psycopg
+from psycopg import sql
+
+from penstock.backends.api.worker import Loaded, Wait
+from penstock.backends.postgresql.cancellable import compute
+from penstock.backends.postgresql.catalog.children import Existing, read_attached, read_children
+from penstock.backends.postgresql.catalog.relations import table_oid
+from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.ddl.children import WITHIN, create_child, index_child
+from penstock.backends.postgresql.ddl.definition import read_tables
+from penstock.backends.postgresql.ddl.steps import URGENT_LOCK_MS
+from penstock.backends.postgresql.ddl.text import beside, shortened
+from penstock.backends.postgresql.load.loaded_table import LoadedTable
+from penstock.backends.postgresql.statements import ident, literal, name, quoted
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.plans import Partition
+from penstock.model.tables import TableRef
+from penstock.spec.worker_spec import WorkerSpec
+
+# How long to try for a lock that keeps readers out, and how long they may go on in between.
+URGENT_SECONDS = 300.0
+PAUSE_SECONDS = 0.5
+
+
+class Parent:
+    """The target's table, whose definition is read once for all attempts of a worker."""
+
+    def __init__(self, connection: Connection, spec: WorkerSpec) -> None:
+        oid = table_oid(connection, spec.target_table, "target")
+        (self.definition,) = read_tables(connection, [oid])
+
+
+class AttachedChild:
+    """Makes the table. Call it in the attempt's transaction, and in no savepoint of it."""
+
+    def __init__(
+        self, connection: Connection, spec: WorkerSpec, partition: Partition, parent: Parent
+    ) -> None:
+        assert partition.child is not None
+        self._connection = connection
+        self._spec = spec
+        self._partition = partition
+        self._child = partition.child
+        unique = f"{spec.run_id}:{partition.id}"
+        self._made = TableRef(self._child.table.schema, beside(unique, "")[2:])
+        self._parent = parent.definition
+        version = connection.info.server_version
+        with full_names(connection):
+            made = create_child(self._parent, self._made, self._child.check, version)
+            connection.execute("; ".join(made).encode())
+
+    @property
+    def into(self) -> sql.Identifier:
+        """Where the rows go."""
+        return quoted(self._made)
+
+    def attach(self, rows: int, wait: Wait) -> Loaded:
+        """Make it a child, in the place of one with the same bounds.
+
+        Raises:
+            PermanentError: the one with these bounds has rows that may not go.
+        """
+        with full_names(self._connection):
+            for query in index_child(self._parent, self._made) if rows else ():
+                self._compute(query, wait)
+            if self._child.bounds:
+                self._take_place(rows, wait)
+            else:
+                self._compute(f"DROP TABLE {name(self._made)}", wait)
+        return Loaded(rows)
+
+    def _compute(self, query: str, wait: Wait) -> None:
+        compute(self._connection, sql.SQL(query), "target", wait)
+
+    def _take_place(self, rows: int, wait: Wait) -> None:
+        """Let others go on where a lock is not to be had: their queries would queue up."""
+        give_up = time.monotonic() + URGENT_SECONDS
+        while True:
+            try:
+                with self._connection.transaction():
+                    self._compute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}", wait)
+                    self._exchange(rows, wait)
+                return
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+                if time.monotonic() > give_up:
+                    raise
+            time.sleep(PAUSE_SECONDS)
+
+    def _exchange(self, rows: int, wait: Wait) -> None:
+        parent, made = name(self._spec.target_table), name(self._made)
+        # From here on nobody else attaches or detaches.
+        self._compute(f"LOCK TABLE ONLY {parent} IN SHARE UPDATE EXCLUSIVE MODE", wait)
+        old = self._find_old()
+        if old is not None:
+            runs = read_attached(self._connection, self._spec.control_schema).get(old.oid, ())
+            if not self._may_go(runs):
+                if rows:
+                    raise self._taken(old, runs)
+                self._compute(f"DROP TABLE {made}", wait)
+                return
+            self._compute(f"LOCK TABLE ONLY {parent} IN ACCESS EXCLUSIVE MODE", wait)
+            self._compute(f"ALTER TABLE {parent} DETACH PARTITION {name(old.ref)}", wait)
+            self._compute(f"DROP TABLE {name(old.ref)}", wait)
+        if rows:
+            attach = f"ALTER TABLE {parent} ATTACH PARTITION {made} {self._child.bounds}"
+            self._compute(attach, wait)
+            self._compute(f"ALTER TABLE {made} DROP CONSTRAINT {WITHIN}", wait)
+            child = self._rename(old, wait)
+        else:
+            self._compute(f"DROP TABLE {made}", wait)
+            child = None
+        loaded = LoadedTable(self._connection, self._spec.control_schema, self._spec.run_id)
+        loaded.note_attached(child, old.oid if old else None)
+
+    def _find_old(self) -> Existing | None:
+        children = read_children(self._connection, self._spec.target_table)
+        return next((found for found in children if found.bounds == self._child.bounds), None)
+
+    def _may_go(self, runs: Sequence[str]) -> bool:
+        """What the run itself has attached may; what another one has, if this one's partitions are
+        all rows within their bounds.
+
+        Parameters:
+            runs: that have attached it.
+        """
+        return self._spec.run_id in runs or (bool(runs) and self._spec.where is None)
+
+    def _taken(self, old: Existing, runs: Sequence[str]) -> PermanentError:
+        why = (
+            "the run has a condition, and may lack rows of that one"
+            if runs
+            else "no run of mode attach has made it"
+        )
+        return PermanentError(
+            f"target: {old.ref} has the bounds of partition {self._partition.id} "
+            f"({old.bounds}), and is not replaced, since {why}; detach or drop it, or use "
+            "--mode replace",
+            Diagnosis(side="target"),
+        )
+
+    def _rename(self, old: Existing | None, wait: Wait) -> TableRef:
+        """The table as it is to be called, and its indexes after it."""
+        child = old.ref if old else self._child.table
+        if child.schema != self._made.schema:
+            self._compute(f"ALTER TABLE {name(self._made)} SET SCHEMA {ident(child.schema)}", wait)
+        made = TableRef(child.schema, self._made.name)
+        self._compute(f"ALTER TABLE {name(made)} RENAME TO {ident(child.name)}", wait)
+        indexes = self._connection.execute(
+            "SELECT c.relname FROM pg_catalog.pg_index AS x"
+            " JOIN pg_catalog.pg_class AS c ON c.oid = x.indexrelid"
+            f" WHERE x.indrelid = {literal(name(child))}::regclass"
+        ).fetchall()
+        for (before,) in indexes:
+            rest = before.removeprefix(made.name)
+            after = shortened(child.name, rest)
+            free = f"SELECT pg_catalog.to_regclass({literal(ident(child.schema, after))}) IS NULL"
+            if rest != before and self._connection.value(free):
+                index = ident(child.schema, before)
+                self._compute(f"ALTER INDEX {index} RENAME TO {ident(after)}", wait)
+        return child
