@@ -1,0 +1,91 @@
+"""The control store: what of it ClickHouse alone knows, of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.backends.api.control import RunningAttempt, RunRow
+from penstock.backends.api.records import Row
+from penstock.backends.clickhouse.documents import TableDocuments
+from penstock.backends.clickhouse.loaded import check_loaded
+from penstock.backends.clickhouse.made import check_database
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.stages import Stages
+from penstock.backends.clickhouse.steps import SWAP, Steps
+from penstock.backends.roll_forward.run_store import DocumentStore
+from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.shared.control_store import RecordedRuns
+from penstock.errors import PermanentError, PlanningError, UsageError
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
+
+
+class ControlTables(RecordedRuns):
+    def __init__(self, session: ClickHouseSession, database: str) -> None:
+        self._session = session
+        self._database = database
+        documents = TableDocuments(session.connection, database)
+        self._stages = Stages(session.connection, database)
+        self.runs = Runs(documents, self._stages)
+        self._store = DocumentStore(documents, self.runs)
+        super().__init__(self._store)
+
+    def create(self) -> None:
+        session, database = self._session, self._database
+        check_database(session, database, may_lack=True)
+        try:
+            session.run(
+                f"CREATE DATABASE IF NOT EXISTS {session.dialect.ident(database)} ENGINE = Atomic"
+            )
+        except PermanentError as error:
+            raise PlanningError(error.message, error.diagnosis) from error
+
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        """Nothing on the server ends with a process: there the runs' own checks have to do."""
+
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+        return ()  # nobody holds anything that could be seen
+
+    def check_target(self, run_id: str) -> None:
+        run, row = self.runs.find(run_id), self.load_run(run_id)
+        if run is None or row is None or row.status == "done" or SWAP in run.steps:
+            return
+        if any(self.is_done(row, step) for step in row.plan.load.after):
+            return
+        check_loaded(self._session, run_id, run, row.plan.load.table)
+
+    # Steps
+
+    def check_emptying(self, run: RunRow) -> None:
+        """A run that starts over empties nothing but its own table."""
+
+    def before_load(self, run: RunRow, load: LoadPlan) -> None:
+        found = self._store.find(run.run_id)
+        if found is not None:
+            self.runs.carry_out(run.run_id, found)
+
+    def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
+        return {"owner": self._session.uuid(load.table)}
+
+    def do(self, run: RunRow, step: Step) -> None:
+        self._steps(run).do(step)
+
+    def is_done(self, run: RunRow, step: Step) -> bool:
+        return self._steps(run).is_done(step)
+
+    def _steps(self, run: RunRow) -> Steps:
+        return Steps(self._session, self._database, self._stages, self.runs, run)
+
+    # Partitions that are copied again
+
+    def check_recopy(self, run_id: str) -> None:
+        raise UsageError(
+            f"run {run_id}: ClickHouse cannot tell which rows of the table a partition has loaded, "
+            "so single partitions cannot be copied again; start a new run"
+        )
+
+    def take_back(
+        self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
+    ) -> None:
+        raise AssertionError("refused before")

@@ -1,0 +1,160 @@
+"""Steps around a load: the table that is made, and its place.
+
+A run that starts with an empty table loads one of its own, beside the target's, which takes that
+one's place at the end. Every statement of a step can be sent once to effect, whoever sends it and
+however late: a table is made where there is none, or renamed to a name that is never free again.
+"""
+
+from __future__ import annotations
+
+from penstock.backends.api.control import RunRow
+from penstock.backends.clickhouse.dialect import CLICKHOUSE, OWN
+from penstock.backends.clickhouse.documents import short_hash
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.stages import Stages
+from penstock.backends.roll_forward.records import Records
+from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.roll_forward.states import State
+from penstock.backends.shared.refusals import not_committed
+from penstock.errors import Diagnosis, PermanentError, TargetChanged
+from penstock.model.plans import Step
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+
+CREATE, SWAP, CLEAN = "create", "swap", "clean"
+
+
+class Steps:
+    """Does the steps of one run.
+
+    Parameters:
+        database: the control database.
+    """
+
+    def __init__(
+        self, session: ClickHouseSession, database: str, stages: Stages, runs: Runs, run: RunRow
+    ) -> None:
+        self._session = session
+        self._database = database
+        self._stages = stages
+        self._runs = runs
+        self._run = run
+        self._table = run.plan.load.table
+        self._target = CopySpec.from_stored(run.spec, "", "").target_ref
+
+    def do(self, step: Step) -> None:
+        match step.id:
+            case "create":
+                self._create(step.statement)
+            case "swap":
+                self._committed()
+                self._swap()
+            case "clean":
+                self._committed()
+                self._clean()
+            case _:
+                self._session.run(step.statement)
+
+    def is_done(self, step: Step) -> bool:
+        """Whether the run's table is in the target's place."""
+        run = self._runs.find(self._run.run_id)
+        owner = "" if run is None else run.owner
+        return step.id == SWAP and bool(owner) and self._session.uuid(self._target) == owner
+
+    def _away(self, what: str, generation: int) -> TableRef:
+        """A name for a table that is put away. Once there is such a table there always is one."""
+        name = f"{OWN}{what}_{short_hash(self._run.run_id)}_{generation}"
+        return TableRef(self._database, name)
+
+    def _is_there(self, table: TableRef) -> bool:
+        return bool(self._session.uuid(table))
+
+    def _create(self, statement: str) -> None:
+        if self._table != self._target:
+            for generation in range(1, self._run.generation):
+                self._end(generation)
+        self._session.run(statement)
+
+    def _end(self, generation: int) -> None:
+        """Put away what an ended generation has loaded; who has been at its steps since, and was
+        stopped, finds the names taken that they need."""
+        self._hold_name(self._away("out", generation))
+        away = self._away("loaded", generation)
+        if self._is_there(away):
+            return
+        if self._is_there(self._table):
+            self._rename((self._table, away))
+            self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(away)}")
+        else:
+            self._hold_name(away)
+
+    def _hold_name(self, table: TableRef) -> None:
+        self._session.run(
+            f"CREATE TABLE IF NOT EXISTS {CLICKHOUSE.table(table)} (nothing UInt8) ENGINE = Null"
+        )
+
+    def _rename(self, *pairs: tuple[TableRef, TableRef]) -> None:
+        listed = ", ".join(f"{CLICKHOUSE.table(a)} TO {CLICKHOUSE.table(b)}" for a, b in pairs)
+        self._session.run(f"RENAME TABLE {listed}")
+
+    def _committed(self) -> None:
+        """Publish what is committed.
+
+        Raises:
+            TransientError: not every partition is committed any more.
+        """
+        run = self._runs.find(self._run.run_id)
+        found = self._records.publish_all(self._run.generation)
+        same = run is not None and run.generation == self._run.generation
+        if not same or len(found) < len(self._run.plan.partitions):
+            raise not_committed(self._run.run_id)
+
+    @property
+    def _records(self) -> Records:
+        return self._runs.records(self._run.run_id)
+
+    def _swap(self) -> None:
+        run = self._runs.find(self._run.run_id)
+        assert run is not None
+        if self._session.uuid(self._table) != run.owner:
+            raise TargetChanged(
+                f"target: {self._table}, which run {self._run.run_id} has loaded, was dropped or "
+                "replaced since; start a new run",
+                Diagnosis(side="target"),
+            )
+        out = self._away("out", self._run.generation)
+        moves = [(self._table, self._target)]
+        if self._is_there(self._target):
+            if self._is_there(out):
+                raise PermanentError(
+                    f"target: {self._target} was made by somebody else while run "
+                    f"{self._run.run_id} was about to put {self._table} in its place; drop one of "
+                    "them, and rename the other, by hand",
+                    Diagnosis(side="target"),
+                )
+            moves.insert(0, (self._target, out))
+        self._rename(*moves)
+
+    def _clean(self) -> None:
+        """Free what the run has put away, and drop stages of which nothing will become."""
+        out = self._away("out", self._run.generation)
+        if self._table != self._target and self._is_there(out):
+            self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(out)}")
+        sweep(self._stages, self._runs)
+
+
+def sweep(stages: Stages, runs: Runs) -> None:
+    """Drop the stages of partitions that are published, or whose generation has ended: no record
+    will ever name them any more."""
+    over: dict[tuple[str, int], set[str]] = {}
+    for name, said in stages.all():
+        key = said["run"], said["generation"]
+        if key not in over:
+            found = runs.records(key[0]).read_all(key[1])
+            over[key] = {
+                partition_id
+                for partition_id, (record, _) in found.items()
+                if record.state in (State.PUBLISHED, State.CLOSED)
+            }
+        if said["partition"] in over[key]:
+            stages.drop(name)
