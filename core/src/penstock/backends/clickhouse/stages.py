@@ -124,7 +124,7 @@ class Stages:
     def drop(self, name: str) -> None:
         """Drop a stage, once nobody moves what is in it."""
         with translated("target", name):
-            statement = f"DROP TABLE IF EXISTS {self.quoted(name)} SYNC"
+            statement = f"DROP TABLE IF EXISTS {self.quoted(name)}"
             self._alone(lambda: self._connection.change(statement, _query_id(name)))
 
     def all(self) -> Sequence[tuple[str, dict[str, Any]]]:
@@ -138,9 +138,10 @@ class Stages:
         return [(name, json.loads(comment)) for name, comment in rows]
 
     def _partitions(self, name: str) -> list[str]:
+        # What was moved leaves a part without rows behind for a while.
         found = self._connection.rows(
             "SELECT DISTINCT partition_id FROM system.parts"
-            " WHERE active AND database = {p1:String} AND table = {p2:String} ORDER BY 1",
+            " WHERE active AND rows > 0 AND database = {p1:String} AND table = {p2:String} ORDER BY 1",
             [self._database, name],
         )
         return [id_ for (id_,) in found]
