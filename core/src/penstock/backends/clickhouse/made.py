@@ -191,7 +191,7 @@ def written_schema(session: ClickHouseSession, request: LoadRequest, columns: Se
         if pair.canonical == "bytes" and kind_of(kind) == "text":
             kind = pa.binary()
         ends = _ends(column.traits[TYPE], kind, int(first), int(last))
-        fields.append(pa.field(pair.target, kind, column.nullable or is_list(kind), ends))
+        fields.append(pa.field(pair.target, kind, column.nullable, ends))
     return schema_to_text(pa.schema(fields))
 
 

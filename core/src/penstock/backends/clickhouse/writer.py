@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,9 +35,8 @@ LEAST, MOST = b"least", b"most"
 
 class ClickHouseWriter(RollForwardWriter):
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
-        stream = self._stream
+        stream = cast("StageStream", self._stream)
         super().commit(loaded, bytes, wait)
-        assert isinstance(stream, StageStream)
         stream.remove()
 
 
