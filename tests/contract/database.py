@@ -57,6 +57,11 @@ class Database(ABC):
     finds_texts: ClassVar[bool] = True
     """A target finds the rows that a partition by a key of texts has here."""
 
+    recopies: ClassVar[bool] = True
+    """A target copies single partitions of a run again."""
+    sees_executions: ClassVar[bool] = True
+    """A target tells which runs are executed on a table at this moment."""
+
     @property
     def lacks(self) -> Collection[str]:
         """Strategies of the backend that this server does not have."""

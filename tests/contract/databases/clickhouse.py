@@ -15,7 +15,9 @@ from ..rows import Row, Rows
 
 class ClickHouse(Database):
     name = "clickhouse"
-    made_type = "Int128"
+    made_type = "Decimal(20, 0)"
+    recopies = False
+    sees_executions = False
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -35,7 +37,7 @@ class ClickHouse(Database):
         # Of the key's columns there is no NULL.
         key = key or next(iter(rows.columns))
         columns = [
-            f"`{name}` {'Int64' if name == key == 'id' else self.types[kind].written}"
+            f"`{name}` {_bare(self.types[kind].written) if name == key else self.types[kind].written}"
             for name, kind in rows.columns.items()
         ]
         with closing(connect_clickhouse(self.url)) as client:
@@ -59,3 +61,8 @@ class ClickHouse(Database):
                 "SELECT name, toString(uuid) FROM system.tables WHERE database = currentDatabase()"
             )
             return sorted(f"{name} {uuid}" for name, uuid in found.result_rows)
+
+
+def _bare(type_: str) -> str:
+    """Without NULL."""
+    return type_.removeprefix("Nullable(").removesuffix(")")

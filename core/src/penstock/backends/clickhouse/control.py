@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Row
 from penstock.backends.clickhouse.documents import TableDocuments
-from penstock.backends.clickhouse.loaded import check_loaded
+from penstock.backends.clickhouse.loaded import check_loaded, check_replaced, seen
 from penstock.backends.clickhouse.made import check_database
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.stages import Stages
@@ -15,10 +15,28 @@ from penstock.backends.clickhouse.steps import SWAP, Steps
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.shared.control_store import RecordedRuns
-from penstock.errors import PermanentError, PlanningError, UsageError
+from penstock.backends.shared.refusals import as_planning
+from penstock.errors import UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import MODES
+
+
+class _Store(DocumentStore):
+    def __init__(
+        self, session: ClickHouseSession, database: str, documents: TableDocuments, runs: Runs
+    ) -> None:
+        super().__init__(documents, runs)
+        self._session = session
+        self._database = database
+
+    def create(self) -> None:
+        name = self._session.dialect.ident(self._database)
+        check_database(self._session, self._database, may_lack=True)
+        with as_planning():
+            self._session.run(f"CREATE DATABASE IF NOT EXISTS {name} ENGINE = Atomic")
 
 
 class ControlTables(RecordedRuns):
@@ -28,18 +46,8 @@ class ControlTables(RecordedRuns):
         documents = TableDocuments(session.connection, database)
         self._stages = Stages(session.connection, database)
         self.runs = Runs(documents, self._stages)
-        self._store = DocumentStore(documents, self.runs)
+        self._store = _Store(session, database, documents, self.runs)
         super().__init__(self._store)
-
-    def create(self) -> None:
-        session, database = self._session, self._database
-        check_database(session, database, may_lack=True)
-        try:
-            session.run(
-                f"CREATE DATABASE IF NOT EXISTS {session.dialect.ident(database)} ENGINE = Atomic"
-            )
-        except PermanentError as error:
-            raise PlanningError(error.message, error.diagnosis) from error
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         """Nothing on the server ends with a process: there the runs' own checks have to do."""
@@ -53,7 +61,11 @@ class ControlTables(RecordedRuns):
             return
         if any(self.is_done(row, step) for step in row.plan.load.after):
             return
-        check_loaded(self._session, run_id, run, row.plan.load.table)
+        load = row.plan.load.table
+        check_loaded(self._session, run_id, run, load)
+        target = CopySpec.from_stored(row.spec, "", "").target_ref
+        if load != target:
+            check_replaced(self._session, run_id, run, target, MODES[row.spec["mode"]])
 
     # Steps
 
@@ -66,7 +78,8 @@ class ControlTables(RecordedRuns):
             self.runs.carry_out(run.run_id, found)
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
-        return {"owner": self._session.uuid(load.table)}
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        return {"owner": seen(self._session, load.table, target)}
 
     def do(self, run: RunRow, step: Step) -> None:
         self._steps(run).do(step)

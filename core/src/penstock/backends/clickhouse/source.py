@@ -30,6 +30,8 @@ DIALECT = "clickhouse"
 ORDER, PARTITION = "order", "partition"
 """Of a definition's content: the table's sorting key and its partition key."""
 MARKS = "the marks of the primary key, of every 8,192nd row or so"
+SMALL_ROWS = 100_000
+"""Of a table whose keys are read at once: its marks are too few to cut by."""
 _OF_TABLE = " WHERE database = {p2:String} AND {name} = {p3:String}"
 
 
@@ -104,11 +106,7 @@ class ClickHouseSource(SqlSource):
         rows, size, what = None, 0, "a query or a view"
         if self._has_parts(relation):
             assert isinstance(relation, TableRef)
-            query = (
-                "SELECT toInt64(sum(rows)), toInt64(sum(bytes_on_disk)), toInt64(count())"
-                " FROM system.parts" + _OF_TABLE.replace("{name}", "table") + " AND active"
-            )
-            ((rows, size, parts),) = self._session.facts(query, relation)
+            rows, size, parts = self._size(relation)
             what = f"a table of {rows:,} rows in {parts:,} parts, {size / 1e6:,.1f} MB"
         elif self.is_table(relation):
             what = f"a table of the engine {self._facts(relation)[0]}"
@@ -120,8 +118,23 @@ class ClickHouseSource(SqlSource):
             blocks=None,
             storage=what,
             default_key=default,
-            sampled=default is not None,
+            sampled=default is not None or self._is_small(relation),
         )
+
+    def _is_small(self, relation: Relation) -> bool:
+        if not self._has_parts(relation):
+            return False
+        assert isinstance(relation, TableRef)
+        return self._size(relation)[0] <= SMALL_ROWS
+
+    def _size(self, table: TableRef) -> tuple[int, int, int]:
+        """Rows, bytes and parts."""
+        query = (
+            "SELECT toInt64(sum(rows)), toInt64(sum(bytes_on_disk)), toInt64(count())"
+            " FROM system.parts" + _OF_TABLE.replace("{name}", "table") + " AND active"
+        )
+        rows, size, parts = self._session.facts(query, table)[0]
+        return int(rows), int(size), int(parts)
 
     # Keys
 
@@ -149,6 +162,11 @@ class ClickHouseSource(SqlSource):
 
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         tag = self._ranged(relation, key)
+        if self._is_small(relation):
+            found, nulls = keys.tiles(
+                self._session, self._rows(relation), key, tag, None, keys.MOST_BOUNDS
+            )
+            return self._statistics(relation, key, found, nulls, "the table, which is small")
         if key.expression or key.text not in self._primary(relation):
             return self._statistics(relation, key, (), 0.0, keys.NOTHING)
         assert isinstance(relation, TableRef)

@@ -10,16 +10,17 @@ from __future__ import annotations
 from penstock.backends.api.control import RunRow
 from penstock.backends.clickhouse.dialect import CLICKHOUSE, OWN
 from penstock.backends.clickhouse.documents import short_hash
+from penstock.backends.clickhouse.loaded import check_loaded, check_replaced, loaded_uuid
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.stages import Stages
 from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.states import State
 from penstock.backends.shared.refusals import not_committed
-from penstock.errors import Diagnosis, PermanentError, TargetChanged
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import MODES
 
 CREATE, SWAP, CLEAN = "create", "swap", "clean"
 
@@ -58,7 +59,7 @@ class Steps:
     def is_done(self, step: Step) -> bool:
         """Whether the run's table is in the target's place."""
         run = self._runs.find(self._run.run_id)
-        owner = "" if run is None else run.owner
+        owner = "" if run is None else loaded_uuid(run)
         return step.id == SWAP and bool(owner) and self._session.uuid(self._target) == owner
 
     def _away(self, what: str, generation: int) -> TableRef:
@@ -116,23 +117,14 @@ class Steps:
     def _swap(self) -> None:
         run = self._runs.find(self._run.run_id)
         assert run is not None
-        if self._session.uuid(self._table) != run.owner:
-            raise TargetChanged(
-                f"target: {self._table}, which run {self._run.run_id} has loaded, was dropped or "
-                "replaced since; start a new run",
-                Diagnosis(side="target"),
-            )
+        check_loaded(self._session, self._run.run_id, run, self._table)
         out = self._away("out", self._run.generation)
         moves = [(self._table, self._target)]
-        if self._is_there(self._target):
-            if self._is_there(out):
-                raise PermanentError(
-                    f"target: {self._target} was made by somebody else while run "
-                    f"{self._run.run_id} was about to put {self._table} in its place; drop one of "
-                    "them, and rename the other, by hand",
-                    Diagnosis(side="target"),
-                )
-            moves.insert(0, (self._target, out))
+        if not self._is_there(out):  # else this step was interrupted between the two
+            mode = MODES[self._run.spec["mode"]]
+            check_replaced(self._session, self._run.run_id, run, self._target, mode)
+            if self._is_there(self._target):
+                moves.insert(0, (self._target, out))
         self._rename(*moves)
 
     def _clean(self) -> None:
