@@ -1,4 +1,4 @@
-"""A ClickHouse server that somebody names, or chdb behind a small HTTP front, and databases on it."""
+"""A ClickHouse server that somebody names, or chdb behind a small HTTP front; databases on it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Refused(Exception):
 
 @contextmanager
 def _alone(query_id: str) -> Iterator[None]:
-    """As a server does: of two queries of one id, the second one is refused while the first runs."""
+    """As a server does: of two queries of one id it refuses the second while the first runs."""
     with _lock:
         if query_id in _running:
             raise Refused(f"Code: {_SAME_ID}. DB::Exception: Query with id = {query_id} is already "
@@ -120,26 +120,28 @@ class Handler(BaseHTTPRequestHandler):
             if asked.get("database"):
                 engine.query(f"USE {chr(96)}{asked['database']}{chr(96)}")
             settings = [
-                f"{name} = {_literal(value)}" for name, value in asked.items() if name not in _OTHERS
+                f"{name} = {_literal(value)}"
+                for name, value in asked.items()
+                if name not in _OTHERS
             ]
             if settings:
                 engine.query(f"SET {', '.join(settings)}")
             query = asked.get("query", "").encode()
             query = b"\n".join(part for part in (query, body) if part)
-            if found := _INSERT.match(query):
-                with engine.send_insert(found[1].decode(), found[2].decode()) as insert:
-                    insert.append(query[found.end() :])
+            if inserts := _INSERT.match(query):
+                with engine.send_insert(inserts[1].decode(), inserts[2].decode()) as insert:
+                    insert.append(query[inserts.end() :])
                     rows = insert.finish().rows_written
                 self._answer(b"", {"X-ClickHouse-Summary": f'{{"written_rows":"{rows}"}}'})
                 return
-            query = query.decode()
-            found = _FORMAT.search(query)
+            text = query.decode()
+            found = _FORMAT.search(text)
             form = found[1] if found else asked.get("default_format", "TabSeparated")
-            query = query[: found.start()] if found else query
+            text = text[: found.start()] if found else text
             if form == _ARROW:
-                self._stream(engine, query)
+                self._stream(engine, text)
             else:
-                self._answer(engine.query(query, form).bytes())
+                self._answer(engine.query(text, form).bytes())
 
     def _stream(self, engine: session.Session, query: str) -> None:
         """Record batches as the engine makes them: of chdb each chunk is a stream of its own."""

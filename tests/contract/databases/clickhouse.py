@@ -34,15 +34,10 @@ class ClickHouse(Database):
         return {**super().source, "snapshot": "none"}
 
     def make(self, rows: Rows, key: str = "") -> None:
-        # Of the key's columns there is no NULL.
-        key = key or next(iter(rows.columns))
-        columns = [
-            f"`{name}` {_bare(self.types[kind].written) if name == key else self.types[kind].written}"
-            for name, kind in rows.columns.items()
-        ]
+        columns = [f"`{name}` {self.types[kind].written}" for name, kind in rows.columns.items()]
         with closing(connect_clickhouse(self.url)) as client:
             client.command(
-                f"CREATE TABLE t ({', '.join(columns)}) ENGINE = MergeTree ORDER BY `{key}`"
+                f"CREATE TABLE t ({', '.join(columns)}) ENGINE = MergeTree ORDER BY tuple()"
             )
 
     def insert(self, rows: Rows) -> None:
@@ -61,8 +56,3 @@ class ClickHouse(Database):
                 "SELECT name, toString(uuid) FROM system.tables WHERE database = currentDatabase()"
             )
             return sorted(f"{name} {uuid}" for name, uuid in found.result_rows)
-
-
-def _bare(type_: str) -> str:
-    """Without NULL."""
-    return type_.removeprefix("Nullable(").removesuffix(")")

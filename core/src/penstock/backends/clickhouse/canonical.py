@@ -32,7 +32,7 @@ def _written(value: str, type_: ChType, kind: str) -> str:
         case "date":
             return f"toString(toInt32(toDate32({value})))"
         case "timestamp":
-            finest = 9 if type_.name == "DateTime64" and int(type_.arguments[0]) > 6 else 6  # noqa: PLR2004
+            finest = 9 if type_.name == "DateTime64" and int(type_.arguments[0]) > 6 else 6
             moment = f"toDateTime64({value}, {finest}, '{UTC}')"
             return f"toString(toUnixTimestamp64Micro({moment}))"
         case "uuid":

@@ -51,10 +51,13 @@ class Connection:
         named = {f"p{place}": value for place, value in enumerate(values, 1)}
         return list(map(tuple, self.client.query(query, parameters=named or None).result_rows))
 
-    def change(self, statement: str, query_id: str = "") -> int:
+    def change(self, statement: str, values: Sequence[Any] = (), *, query_id: str = "") -> int:
         """
         Parameters:
+            values: none; statements that change something have no places.
             query_id: the server refuses a second query of this id while one runs.
+
+        Returns: 0: the server does not count.
         """
         self.client.command(statement, settings={"query_id": query_id} if query_id else None)
         return 0
@@ -110,5 +113,3 @@ def connect(url: str, side: str) -> Connection:
             f"{side}: expected ClickHouse {oldest} or later; found {client.server_version}"
         )
     return Connection(client, side)
-
-

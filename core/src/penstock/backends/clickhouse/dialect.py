@@ -58,7 +58,8 @@ class ClickHouseDialect(CatalogDialect):
     types = _TYPES
     # Floats hold NaN, which no comparison finds; UUIDs have an order of their own.
     ranged = ("int2", "int4", "int8", "numeric", "date", "timestamptz", "text", "bytea")
-    counted = "toInt64(count())"
+    # May be NULL: else `lag` gives 0 before the first row.
+    counted = "toNullable(toInt64(count()))"
     relations = (
         "SELECT database, name, if(endsWith(engine, 'View'), 'VIEW', 'TABLE') FROM system.tables"
         " WHERE NOT is_temporary AND database NOT IN ('system', 'information_schema',"

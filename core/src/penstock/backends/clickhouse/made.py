@@ -23,7 +23,10 @@ from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableDefinition, TableRef
 
-_TIMES = {unit: f"DateTime64({digits}, '{UTC}')" for unit, digits in zip(("s", "ms", "us", "ns"), (0, 3, 6, 9), strict=True)}  # noqa: E501
+_TIMES = {
+    unit: f"DateTime64({digits}, '{UTC}')"
+    for unit, digits in zip(("s", "ms", "us", "ns"), (0, 3, 6, 9), strict=True)
+}
 TYPES = MadeTypes(
     database="ClickHouse",
     boolean="Bool",
@@ -178,7 +181,9 @@ def fit(mine: Column, theirs: Column) -> Fit:
     return fit_column(mine, theirs)
 
 
-def written_schema(session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]) -> str:
+def written_schema(
+    session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]
+) -> str:
     """The schema of what is sent, with what times the columns' types can hold."""
     by_name = {column.name: column for column in columns}
     ((first, last),) = session.fetch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -134,11 +135,11 @@ class ClickHouseReader:
             try:
                 arrays.append(_exactly(array, wanted))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                row = first_failing(array, lambda part, wanted=wanted: _exactly(part, wanted))
+                row = first_failing(array, partial(_exactly, wanted=wanted))
                 raise PermanentError(
-                    f"source: {subject}: column {pair.source!r}, row {passed + row + 1:,}: expected "
-                    f"a value of {type_}, as {wanted}, found: {error}; for bytes in a String, use "
-                    f"--query with hex({pair.source})",
+                    f"source: {subject}: column {pair.source!r}, row {passed + row + 1:,}: "
+                    f"expected a value of {type_}, as {wanted}, found: {error}; for bytes in a "
+                    f"String, use --query with hex({pair.source})",
                     Diagnosis(side="source"),
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, [pair.target for pair in self._spec.pairs])

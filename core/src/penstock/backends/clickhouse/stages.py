@@ -93,9 +93,11 @@ class Stages:
             left = self._partitions(piece.name)
             if not left:
                 return None if self.count(piece.name) is None else True
-            moves = (f"MOVE PARTITION ID {CLICKHOUSE.literal(id_)} TO TABLE {table}" for id_ in left)
+            moves = (
+                f"MOVE PARTITION ID {CLICKHOUSE.literal(id_)} TO TABLE {table}" for id_ in left
+            )
             self._connection.change(
-                f"ALTER TABLE {self.quoted(piece.name)} {', '.join(moves)}", _query_id(piece.name)
+                f"ALTER TABLE {self.quoted(piece.name)} {', '.join(moves)}", query_id=_query_id(piece.name)
             )
             return False
 
@@ -125,7 +127,7 @@ class Stages:
         """Drop a stage, once nobody moves what is in it."""
         with translated("target", name):
             statement = f"DROP TABLE IF EXISTS {self.quoted(name)}"
-            self._alone(lambda: self._connection.change(statement, _query_id(name)))
+            self._alone(lambda: self._connection.change(statement, query_id=_query_id(name)))
 
     def all(self) -> Sequence[tuple[str, dict[str, Any]]]:
         """Names of stages, and what was said of their attempts."""
@@ -141,7 +143,8 @@ class Stages:
         # What was moved leaves a part without rows behind for a while.
         found = self._connection.rows(
             "SELECT DISTINCT partition_id FROM system.parts"
-            " WHERE active AND rows > 0 AND database = {p1:String} AND table = {p2:String} ORDER BY 1",
+            " WHERE active AND rows > 0 AND database = {p1:String} AND table = {p2:String}"
+            " ORDER BY partition_id",
             [self._database, name],
         )
         return [id_ for (id_,) in found]

@@ -99,7 +99,7 @@ def arrow_type(of: ChType) -> pa.DataType:
     """In what type the values of a column travel: as text where Arrow has none for them."""
     if of.name == "Decimal":
         digits, scale = of.digits
-        return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)  # noqa: PLR2004
+        return pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
     if of.name == "DateTime64":
         digits = int(of.arguments[0])
         return pa.timestamp(next(UNITS[most] for most in UNITS if digits <= most), UTC)
