@@ -38,6 +38,9 @@ _running: set[str] = set()
 _lock = threading.Lock()
 
 
+Session: Any = session.Session
+
+
 class Refused(Exception):
     """As the engine words it."""
 
@@ -116,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def _run(self, asked: dict[str, str], body: bytes) -> None:
-        with closing(session.Session(self.folder)) as engine:
+        with closing(Session(self.folder)) as engine:
             if asked.get("database"):
                 engine.query(f"USE {chr(96)}{asked['database']}{chr(96)}")
             settings = [
@@ -143,7 +146,7 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._answer(engine.query(text, form).bytes())
 
-    def _stream(self, engine: session.Session, query: str) -> None:
+    def _stream(self, engine: Any, query: str) -> None:
         """Record batches as the engine makes them: of chdb each chunk is a stream of its own."""
         with engine.send_query(query, _ARROW) as result:
             chunks = (pa.ipc.open_stream(chunk.bytes()) for chunk in result if chunk.bytes())
@@ -153,10 +156,11 @@ class Handler(BaseHTTPRequestHandler):
                 return
             self._begin({"Transfer-Encoding": "chunked", "X-ClickHouse-Format": _ARROW})
             try:
-                with pa.ipc.new_stream(_Chunked(self.wfile), first.schema) as writer:
-                    for chunk in chain([first], chunks):
-                        for batch in chunk:
-                            writer.write_batch(batch)
+                writer = pa.ipc.new_stream(_Chunked(self.wfile), first.schema)
+                for chunk in chain([first], chunks):
+                    for batch in chunk:
+                        writer.write_batch(batch)
+                writer.close()
                 self.wfile.write(b"0\r\n\r\n")
             finally:
                 self.close_connection = True  # in mid-stream there is no other way to say so
@@ -192,7 +196,7 @@ class Front(ThreadingHTTPServer):
 
 def main(folder: str, port: str) -> None:
     Handler.folder = folder
-    kept = session.Session(folder)  # the engine ends with its last session
+    kept = Session(folder)  # the engine ends with its last session
     kept.query("SELECT 1")
     Front(("127.0.0.1", int(port)), Handler).serve_forever()
 

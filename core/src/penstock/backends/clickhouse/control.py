@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Row
+from penstock.backends.clickhouse.adding import adds_to, check_not_shut_out
 from penstock.backends.clickhouse.documents import TableDocuments
-from penstock.backends.clickhouse.loaded import check_loaded, check_replaced, seen
+from penstock.backends.clickhouse.loaded import changed, check_loaded, check_replaced, seen
 from penstock.backends.clickhouse.made import check_database
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.stages import Stages
@@ -43,7 +44,7 @@ class ControlTables(RecordedRuns):
     def __init__(self, session: ClickHouseSession, database: str) -> None:
         self._session = session
         self._database = database
-        documents = TableDocuments(session.connection, database)
+        self._documents = documents = TableDocuments(session.connection, database)
         self._stages = Stages(session.connection, database)
         self.runs = Runs(documents, self._stages)
         self._store = _Store(session, database, documents, self.runs)
@@ -61,6 +62,7 @@ class ControlTables(RecordedRuns):
             return
         if any(self.is_done(row, step) for step in row.plan.load.after):
             return
+        check_not_shut_out(run_id, run)
         load = row.plan.load.table
         check_loaded(self._session, run_id, run, load)
         target = CopySpec.from_stored(row.spec, "", "").target_ref
@@ -77,8 +79,19 @@ class ControlTables(RecordedRuns):
         if found is not None:
             self.runs.carry_out(run.run_id, found)
 
+    def check_not_shut_out(self, run: RunRow) -> None:
+        found = self._store.find(run.run_id)
+        if found is not None:
+            check_not_shut_out(run.run_id, found)
+
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         target = CopySpec.from_stored(run.spec, "", "").target_ref
+        if load.table == target:
+            uuid = self._session.uuid(target)
+            adds_to(self._documents, uuid, run.run_id)
+            # Looked at once more: who has renamed it meanwhile may not have found the document.
+            if not uuid or self._session.uuid(target) != uuid:
+                raise changed(run.run_id, target, "was dropped or replaced")
         return {"owner": seen(self._session, load.table, target)}
 
     def do(self, run: RunRow, step: Step) -> None:

@@ -30,7 +30,7 @@ def check_loaded(
         TargetChanged: it was dropped, or another one has its name.
     """
     if run.prepared_at is not None and session.uuid(table) != loaded_uuid(run):
-        raise _changed(run_id, table, "was dropped or replaced")
+        raise changed(run_id, table, "was dropped or replaced")
 
 
 def check_replaced(
@@ -46,9 +46,9 @@ def check_replaced(
         return
     _, uuid, newest = run.owner.split(" ")
     if session.uuid(table) != uuid:
-        raise _changed(run_id, table, "was made, dropped or replaced")
+        raise changed(run_id, table, "was made, dropped or replaced")
     if mode.empties_before and _newest(session, table) > int(newest):
-        raise _changed(run_id, table, "has got rows, which would be lost,")
+        raise changed(run_id, table, "has got rows, which would be lost,")
 
 
 def _newest(session: ClickHouseSession, table: TableRef) -> int:
@@ -60,7 +60,7 @@ def _newest(session: ClickHouseSession, table: TableRef) -> int:
     return int(session.facts(query, table)[0][0])
 
 
-def _changed(run_id: str, table: TableRef, what: str) -> TargetChanged:
+def changed(run_id: str, table: TableRef, what: str) -> TargetChanged:
     return TargetChanged(
         f"target: {table} {what} since run {run_id} was prepared, by another run or by somebody "
         "else; start a new run",

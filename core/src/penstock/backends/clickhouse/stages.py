@@ -19,8 +19,9 @@ from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.roll_forward import Piece
 from penstock.backends.clickhouse.connection import Connection
 from penstock.backends.clickhouse.dialect import CLICKHOUSE, OWN
-from penstock.backends.clickhouse.documents import short_hash
+from penstock.backends.clickhouse.documents import TableDocuments
 from penstock.backends.clickhouse.errors import SAME_QUERY_ID, code_of, translated
+from penstock.backends.roll_forward.runs import Runs
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES
@@ -54,7 +55,7 @@ class Stages:
         """Make an empty stage. Returns its name."""
         spec = attempt.spec
         prefix = ADDING if MODES[spec.mode].only_adds else PREFIX
-        name = f"{prefix}{short_hash(spec.run_id)}_{token_hex(8)}"
+        name = f"{prefix}{token_hex(8)}_{spec.run_id}"
         said = {
             "run": spec.run_id,
             "generation": spec.generation,
@@ -97,7 +98,8 @@ class Stages:
                 f"MOVE PARTITION ID {CLICKHOUSE.literal(id_)} TO TABLE {table}" for id_ in left
             )
             self._connection.change(
-                f"ALTER TABLE {self.quoted(piece.name)} {', '.join(moves)}", query_id=_query_id(piece.name)
+                f"ALTER TABLE {self.quoted(piece.name)} {', '.join(moves)}",
+                query_id=_query_id(piece.name),
             )
             return False
 
@@ -113,8 +115,8 @@ class Stages:
         """
         for piece in pieces:
             if piece.name.startswith(ADDING) and piece.rows:
-                left = None if not piece.pending else self.count(piece.name)
-                if left != piece.rows:
+                left = self.count(piece.name) if piece.pending else 0
+                if (left or 0) < piece.rows and not self._has_lost_its_table(piece):
                     raise PermanentError(
                         f"target: {piece.rows:,} rows of a partition whose record was taken back "
                         "are in the table already, where they cannot be told from others; expected "
@@ -122,6 +124,13 @@ class Stages:
                         Diagnosis(side="target"),
                     )
             self.drop(piece.name)
+
+    def _has_lost_its_table(self, piece: Piece) -> bool:
+        """Whether the rows have gone with the table."""
+        run_id = piece.name.removeprefix(ADDING).partition("_")[2]
+        documents = TableDocuments(self._connection, self._database)
+        run = Runs(documents, self).find(run_id)
+        return run is not None and bool(run.disturbed_by)
 
     def drop(self, name: str) -> None:
         """Drop a stage, once nobody moves what is in it."""

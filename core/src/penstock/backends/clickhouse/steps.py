@@ -8,8 +8,9 @@ however late: a table is made where there is none, or renamed to a name that is 
 from __future__ import annotations
 
 from penstock.backends.api.control import RunRow
+from penstock.backends.clickhouse.adding import CLEAN, adds_no_more, shut_out
 from penstock.backends.clickhouse.dialect import CLICKHOUSE, OWN
-from penstock.backends.clickhouse.documents import short_hash
+from penstock.backends.clickhouse.documents import TableDocuments, short_hash
 from penstock.backends.clickhouse.loaded import check_loaded, check_replaced, loaded_uuid
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.stages import Stages
@@ -22,7 +23,7 @@ from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
 
-CREATE, SWAP, CLEAN = "create", "swap", "clean"
+CREATE, SWAP = "create", "swap"
 
 
 class Steps:
@@ -35,6 +36,7 @@ class Steps:
     def __init__(
         self, session: ClickHouseSession, database: str, stages: Stages, runs: Runs, run: RunRow
     ) -> None:
+        self._documents = TableDocuments(session.connection, database)
         self._session = session
         self._database = database
         self._stages = stages
@@ -50,7 +52,7 @@ class Steps:
             case "swap":
                 self._committed()
                 self._swap()
-            case "clean":
+            case step_id if step_id == CLEAN:
                 self._committed()
                 self._clean()
             case _:
@@ -84,7 +86,7 @@ class Steps:
         if self._is_there(away):
             return
         if self._is_there(self._table):
-            self._rename((self._table, away))
+            self._rename(self._table, away)
             self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(away)}")
         else:
             self._hold_name(away)
@@ -94,9 +96,8 @@ class Steps:
             f"CREATE TABLE IF NOT EXISTS {CLICKHOUSE.table(table)} (nothing UInt8) ENGINE = Null"
         )
 
-    def _rename(self, *pairs: tuple[TableRef, TableRef]) -> None:
-        listed = ", ".join(f"{CLICKHOUSE.table(a)} TO {CLICKHOUSE.table(b)}" for a, b in pairs)
-        self._session.run(f"RENAME TABLE {listed}")
+    def _rename(self, table: TableRef, name: TableRef) -> None:
+        self._session.run(f"RENAME TABLE {CLICKHOUSE.table(table)} TO {CLICKHOUSE.table(name)}")
 
     def _committed(self) -> None:
         """Publish what is committed.
@@ -119,13 +120,16 @@ class Steps:
         assert run is not None
         check_loaded(self._session, self._run.run_id, run, self._table)
         out = self._away("out", self._run.generation)
-        moves = [(self._table, self._target)]
         if not self._is_there(out):  # else this step was interrupted between the two
             mode = MODES[self._run.spec["mode"]]
             check_replaced(self._session, self._run.run_id, run, self._target, mode)
             if self._is_there(self._target):
-                moves.insert(0, (self._target, out))
-        self._rename(*moves)
+                self._rename(self._target, out)
+            else:
+                self._hold_name(out)
+        # Nobody finds the old one any more.
+        shut_out(self._documents, self._runs, self._session.uuid(out), self._run.run_id)
+        self._rename(self._table, self._target)
 
     def _clean(self) -> None:
         """Free what the run has put away, and drop stages of which nothing will become."""
@@ -133,6 +137,8 @@ class Steps:
         if self._table != self._target and self._is_there(out):
             self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(out)}")
         sweep(self._stages, self._runs)
+        if self._table == self._target:
+            adds_no_more(self._documents, self._session.uuid(self._table), self._run.run_id)
 
 
 def sweep(stages: Stages, runs: Runs) -> None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.clickhouse import made
+from penstock.backends.clickhouse.adding import CLEAN
 from penstock.backends.clickhouse.capabilities import TARGET
 from penstock.backends.clickhouse.connection import connect
 from penstock.backends.clickhouse.control import ControlTables
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.source import DIALECT
-from penstock.backends.clickhouse.steps import CLEAN, CREATE, SWAP
+from penstock.backends.clickhouse.steps import CREATE, SWAP
 from penstock.backends.clickhouse.types import arrow_type
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.definition import SCHEMA

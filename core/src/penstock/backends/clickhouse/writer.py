@@ -12,6 +12,7 @@ import pyarrow.types as pt
 from penstock.backends.api.attempt import Attempt, Standing
 from penstock.backends.api.roll_forward import Piece
 from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.clickhouse.adding import check_not_shut_out
 from penstock.backends.clickhouse.connection import Connection, connect
 from penstock.backends.clickhouse.documents import TableDocuments
 from penstock.backends.clickhouse.errors import translated
@@ -72,6 +73,7 @@ class Hooks:
         run = Runs(self.documents(), self.store()).find(attempt.spec.run_id)
         if run is None:
             return Standing(None, committed=False)
+        check_not_shut_out(attempt.spec.run_id, run)
         session = ClickHouseSession(self._open)
         check_loaded(session, attempt.spec.run_id, run, attempt.spec.target_table)
         return Standing(run.generation, committed=False)
