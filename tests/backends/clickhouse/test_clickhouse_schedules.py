@@ -8,8 +8,8 @@ front has them one after the other, as the server's check of query ids does.
 
 A few seeds are tried here. To try many more, or one again (seeds 500 to 502)::
 
-    PENSTOCK_SCHEDULES=1000 pytest --timeout=0 tests/backends/clickhouse/test_clickhouse_schedules.py
-    PENSTOCK_SCHEDULES=500:503 pytest -k paired tests/backends/clickhouse/test_clickhouse_schedules.py
+    PENSTOCK_SCHEDULES=1000 pytest --timeout=0 -k row_is_there_once tests/backends/clickhouse
+    PENSTOCK_SCHEDULES=500:503 pytest -k paired tests/backends/clickhouse
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from penstock_testkit import connect_clickhouse
 from .. import schedules
 from ..schedules import Schedule, again_and_again, seeds
 
-SEEDS = seeds("12")
+SEEDS = seeds("6")
 STATE = SourceState("a", "b", "c", "d", "e")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), False)])
 # Rows of a partition, which are in as many of ClickHouse's.
@@ -290,17 +290,21 @@ def test_each_row_is_there_once(
     scenario: Callable[[Trial], None], client: Any, clickhouse_server: str, tmp_path: Path
 ) -> None:
     for seed in SEEDS:
-        made: list[Trial] = []
-
-        def trial(monkeypatch: pytest.MonkeyPatch, schedule: Schedule, seed: int = seed) -> Trial:
-            _patch(monkeypatch, schedule, client)
-            made.append(Trial(schedule, client, clickhouse_server, seed))
-            return made[0]
-
         root = tmp_path / f"{seed}"
         root.mkdir()
-        schedules.tried(scenario, seed, root, trial)
-        made[0].remove()
+        _try(scenario, seed, root, client, clickhouse_server)
+
+
+def _try(scenario: Callable[[Trial], None], seed: int, root: Path, client: Any, url: str) -> None:
+    made: list[Trial] = []
+
+    def trial(monkeypatch: pytest.MonkeyPatch, schedule: Schedule) -> Trial:
+        _patch(monkeypatch, schedule, client)
+        made.append(Trial(schedule, client, url, seed))
+        return made[0]
+
+    schedules.tried(scenario, seed, root, trial)
+    made[0].remove()
 
 
 def _patch(monkeypatch: pytest.MonkeyPatch, schedule: Schedule, client: Any) -> None:
@@ -333,6 +337,8 @@ def _patch(monkeypatch: pytest.MonkeyPatch, schedule: Schedule, client: Any) -> 
         monkeypatch.setattr(module, "connect", connect)
     clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: schedule._stop("sleep"))
     monkeypatch.setattr(stages, "time", clock)
+    # An execution of a run of two partitions makes about as many statements.
+    monkeypatch.setattr(schedules, "LAST_MOMENT", 220)
     monkeypatch.setattr(secrets, "token_bytes", schedule.random.randbytes)
     monkeypatch.setattr(Waiter, "answering", lambda *_: contextlib.nullcontext())
     monkeypatch.setattr(records, "ThreadPoolExecutor", schedules._OneByOne)
