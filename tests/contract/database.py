@@ -59,6 +59,8 @@ class Database(ABC):
 
     recopies: ClassVar[bool] = True
     """A target copies single partitions of a run again."""
+    starts_over: ClassVar[bool] = True
+    """A target takes back what a run has loaded, so that it can begin again."""
     sees_executions: ClassVar[bool] = True
     """A target tells which runs are executed on a table at this moment."""
 

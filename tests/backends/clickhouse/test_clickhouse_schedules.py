@@ -42,7 +42,7 @@ from penstock.errors import TargetChanged
 from penstock.model.extents import Whole
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.snapshots import SourceState
-from penstock.model.tables import Column, ColumnPair, TableRef
+from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import WorkerSpec
@@ -116,19 +116,13 @@ class Load:
             writing.abandon()
             raise
 
-    def execute(self, *, restart: bool = False, finish: bool = True) -> str:
-        """What one execution does, as the engine and its workers do it.
-
-        Parameters:
-            restart: the run is to begin again, from another state of the source.
-        """
+    def execute(self, *, finish: bool = True) -> str:
+        """What one execution does, as the engine and its workers do it."""
         with closing(self.trial.target()) as catalog:
             control, plan = catalog.control, self.plan
             row = control.load_run(self.id)
             assert row is not None
             generation = row.generation
-            if restart and len(control.committed(self.id)) < len(plan.partitions):
-                generation = control.start_over(self.id, generation, plan.load, STATE, None)
             if not control.prepare(self.id, plan.load):
                 control.check_target(self.id)
             done = {record.partition_id for record in control.committed(self.id)}
@@ -172,6 +166,10 @@ class Trial(schedules.Trial[Load]):
     def likely(self, chance: float) -> bool:
         return self.chance.random() < chance
 
+    def drop(self) -> None:
+        """Have no table there, so that runs make one."""
+        self.client.command(f"DROP TABLE {self.table}")
+
     def load(self, run_id: str, mode: str, first: int) -> Load:
         """Plan a run, which nobody has begun."""
         spec = CopySpec(
@@ -186,6 +184,11 @@ class Trial(schedules.Trial[Load]):
         columns = (Column("id", "Int64", False, traits={TRAIT: pa.int64()}),)
         pairs = (ColumnPair("id", "id", canonical="integer"),)
         with closing(self.target()) as catalog:
+            definition: TableDefinition | None = None
+            made: tuple[Column, ...] = ()
+            if catalog.makes(self.table, MODES[mode]):
+                definition = TableDefinition("clickhouse", {"partition": f"id % {PARTS}"})
+                made = catalog.defined_columns(self.table, definition, columns, {})
             request = LoadRequest(
                 run_id=run_id,
                 source=TableRef("x", "y"),
@@ -195,7 +198,8 @@ class Trial(schedules.Trial[Load]):
                 conflict_columns=None,
                 indexes="keep",
                 unlogged=False,
-                definition=None,
+                definition=definition,
+                made=made,
             )
             plan = PartitionPlan(
                 strategy="whole",
@@ -217,13 +221,12 @@ class Trial(schedules.Trial[Load]):
         if self.likely(0.5):
             assert self.load("old", "append", 9000).execute() == "done"
 
-    def executions(self, load: Load, most: int, restarts: float = 0.0) -> None:
-        """Have one to so many processes execute a run, of which some begin it again."""
+    def executions(self, load: Load, most: int) -> None:
+        """Have one to so many processes execute a run."""
         if self.likely(0.4):
             load.execute(finish=False)
         for number in range(self.chance.randint(1, most)):
-            restart = load.mode != "append" and self.likely(restarts)
-            self.schedule.add(f"{load.id}{number}", partial(load.execute, restart=restart))
+            self.schedule.add(f"{load.id}{number}", load.execute)
 
     def play(self) -> Counter[int]:
         """Do it all, resume every run, and see what is there: how often each id is."""
@@ -241,7 +244,7 @@ class Trial(schedules.Trial[Load]):
             assert times != {1} or ended == "done", f"run {load.id} is there, and was not done"
         stages_left = self.client.query(
             "SELECT name FROM system.tables WHERE database = {d:String} AND"
-            " (startsWith(name, 'penstock_stage') OR startsWith(name, 'penstock_adding'))",
+            " startsWith(name, 'penstock_stage')",
             parameters={"d": self.control},
         ).result_rows
         if all(ended == "done" for ended in self.ended.values()):
@@ -250,10 +253,13 @@ class Trial(schedules.Trial[Load]):
 
 
 def copied(trial: Trial) -> None:
-    """One run, which several execute, and some begin again."""
-    trial.older()
-    load = trial.load("m", trial.chance.choice(["append", "truncate"]), 0)
-    trial.executions(load, 3, restarts=0.35)
+    """One run, which several execute; maybe it makes the table."""
+    if trial.likely(0.3):
+        trial.drop()
+    else:
+        trial.older()
+    load = trial.load("m", trial.chance.choice(["append", "truncate", "recreate"]), 0)
+    trial.executions(load, 3)
     kept = trial.loads if load.mode == "append" else [load]
     assert trial.play() == Counter(each for one in kept for each in one.ids)
 
@@ -261,11 +267,11 @@ def copied(trial: Trial) -> None:
 def paired(trial: Trial) -> None:
     """Two runs in any two modes."""
     trial.older()
-    modes = ["append", "append", "truncate", "swap"]
+    modes = ["append", "append", "truncate", "recreate", "swap"]
     loads = [trial.load(run_id, trial.chance.choice(modes), first) for run_id, first in
              (("a", 0), ("b", 100))]  # fmt: skip
     for load in loads:
-        trial.executions(load, 2, restarts=0.2)
+        trial.executions(load, 2)
     found = trial.play()
     alone = [load for load in loads if load.mode != "append"]
     there = [load for load in loads if found.keys() & load.ids]

@@ -17,6 +17,7 @@ class ClickHouse(Database):
     name = "clickhouse"
     made_type = "Decimal(20, 0)"
     recopies = False
+    starts_over = False
     sees_executions = False
 
     def __init__(self, url: str) -> None:

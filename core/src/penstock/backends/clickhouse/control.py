@@ -17,7 +17,7 @@ from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.backends.shared.refusals import as_planning
-from penstock.errors import UsageError
+from penstock.errors import Diagnosis, TargetChanged, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
@@ -72,7 +72,16 @@ class ControlTables(RecordedRuns):
     # Steps
 
     def check_emptying(self, run: RunRow) -> None:
-        """A run that starts over empties nothing but its own table."""
+        """
+        Raises:
+            TargetChanged: always. Rows that are moved do not go with their records; and one who was
+                stopped at the steps of the run must not find another table under its name.
+        """
+        raise TargetChanged(
+            f"target: run {run.run_id} cannot be started over in ClickHouse, where what it has "
+            "loaded cannot be taken back; start a new run",
+            Diagnosis(side="target"),
+        )
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:
         found = self._store.find(run.run_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -221,7 +220,3 @@ def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, A
     else:
         return None
     return {LEAST: str(least).encode(), MOST: str(most).encode()}
-
-
-def as_replaced(column: Column, type_: ChType) -> Column:
-    return replace(column, traits={**column.traits, TRAIT: arrow_type(type_)})

@@ -24,12 +24,8 @@ from penstock.backends.clickhouse.errors import SAME_QUERY_ID, code_of, translat
 from penstock.backends.roll_forward.runs import Runs
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES
 
 PREFIX = f"{OWN}stage_"
-"""Of a stage of a run that loads a table of its own."""
-ADDING = f"{OWN}adding_"
-"""Of one whose rows go among others: once they are there, nobody can tell them apart."""
 # Between two looks at whether another one's move has ended.
 _POLL = 0.05
 # Parts are moved by links to their files.
@@ -54,8 +50,7 @@ class Stages:
     def make(self, attempt: Attempt, like: TableRef) -> str:
         """Make an empty stage. Returns its name."""
         spec = attempt.spec
-        prefix = ADDING if MODES[spec.mode].only_adds else PREFIX
-        name = f"{prefix}{token_hex(8)}_{spec.run_id}"
+        name = f"{PREFIX}{token_hex(8)}_{spec.run_id}"
         said = {
             "run": spec.run_id,
             "generation": spec.generation,
@@ -111,10 +106,10 @@ class Stages:
     def discard(self, pieces: Iterable[Piece]) -> None:
         """
         Raises:
-            PermanentError: rows of it are among others, where nobody can tell them apart.
+            PermanentError: rows of it are in the table, where nobody can tell them from others.
         """
         for piece in pieces:
-            if piece.name.startswith(ADDING) and piece.rows:
+            if piece.rows:
                 left = self.count(piece.name) if piece.pending else 0
                 if (left or 0) < piece.rows and not self._has_lost_its_table(piece):
                     raise PermanentError(
@@ -127,7 +122,7 @@ class Stages:
 
     def _has_lost_its_table(self, piece: Piece) -> bool:
         """Whether the rows have gone with the table."""
-        run_id = piece.name.removeprefix(ADDING).partition("_")[2]
+        run_id = piece.name.removeprefix(PREFIX).partition("_")[2]
         documents = TableDocuments(self._connection, self._database)
         run = Runs(documents, self).find(run_id)
         return run is not None and bool(run.disturbed_by)
@@ -143,7 +138,7 @@ class Stages:
         with translated("target", "stages"):
             rows = self._connection.rows(
                 "SELECT name, comment FROM system.tables WHERE database = {p1:String}"
-                f" AND (startsWith(name, '{PREFIX}') OR startsWith(name, '{ADDING}'))",
+                f" AND startsWith(name, '{PREFIX}')",
                 [self._database],
             )
         return [(name, json.loads(comment)) for name, comment in rows]

@@ -47,8 +47,6 @@ class Steps:
 
     def do(self, step: Step) -> None:
         match step.id:
-            case "create":
-                self._create(step.statement)
             case "swap":
                 self._committed()
                 self._swap()
@@ -64,37 +62,13 @@ class Steps:
         owner = "" if run is None else loaded_uuid(run)
         return step.id == SWAP and bool(owner) and self._session.uuid(self._target) == owner
 
-    def _away(self, what: str, generation: int) -> TableRef:
-        """A name for a table that is put away. Once there is such a table there always is one."""
-        name = f"{OWN}{what}_{short_hash(self._run.run_id)}_{generation}"
-        return TableRef(self._database, name)
+    @property
+    def _out(self) -> TableRef:
+        """Where the old table is put. Once there is a table of that name there always is one."""
+        return TableRef(self._database, f"{OWN}out_{short_hash(self._run.run_id)}")
 
     def _is_there(self, table: TableRef) -> bool:
         return bool(self._session.uuid(table))
-
-    def _create(self, statement: str) -> None:
-        if self._table != self._target:
-            for generation in range(1, self._run.generation):
-                self._end(generation)
-        self._session.run(statement)
-
-    def _end(self, generation: int) -> None:
-        """Put away what an ended generation has loaded; who has been at its steps since, and was
-        stopped, finds the names taken that they need."""
-        self._hold_name(self._away("out", generation))
-        away = self._away("loaded", generation)
-        if self._is_there(away):
-            return
-        if self._is_there(self._table):
-            self._rename(self._table, away)
-            self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(away)}")
-        else:
-            self._hold_name(away)
-
-    def _hold_name(self, table: TableRef) -> None:
-        self._session.run(
-            f"CREATE TABLE IF NOT EXISTS {CLICKHOUSE.table(table)} (nothing UInt8) ENGINE = Null"
-        )
 
     def _rename(self, table: TableRef, name: TableRef) -> None:
         self._session.run(f"RENAME TABLE {CLICKHOUSE.table(table)} TO {CLICKHOUSE.table(name)}")
@@ -119,23 +93,23 @@ class Steps:
         run = self._runs.find(self._run.run_id)
         assert run is not None
         check_loaded(self._session, self._run.run_id, run, self._table)
-        out = self._away("out", self._run.generation)
+        out = self._out
         if not self._is_there(out):  # else this step was interrupted between the two
             mode = MODES[self._run.spec["mode"]]
             check_replaced(self._session, self._run.run_id, run, self._target, mode)
             if self._is_there(self._target):
                 self._rename(self._target, out)
             else:
-                self._hold_name(out)
+                # Strictly: of two who come to it, one goes on.
+                self._session.run(f"CREATE TABLE {CLICKHOUSE.table(out)} (n UInt8) ENGINE = Memory")
         # Nobody finds the old one any more.
         shut_out(self._documents, self._runs, self._session.uuid(out), self._run.run_id)
         self._rename(self._table, self._target)
 
     def _clean(self) -> None:
         """Free what the run has put away, and drop stages of which nothing will become."""
-        out = self._away("out", self._run.generation)
-        if self._table != self._target and self._is_there(out):
-            self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(out)}")
+        if self._table != self._target and self._is_there(self._out):
+            self._session.run(f"TRUNCATE TABLE {CLICKHOUSE.table(self._out)}")
         sweep(self._stages, self._runs)
         if self._table == self._target:
             adds_no_more(self._documents, self._session.uuid(self._table), self._run.run_id)
