@@ -40,7 +40,7 @@ FEW = 2
 COMMITS = {
     TRANSACTIONAL: "its rows and its record in one transaction",
     STAGED: "staged; then its rows and its record in one transaction",
-    ROLL_FORWARD: "its record, which names its files; then they appear",
+    ROLL_FORWARD: "its record, which names its files or stage; then its rows appear",
 }
 CUTS = [strategy for name, strategy in STRATEGIES.items() if name not in ALIASES]
 Row = tuple[str, ...]

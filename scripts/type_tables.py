@@ -18,7 +18,13 @@ from tests.types.reading import FOLDER, examples, lines, table
 
 from penstock.planning.support import listed
 
-DATABASES = {"postgresql": "PostgreSQL", "duckdb": "DuckDB", "mysql": "MySQL", "parquet": "Parquet"}
+DATABASES = {
+    "postgresql": "PostgreSQL",
+    "clickhouse": "ClickHouse",
+    "duckdb": "DuckDB",
+    "mysql": "MySQL",
+    "parquet": "Parquet",
+}
 # Without a type of their own for each kind of value.
 SOURCES = ("mssql",)
 # What stands in the other columns is a name.

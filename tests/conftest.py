@@ -6,7 +6,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -23,10 +23,14 @@ from penstock_testkit import (
     PostgresServer,
     S3Server,
     Server,
+    any_clickhouse_server,
     any_mssql_server,
     any_mysql_server,
+    clickhouse_missing,
+    connect_clickhouse,
     mssql_missing,
     mysql_missing,
+    new_clickhouse_database,
     new_mssql_database,
 )
 
@@ -152,6 +156,31 @@ def mysql_server() -> Iterator[AnyMysqlServer]:
         pytest.skip(why)
     with any_mysql_server() as server:
         yield server
+
+
+@contextmanager
+def fresh_clickhouse(server: str) -> Iterator[str]:
+    """The same on a ClickHouse server."""
+    with new_clickhouse_database(server) as url:
+        yield url
+        with closing(connect_clickhouse(server)) as client:
+            # Control tables are in a database of their own.
+            client.command("DROP DATABASE IF EXISTS penstock")
+
+
+@pytest.fixture(scope="session")
+def clickhouse_server() -> Iterator[str]:
+    """The URL of a server where one may make databases."""
+    if why := clickhouse_missing():
+        pytest.skip(why)
+    with any_clickhouse_server() as url:
+        yield url
+
+
+@pytest.fixture
+def clickhouse_url(clickhouse_server: str) -> Iterator[str]:
+    with fresh_clickhouse(clickhouse_server) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

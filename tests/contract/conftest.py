@@ -13,7 +13,7 @@ import pytest
 
 from penstock_testkit import Server, new_mssql_database
 
-from ..conftest import fresh_database, fresh_mysql
+from ..conftest import fresh_clickhouse, fresh_database, fresh_mysql
 from .copying import Pair
 from .database import Database, Places
 from .databases import DATABASES, PLACES
@@ -48,6 +48,7 @@ def open_database(
                 lambda: fresh_database(source_server),
                 lambda: fresh_mysql(request.getfixturevalue("mysql_server")),
                 lambda: new_mssql_database(request.getfixturevalue("mssql_server")),
+                lambda: fresh_clickhouse(request.getfixturevalue("clickhouse_server")),
                 lambda: request.getfixturevalue("s3_server"),
             )
             return stack.enter_context(PLACES[name].opened(places))

@@ -31,6 +31,8 @@ class Places:
     """The same on the MySQL server."""
     mssql: Callable[[], AbstractContextManager[str]]
     """The same on the SQL Server that somebody names."""
+    clickhouse: Callable[[], AbstractContextManager[str]]
+    """The same on the ClickHouse server that all tests share."""
     s3: Callable[[], S3Server]
     """The one that all tests share: each makes a bucket of its own."""
 
@@ -54,6 +56,13 @@ class Database(ABC):
 
     finds_texts: ClassVar[bool] = True
     """A target finds the rows that a partition by a key of texts has here."""
+
+    recopies: ClassVar[bool] = True
+    """A target copies single partitions of a run again."""
+    starts_over: ClassVar[bool] = True
+    """A target takes back what a run has loaded, so that it can begin again."""
+    sees_executions: ClassVar[bool] = True
+    """A target tells which runs are executed on a table at this moment."""
 
     @property
     def lacks(self) -> Collection[str]:

@@ -144,6 +144,8 @@ def test_what_the_target_does_not_have(
     inward: Pair, open_database: Callable[[str], Database]
 ) -> None:
     """A missing column and one of a wrong type are told at once."""
+    if "bytes" not in inward.theirs.types:
+        pytest.skip("its texts take any value")
     first = Pair(open_database(inward.mine.name), inward.theirs)
     first.make(Rows({"id": "bigint", "a": "bytes"}, [(1, b"x")]))
     first.copy()

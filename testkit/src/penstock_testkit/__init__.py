@@ -1,6 +1,12 @@
 """Real servers, real data and a proxy that fails on command: for Penstock's own tests."""
 
 from penstock_testkit import tpch
+from penstock_testkit.clickhouse import (
+    any_clickhouse_server,
+    clickhouse_missing,
+    connect_clickhouse,
+    new_clickhouse_database,
+)
 from penstock_testkit.http_faults import HttpFaults
 from penstock_testkit.mssql import (
     any_mssql_server,
@@ -41,13 +47,17 @@ __all__ = [
     "Server",
     "ServerError",
     "TcpProxy",
+    "any_clickhouse_server",
     "any_mssql_server",
     "any_mysql_server",
+    "clickhouse_missing",
+    "connect_clickhouse",
     "connect_mssql",
     "connect_mysql",
     "installed",
     "mssql_missing",
     "mysql_missing",
+    "new_clickhouse_database",
     "new_mssql_database",
     "pgbouncer_program",
     "tpch",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..database import Database
+from .clickhouse import ClickHouse
 from .duckdb import DuckDB
 from .mssql import MSSQL
 from .mysql import MySQL
@@ -14,7 +15,7 @@ from .s3 import S3
 from .sqlite import SQLite
 
 DATABASES: Mapping[str, type[Database]] = {
-    page.name: page for page in (PostgreSQL, DuckDB, MSSQL, MySQL, Parquet, SQLite)
+    page.name: page for page in (PostgreSQL, ClickHouse, DuckDB, MSSQL, MySQL, Parquet, SQLite)
 }
 
 PLACES: Mapping[str, type[Database]] = {**DATABASES, "s3": S3}

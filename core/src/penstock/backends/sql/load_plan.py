@@ -144,7 +144,7 @@ def plan_load(
     steps: list[Step] = []
     table = request.target
     if request.mode.builds_beside:
-        table = _beside(request.run_id, request.target)
+        table = beside(request.run_id, request.target)
     if request.definition is not None:
         remade = request.siblings.remade
         if request.mode.recreates and there:
@@ -196,7 +196,7 @@ def _defer(
     return [change.step(session.dialect) for change in changes]
 
 
-def _beside(run_id: str, table: TableRef) -> TableRef:
+def beside(run_id: str, table: TableRef) -> TableRef:
     return TableRef(table.schema, f"{table.name}~{hashlib.sha256(run_id.encode()).hexdigest()[:8]}")
 
 

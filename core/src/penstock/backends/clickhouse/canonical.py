@@ -1,0 +1,50 @@
+"""Canonical texts of values: those of the types page, the same in every system."""
+
+from __future__ import annotations
+
+from penstock.backends.clickhouse.types import UTC, ChType
+
+
+def canonical(value: str, type_: ChType, kind: str) -> str:
+    """See `Dialect.canonical`."""
+    written = _written(value, type_, kind)
+    if written == f"toString({value})":
+        return written  # NULL of NULL
+    return f"if(isNull({value}), NULL, {written})"
+
+
+def _written(value: str, type_: ChType, kind: str) -> str:
+    text = f"toString({value})"
+    match kind:
+        case "integer":
+            return text if type_.is_whole else f"toString(toInt256({value}))"
+        case "decimal":
+            trimmed = f"trimRight(trimRight({text}, '0'), '.')"
+            return text if type_.is_whole else f"if(position({text}, '.') > 0, {trimmed}, {text})"
+        case "float":
+            wide = f"toFloat64({value})"
+            bits = f"leftPad(bin(reinterpretAsUInt64(assumeNotNull({wide}))), 64, '0')"
+            return f"if(isNaN({wide}), 'NaN', {bits})"
+        case "boolean":
+            return f"if({value} != 0, 'true', 'false')"
+        case "bytes":
+            return f"lower(hex({value}))"
+        case "date":
+            return f"toString(toInt32(toDate32({value})))"
+        case "timestamp":
+            finest = 9 if type_.name == "DateTime64" and int(type_.arguments[0]) > 6 else 6
+            moment = f"toDateTime64({value}, {finest}, '{UTC}')"
+            return f"toString(toUnixTimestamp64Micro({moment}))"
+        case "uuid":
+            return f"lower({text})"
+        case _ if kind.startswith("list:") and type_.name == "Array":
+            element = canonical("e", type_.element, kind.removeprefix("list:"))
+            inner = f"arrayStringConcat(arrayMap(e -> {framed(element)}, {value}), ',')"
+            return f"concat('{{', {inner}, '}}')"
+        case _:
+            return text
+
+
+def framed(text: str) -> str:
+    """See `Dialect.framed`."""
+    return f"coalesce(concat(toString(length({text})), ':', {text}), '-')"

@@ -1,0 +1,37 @@
+"""What ClickHouse can do."""
+
+from __future__ import annotations
+
+from penstock.backends.api.capabilities import (
+    ROLL_FORWARD,
+    SourceCapabilities,
+    TargetCapabilities,
+)
+from penstock.backends.api.worker import ARROW
+from penstock.spec.modes import APPEND, RECREATE, SWAP, TRUNCATE
+from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
+
+SYSTEM = "ClickHouse"
+# Nothing deletes rows and moves others into their place at once, so there is no replace; and no
+# key is unique, so there is no upsert.
+LOADED = (APPEND, TRUNCATE, RECREATE, SWAP)
+
+SOURCE = SourceCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, WHOLE),
+    shared_snapshots=False,
+)
+
+TARGET = TargetCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    modes=LOADED,
+    makes_missing=LOADED,
+    options={"types": LOADED},
+    replaces_by_condition=True,
+    commits=ROLL_FORWARD,
+    steps_with_records=False,
+    control_ddl=False,
+    tells_rows_apart=False,
+)

@@ -1,0 +1,115 @@
+"""Clients of a server, all of them set alike, and what they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import clickhouse_connect
+import pyarrow as pa
+
+from penstock.backends.clickhouse.errors import translated
+from penstock.backends.clickhouse.location import URLS, client_options
+from penstock.errors import PermanentError
+
+OLDEST = (24, 8)
+# A run's plan is in one statement.
+MOST_QUERY = 256 << 20
+SETTINGS = {
+    # What was answered is there.
+    "async_insert": 0,
+    "session_timezone": "UTC",
+    "max_query_size": MOST_QUERY,
+    # Values that do not fit are errors.
+    "input_format_null_as_default": 0,
+    "date_time_overflow_behavior": "throw",
+    "enable_extended_results_for_datetime_functions": 1,
+    "output_format_arrow_string_as_string": 1,
+    "output_format_arrow_compression_method": "none",
+    "max_execution_time": 0,
+    # One who is gone waits for no answer.
+    "cancel_http_readonly_queries_on_client_close": 1,
+}
+# Seconds without a byte; what takes longer than that on the server is asked for otherwise.
+SILENCE = 86400
+
+
+class Connection:
+    """What it is asked raises the driver's errors. Threads may share it."""
+
+    def __init__(self, client: Any, side: str) -> None:
+        self.client = client
+        self.side = side
+        self.database = str(client.database)
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """
+        Parameters:
+            values: texts, for the places `{p1:String}` and so on.
+        """
+        named = {f"p{place}": value for place, value in enumerate(values, 1)}
+        return list(map(tuple, self.client.query(query, parameters=named or None).result_rows))
+
+    def change(self, statement: str, values: Sequence[Any] = (), *, query_id: str = "") -> int:
+        """
+        Parameters:
+            values: none; statements that change something have no places.
+            query_id: the server refuses a second query of this id while one runs.
+
+        Returns: 0: the server does not count.
+        """
+        self.client.command(statement, settings={"query_id": query_id} if query_id else None)
+        return 0
+
+    def insert(self, table: str, batches: Sequence[pa.RecordBatch]) -> None:
+        """
+        Parameters:
+            table: quoted, with its database.
+            batches: at least one; all of one schema.
+        """
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        names = batches[0].schema.names
+        body = sink.getvalue().to_pybytes()
+        self.client.raw_insert(table, names, body, fmt="ArrowStream")
+
+    def stream(self, query: str) -> Any:
+        """The bytes of a query's record batches, as a file."""
+        return self.client.raw_stream(query, fmt="ArrowStream")
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self.client.close()
+
+
+def connect(url: str, side: str) -> Connection:
+    """
+    Parameters:
+        side: `source` or `target`, for errors.
+
+    Raises:
+        TransientError, PermanentError: no connection.
+    """
+    found = URLS.parse(url)
+    with translated(side, f"{found.host}:{found.port}"):
+        client = clickhouse_connect.get_client(
+            **client_options(found),
+            compress=False,
+            autogenerate_session_id=False,
+            send_receive_timeout=SILENCE,
+            client_name="penstock",
+            settings=SETTINGS,
+            # Sockets that a child would share with its parent.
+            dedicated_pool=True,
+        )
+    version = tuple(int(part) for part in str(client.server_version).split(".")[:2])
+    if version < OLDEST:
+        client.close()
+        oldest = ".".join(map(str, OLDEST))
+        raise PermanentError(
+            f"{side}: expected ClickHouse {oldest} or later; found {client.server_version}"
+        )
+    return Connection(client, side)

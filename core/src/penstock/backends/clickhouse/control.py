@@ -1,0 +1,126 @@
+"""The control store: what of it ClickHouse alone knows, of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.backends.api.control import RunningAttempt, RunRow
+from penstock.backends.api.records import Row
+from penstock.backends.clickhouse.adding import adds_to, check_not_shut_out
+from penstock.backends.clickhouse.documents import TableDocuments
+from penstock.backends.clickhouse.loaded import changed, check_loaded, check_replaced, seen
+from penstock.backends.clickhouse.made import check_database
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.stages import Stages
+from penstock.backends.clickhouse.steps import SWAP, Steps
+from penstock.backends.roll_forward.run_store import DocumentStore
+from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.shared.control_store import RecordedRuns
+from penstock.backends.shared.refusals import as_planning
+from penstock.errors import Diagnosis, TargetChanged, UsageError
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import MODES
+
+
+class _Store(DocumentStore):
+    def __init__(
+        self, session: ClickHouseSession, database: str, documents: TableDocuments, runs: Runs
+    ) -> None:
+        super().__init__(documents, runs)
+        self._session = session
+        self._database = database
+
+    def create(self) -> None:
+        name = self._session.dialect.ident(self._database)
+        check_database(self._session, self._database, may_lack=True)
+        with as_planning():
+            self._session.run(f"CREATE DATABASE IF NOT EXISTS {name} ENGINE = Atomic")
+
+
+class ControlTables(RecordedRuns):
+    def __init__(self, session: ClickHouseSession, database: str) -> None:
+        self._session = session
+        self._database = database
+        self._documents = documents = TableDocuments(session.connection, database)
+        self._stages = Stages(session.connection, database)
+        self.runs = Runs(documents, self._stages)
+        self._store = _Store(session, database, documents, self.runs)
+        super().__init__(self._store)
+
+    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
+        """Nothing on the server ends with a process: there the runs' own checks have to do."""
+
+    def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
+        return ()  # nobody holds anything that could be seen
+
+    def check_target(self, run_id: str) -> None:
+        run, row = self.runs.find(run_id), self.load_run(run_id)
+        if run is None or row is None or row.status == "done" or SWAP in run.steps:
+            return
+        if any(self.is_done(row, step) for step in row.plan.load.after):
+            return
+        check_not_shut_out(run_id, run)
+        load = row.plan.load.table
+        check_loaded(self._session, run_id, run, load)
+        target = CopySpec.from_stored(row.spec, "", "").target_ref
+        if load != target:
+            check_replaced(self._session, run_id, run, target, MODES[row.spec["mode"]])
+
+    # Steps
+
+    def check_emptying(self, run: RunRow) -> None:
+        """
+        Raises:
+            TargetChanged: always. Rows that are moved do not go with their records; and one who was
+                stopped at the steps of the run must not find another table under its name.
+        """
+        raise TargetChanged(
+            f"target: run {run.run_id} cannot be started over in ClickHouse, where what it has "
+            "loaded cannot be taken back; start a new run",
+            Diagnosis(side="target"),
+        )
+
+    def before_load(self, run: RunRow, load: LoadPlan) -> None:
+        found = self._store.find(run.run_id)
+        if found is not None:
+            self.runs.carry_out(run.run_id, found)
+
+    def check_not_shut_out(self, run: RunRow) -> None:
+        found = self._store.find(run.run_id)
+        if found is not None:
+            check_not_shut_out(run.run_id, found)
+
+    def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        if load.table == target:
+            uuid = self._session.uuid(target)
+            adds_to(self._documents, uuid, run.run_id)
+            # Looked at once more: who has renamed it meanwhile may not have found the document.
+            if not uuid or self._session.uuid(target) != uuid:
+                raise changed(run.run_id, target, "was dropped or replaced")
+        return {"owner": seen(self._session, load.table, target)}
+
+    def do(self, run: RunRow, step: Step) -> None:
+        self._steps(run).do(step)
+
+    def is_done(self, run: RunRow, step: Step) -> bool:
+        return self._steps(run).is_done(step)
+
+    def _steps(self, run: RunRow) -> Steps:
+        return Steps(self._session, self._database, self._stages, self.runs, run)
+
+    # Partitions that are copied again
+
+    def check_recopy(self, run_id: str) -> None:
+        raise UsageError(
+            f"run {run_id}: ClickHouse cannot tell which rows of the table a partition has loaded, "
+            "so single partitions cannot be copied again; start a new run"
+        )
+
+    def take_back(
+        self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
+    ) -> None:
+        raise AssertionError("refused before")

@@ -1,0 +1,191 @@
+"""How ClickHouse writes SQL. Names and texts know backslashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.clickhouse.canonical import canonical, framed
+from penstock.backends.clickhouse.types import UTC
+from penstock.backends.sql.bounds import decimal
+from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.backends.sql.server.intervals import parse_interval
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound
+
+MOST_DIGITS = 76
+OWN = "penstock_"
+"""How tables of Penstock's own are called, in the control database."""
+_TAGS = {
+    "Bool": "bool",
+    "Int8": "int2",
+    "UInt8": "int2",
+    "Int16": "int2",
+    "UInt16": "int4",
+    "Int32": "int4",
+    "UInt32": "int8",
+    "Int64": "int8",
+    **dict.fromkeys(("UInt64", "Int128", "UInt128", "Int256", "UInt256", "Decimal"), "numeric"),
+    "Float32": "float4",
+    "Float64": "float8",
+    "String": "text",
+    "FixedString": "bytea",
+    "Enum8": "enum",
+    "Enum16": "enum",
+    "Date": "date",
+    "Date32": "date",
+    "DateTime": "timestamptz",
+    "DateTime64": "timestamptz",
+    "UUID": "uuid",
+}
+_TYPES = {
+    "bool": "Bool",
+    "int2": "Int16",
+    "int4": "Int32",
+    "int8": "Int64",
+    "float4": "Float32",
+    "float8": "Float64",
+    **dict.fromkeys(("text", "varchar", "bpchar", "enum"), "String"),
+    "date": "Date32",
+    "timestamp": f"DateTime64(6, '{UTC}')",
+    "timestamptz": f"DateTime64(6, '{UTC}')",
+    "uuid": "UUID",
+}
+_ZONES = ("+00:00", "+00", "Z")
+
+
+class ClickHouseDialect(CatalogDialect):
+    name = "ClickHouse"
+    types = _TYPES
+    # Floats hold NaN, which no comparison finds; UUIDs have an order of their own.
+    ranged = ("int2", "int4", "int8", "numeric", "date", "timestamptz", "text", "bytea")
+    # May be NULL: else `lag` gives 0 before the first row.
+    counted = "toNullable(toInt64(count()))"
+    relations = (
+        "SELECT database, name, if(endsWith(engine, 'View'), 'VIEW', 'TABLE') FROM system.tables"
+        " WHERE NOT is_temporary AND database NOT IN ('system', 'information_schema',"
+        f" 'INFORMATION_SCHEMA') AND NOT startsWith(name, '{OWN}') ORDER BY database, name"
+    )
+    column_facts = (
+        "SELECT name, if(position(type, 'Nullable(') IN (1, 16), 'YES', 'NO'),"
+        " nullIf(default_expression, ''), toInt32(default_kind IN ('MATERIALIZED', 'ALIAS'))"
+        " FROM system.columns WHERE database = {p2:String} AND table = {p3:String}"
+    )
+
+    def ident(self, name: str) -> str:
+        return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+    def literal(self, text: str) -> str:
+        return super().literal(text.replace("\\", "\\\\"))
+
+    def placeholder(self, number: int) -> str:
+        return f"{{p{number}:String}}"
+
+    def cast(self, value: str, type_: str) -> str:
+        return f"accurateCast({value}, {self.literal(type_)})"
+
+    def cast_type(self, type_: Type) -> str:
+        return "Nullable(String)" if self.tag_of(type_) == "text" else f"Nullable({_bare(type_)})"
+
+    def text(self, value: str) -> str:
+        return f"toString({value})"
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return texts[0] if len(texts) == 1 else f"concat({', '.join(texts)})" if texts else ""
+
+    def beginning(self, text: str, length: int) -> str:
+        return f"substringUTF8({text}, 1, {length})"
+
+    def schema_made(self, name: str) -> Sequence[str]:
+        return (f"CREATE DATABASE IF NOT EXISTS {self.ident(name)}",)
+
+    # Bounds
+
+    def tag_of(self, type_: Type) -> str:
+        return _TAGS.get(type_.name, str(type_).lower())
+
+    def bound(self, bound: Bound) -> str:
+        if bound.type in ("timestamp", "timestamptz"):
+            text = bound.text
+            for zone in _ZONES:
+                text = text.removesuffix(zone)
+            return self.cast(self.literal(text.replace("T", " ")), self.types[bound.type])
+        return super().bound(bound)
+
+    def number(self, bound: Bound) -> str:
+        plain, digits, scale = decimal(bound)
+        if digits > MOST_DIGITS:
+            raise PlanningError(
+                f"expected a number of {MOST_DIGITS} digits at most, found {bound.text!r}"
+            )
+        of = f"Decimal({digits}, {scale})" if scale else "Int256"
+        return self.cast(self.literal(plain), of)
+
+    def binary(self, digits: str) -> str:
+        return f"unhex('{digits}')"
+
+    def comparable(self, tag: str, value: str) -> str:
+        # An enumeration is compared by its numbers.
+        return f"toString({value})" if tag == "enum" else value
+
+    def bound_text(self, tag: str, value: str) -> str:
+        if tag == "bytea":
+            return f"concat('\\\\x', lower(hex({value})))"
+        if tag == "timestamptz":
+            return f"concat(toString(toDateTime64({value}, 6, '{UTC}')), '+00')"
+        return self.text(value)
+
+    def hashed(self, value: str) -> str:
+        return f"if(isNull({value}), NULL, sipHash64(toString({value})))"
+
+    # Checksums
+
+    def canonical(self, value: str, type_: Type, kind: str) -> str:
+        return canonical(value, type_, kind)
+
+    def framed(self, text: str) -> str:
+        return framed(text)
+
+    def digest(self, text: str) -> str:
+        high = f"reinterpretAsUInt64(reverse(substring(MD5({text}), 1, 8)))"
+        return f"bitShiftRight({high}, 4)"
+
+    def total(self, digest: str) -> str:
+        return f"toString(sum(toUInt128({digest})))"
+
+    # Windows of time
+
+    def interval(self, text: str) -> str:
+        count, unit = parse_interval(text)
+        return f"INTERVAL {count} {unit.upper()}"
+
+    def is_positive(self, interval: str) -> str:
+        return f"{interval.split()[1]} > 0"
+
+    def is_finite(self, value: str) -> str:
+        return f"{value} IS NOT NULL"
+
+    def window_starts(self, width: str, tag: str, first: str, last: str, count: int) -> str:
+        _, digits, unit = width.split()
+        moment = self.types["timestamptz"]
+        begins = {"WEEK": "toMonday", "DAY": "toStartOfDay", "HOUR": "toStartOfDay"}
+        begin = begins.get(unit, "toStartOfHour")
+        if unit in ("MONTH", "QUARTER", "YEAR"):
+            begin = "toStartOfYear"
+        if unit == "DAY" and int(digits) % 7 == 0:
+            begin = "toMonday"
+        base = f"toDateTime64({begin}(toDateTime64({first}, 6, '{UTC}')), 6, '{UTC}')"
+        start = f"{base} + toInterval{unit.capitalize()}(number * {digits})"
+        cast = f"toDate32({start})" if tag == "date" else f"CAST({start}, {self.literal(moment)})"
+        return (
+            f"SELECT DISTINCT {cast} AS start FROM numbers({count})"
+            f" WHERE start <= toDateTime64({last}, 6, '{UTC}')"
+        )
+
+
+def _bare(type_: Type) -> str:
+    """A type without what is around it, for a cast to what may be NULL."""
+    arguments = f"({', '.join(type_.arguments)})" if type_.arguments else ""
+    return f"{type_.name}{arguments}"
+
+
+CLICKHOUSE = ClickHouseDialect()

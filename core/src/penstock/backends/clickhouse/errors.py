@@ -1,0 +1,86 @@
+"""What the server's errors mean for us.
+
+https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+from urllib3.exceptions import HTTPError
+
+from penstock.backends.shared.refusals import as_planning
+from penstock.errors import (
+    Diagnosis,
+    PenstockError,
+    PermanentError,
+    TooManyConnections,
+    TransientError,
+)
+
+UNKNOWN_TABLE, TABLE_EXISTS, SAME_QUERY_ID, UNKNOWN_DATABASE = 60, 57, 216, 81
+TOO_MANY = {202}
+TRANSIENT = {
+    159, 160,  # over a limit of time
+    209, 210,  # socket timeout, network error
+    216, 236, 241, 242, 252,  # still running, aborted, out of memory, read-only, too many parts
+    279, 319, 394,  # all connections failed, unknown status of an insert, cancelled
+    425, 473, 745, 999,  # system error, deadlock avoided, overloaded, keeper
+}  # fmt: skip
+TOO_MANY_PARTITIONS = "Too many partitions for single INSERT block"
+_ADVICE = {
+    81: "create it, or name another one in the URL",
+    164: "the user may not change settings (readonly = 1): give it readonly = 2, or 0",
+    193: "check the user and the password",
+    359: "raise max_table_size_to_drop, or drop the table it names by hand; then resume",
+    497: "grant it, or use another user",
+    516: "check the user and the password",
+}
+# What is said again by the driver, or tells nothing: the URL of the request, versions.
+_NOISE = re.compile(
+    r"^.*?server response: |^(?:Streaming \w+(?: \w+)? failed: )|Code: \d+\. DB::Exception: "
+    r"| \(version [^)]*\)| \(for url [^)]*\)|: In scope .*?(?= \([A-Z_]+\)|$)",
+    re.DOTALL,
+)
+
+
+def code_of(error: Exception) -> int:
+    return int(getattr(error, "code", None) or 0)
+
+
+def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError:
+    """Class a driver's error as transient or permanent, and keep what the server said.
+
+    Parameters:
+        subject: what was looked at, where the server's words do not say.
+    """
+    code, text = code_of(error), str(error)
+    words = _NOISE.sub("", _NOISE.sub("", text)).strip().rstrip(".")
+    advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
+    message = ": ".join(part for part in (side, subject, words) if part) + advice
+    diagnosis = Diagnosis(side=side, code=str(code or ""))
+    if code in TOO_MANY:
+        return TooManyConnections(message, diagnosis)
+    lost = not code and isinstance(error, OperationalError | HTTPError | OSError)
+    if lost or (code in TRANSIENT and TOO_MANY_PARTITIONS not in text):
+        return TransientError(message, diagnosis)
+    return PermanentError(message, diagnosis)
+
+
+@contextmanager
+def translated(side: str, subject: str = "") -> Iterator[None]:
+    """Turn a driver's errors into ours."""
+    try:
+        yield
+    except (ClickHouseError, HTTPError, OSError) as error:
+        raise from_driver(error, side, subject) from error
+
+
+@contextmanager
+def planning(side: str, subject: str) -> Iterator[None]:
+    """Turn a server's refusal into a `PlanningError` that names the subject."""
+    with as_planning(), translated(side, subject):
+        yield

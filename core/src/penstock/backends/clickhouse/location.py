@@ -1,0 +1,35 @@
+"""``clickhouse://user:password@host:port/database?parameter=value``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.backends.shared.server_url import Location, ServerUrls
+
+PORT, TLS_PORT = 8123, 8443
+URLS = ServerUrls(
+    scheme="clickhouse",
+    port=PORT,
+    user="",
+    password_variable="CLICKHOUSE_PASSWORD",
+    choices={"secure": ("true", "false"), "verify": ("true", "false")},
+    numbers=("connect_timeout",),
+    texts=("ca_cert",),
+)
+
+
+def client_options(found: Location) -> dict[str, Any]:
+    """What clickhouse-connect is told of a server."""
+    options = found.options
+    secure = options.get("secure") == "true" or found.port == TLS_PORT
+    return {
+        "host": found.host,
+        "port": found.port,
+        "username": found.user or "default",
+        "password": found.password,
+        "database": found.database or "default",
+        "interface": "https" if secure else "http",
+        "verify": options.get("verify") != "false",
+        "ca_cert": options.get("ca_cert"),
+        "connect_timeout": int(options.get("connect_timeout", 10)),
+    }

@@ -1,0 +1,222 @@
+"""Tables that are made, and what a table has to be so that parts can be moved into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.source import DIALECT, ORDER, PARTITION
+from penstock.backends.clickhouse.types import UTC, ChType, arrow_type
+from penstock.backends.clickhouse.writer import LEAST, MOST
+from penstock.backends.shared.arrow import TRAIT, is_bytes, is_list, kind_of, schema_to_text
+from penstock.backends.shared.arrow import arrow_type as arrow_type_of
+from penstock.backends.shared.fitting import carried, fit_column
+from penstock.backends.shared.made_types import MadeTypes, check_type
+from penstock.backends.sql.relations import TYPE, read_relations
+from penstock.errors import PlanningError
+from penstock.model.tables import Column, TableDefinition, TableRef
+
+_TIMES = {
+    unit: f"DateTime64({digits}, '{UTC}')"
+    for unit, digits in zip(("s", "ms", "us", "ns"), (0, 3, 6, 9), strict=True)
+}
+TYPES = MadeTypes(
+    database="ClickHouse",
+    boolean="Bool",
+    signed={bits: f"Int{bits}" for bits in (8, 16, 32, 64)},
+    unsigned={bits: f"UInt{bits}" for bits in (8, 16, 32, 64)},
+    floats={32: "Float32", 64: "Float64"},
+    digits=(76, 76),
+    text="String",
+    bytes="String",
+    uuid="UUID",
+    json="String",
+    # Its own type for times of day came late, and has to be allowed.
+    time=dict.fromkeys(("s", "ms", "us", "ns"), "String"),
+    timestamp=_TIMES,
+    zoned=_TIMES,
+)
+# A type that somebody has asked for stands in our statement.
+_TYPE = re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*")
+_REFUSED = {
+    "Replicated": "replicated tables agree on parts through Keeper, and moves between them were "
+    "never tried",
+    "Shared": "ClickHouse Cloud agrees on parts elsewhere, and moves between its tables were never "
+    "tried",
+    "": "only tables of the engine MergeTree take parts as they are: merges of others change rows, "
+    "so that none could be counted, or they have no parts",
+}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY_SECONDS = 86_400
+
+
+def made_type(column: Column) -> str:
+    """The type of a column that is made for values of its type in record batches.
+
+    Raises:
+        PlanningError: there is none.
+    """
+    kind = arrow_type_of(column)
+    if is_list(kind):
+        return f"Array(Nullable({_plain(kind.value_type, column.name)}))"
+    type_ = _plain(kind, column.name)
+    return f"Nullable({type_})" if column.nullable else type_
+
+
+def _plain(kind: pa.DataType, name: str) -> str:
+    if pt.is_date(kind):
+        return "Date32"
+    return re.sub(r"^decimal\((\d+),(\d+)\)$", r"Decimal(\1, \2)", TYPES.of(kind, name))
+
+
+def defined_columns(
+    session: ClickHouseSession,
+    definition: TableDefinition,
+    columns: Sequence[Column],
+    types: Mapping[str, str],
+) -> tuple[Column, ...]:
+    """See `TargetCatalog.defined_columns`."""
+    found = []
+    for column in columns:
+        asked = types.get(column.name, "")
+        if asked:
+            check_type(_TYPE, column.name, asked)
+        alike = definition.dialect == DIALECT
+        written = asked or (column.type if alike else made_type(column))
+        of = session.type_named(written, f"--types: column {column.name}" if asked else column.name)
+        traits = {TYPE: of, TRAIT: arrow_type(of)}
+        found.append(Column(column.name, str(of), of.nullable, traits=traits))
+    return tuple(found)
+
+
+def create_statement(session: ClickHouseSession, table: TableRef, request: LoadRequest) -> str:
+    """The statement that makes a table, where there is none of the name."""
+    assert request.definition is not None
+    dialect, definition = session.dialect, request.definition
+    names = {column.name: column for column in request.made}
+    order, partition = "", ""
+    if definition.dialect == DIALECT:
+        order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
+    for key in definition.keys:
+        if key.primary and all(n in names and not names[n].nullable for n in key.names):
+            order = ", ".join(map(dialect.ident, key.names))
+    listed = ", ".join(f"{dialect.ident(each.name)} {each.type}" for each in request.made)
+    by = f" PARTITION BY ({partition})" if partition else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {dialect.table(table)} ({listed}) ENGINE = MergeTree{by}"
+        f" ORDER BY ({order})"
+    )
+
+
+# What is there
+
+
+def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: str) -> list[str]:
+    """
+    Returns: warnings.
+
+    Raises:
+        PlanningError: it is of an engine between whose tables parts are not moved, or other tables
+            hang on it.
+    """
+    ((engine, views),) = session.facts(
+        "SELECT engine, arrayStringConcat(dependencies_table, ', ') FROM system.tables"
+        " WHERE database = {p2:String} AND name = {p3:String}",
+        table,
+    )
+    if engine != "MergeTree":
+        why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
+        raise PlanningError(
+            f"target: {table}: expected a table of the engine MergeTree, found {engine}: {why}"
+        )
+    if not views:
+        return []
+    if mode == "append":
+        return [f"materialized views of {table} see nothing of the rows that are added: {views}"]
+    raise PlanningError(
+        f"--mode {mode}: another table takes the place of {table}, and materialized views read "
+        f"it: {views}; drop them first, or use --mode append"
+    )
+
+
+def check_database(session: ClickHouseSession, name: str, *, may_lack: bool = False) -> None:
+    """
+    Raises:
+        PlanningError: it is not there, or of an engine whose renames are not one step.
+    """
+    literal = session.dialect.literal(name)
+    found = session.fetch(f"SELECT engine FROM system.databases WHERE name = {literal}", name)
+    if not found and may_lack:
+        return
+    engine = str(found[0][0]) if found else "no such database"
+    if engine != "Atomic":
+        raise PlanningError(
+            f"target: expected {name} to be a database of the engine Atomic, found {engine}: only "
+            "there are tables created and renamed in one step, which exactly once rests on"
+        )
+
+
+def is_there(session: ClickHouseSession, table: TableRef) -> bool:
+    known = read_relations(session)
+    if known.get(table):
+        raise PlanningError(f"target: expected {table} to be a table, found a view")
+    return table in known
+
+
+# What comes
+
+
+def fit(mine: Column, theirs: Column) -> Fit:
+    """See `TargetCatalog.fit`. A String holds texts and bytes alike."""
+    type_ = theirs.traits[TYPE]
+    if isinstance(type_, ChType) and type_.name == "String" and is_bytes(arrow_type_of(mine)):
+        return carried(Fit(canonical="bytes"))
+    return fit_column(mine, theirs)
+
+
+def written_schema(
+    session: ClickHouseSession, request: LoadRequest, columns: Sequence[Column]
+) -> str:
+    """The schema of what is sent, with what times the columns' types can hold."""
+    by_name = {column.name: column for column in columns}
+    ((first, last),) = session.fetch(
+        "SELECT toInt32(toDate32('0001-01-01')), toInt32(toDate32('9999-12-31'))", "dates"
+    )
+    fields = []
+    for pair in request.pairs:
+        column = by_name[pair.target]
+        kind = arrow_type_of(column)
+        if pair.canonical == "bytes" and kind_of(kind) == "text":
+            kind = pa.binary()
+        ends = _ends(column.traits[TYPE], kind, int(first), int(last))
+        fields.append(pa.field(pair.target, kind, column.nullable, ends))
+    return schema_to_text(pa.schema(fields))
+
+
+def _ends(of: ChType, kind: pa.DataType, first: int, last: int) -> dict[bytes, Any] | None:
+    """What a type can hold, in the units of the values that are sent: others would be made other
+    values without a word.
+
+    Parameters:
+        first, last: days of the server's widest types.
+    """
+    if of.name == "Date":
+        first, last = 0, 65_535
+    if of.name in ("Date", "Date32"):
+        least, most = first, last
+    elif of.name == "DateTime":
+        least, most = 0, 2**32 - 1
+    elif of.name == "DateTime64":
+        unit = _PER_SECOND[kind.unit]
+        whole = 2**63 - 1
+        least = max(first * _DAY_SECONDS * unit, -whole)
+        most = min((last + 1) * _DAY_SECONDS * unit - 1, whole)
+    else:
+        return None
+    return {LEAST: str(least).encode(), MOST: str(most).encode()}

@@ -1,0 +1,177 @@
+"""Tables, views and queries of a server, as a source: planned from the catalog and the marks of
+primary keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.api.facts import KeyStatistics, TableStatistics
+from penstock.backends.clickhouse.connection import connect
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.types import arrow_type
+from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.sql import keys
+from penstock.backends.sql.definition import definition_of
+from penstock.backends.sql.relations import TYPE, matching, read_relations
+from penstock.backends.sql.source import SqlSource
+from penstock.errors import PlanningError
+from penstock.model.extents import Key
+from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import (
+    Column,
+    NotCopied,
+    Relation,
+    TableDefinition,
+    TableRef,
+)
+
+DIALECT = "clickhouse"
+ORDER, PARTITION = "order", "partition"
+"""Of a definition's content: the table's sorting key and its partition key."""
+MARKS = "the marks of the primary key, of every 8,192nd row or so"
+SMALL_ROWS = 100_000
+"""Of a table whose keys are read at once: its marks are too few to cut by."""
+_OF_TABLE = " WHERE database = {p2:String} AND {name} = {p3:String}"
+
+
+class ClickHouseSource(SqlSource):
+    # Parts are seen as soon as they are written.
+    settle_seconds = 0.0
+
+    def __init__(self, url: str) -> None:
+        self._clickhouse = session = ClickHouseSession(connect(url, "source"))
+        super().__init__(session, session.rows_of)
+
+    def close(self) -> None:
+        self._clickhouse.connection.close()
+
+    def adopt(self, snapshot: Snapshot) -> None:
+        raise PlanningError("source: ClickHouse has no snapshots: expected --snapshot none")
+
+    # Columns
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        types = self.described(relation)
+        return tuple(
+            replace(
+                column,
+                nullable=types[column.name].nullable,
+                traits={TYPE: types[column.name], TRAIT: arrow_type(types[column.name])},
+            )
+            for column in columns
+        )
+
+    def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
+        found = definition_of(DIALECT, self.columns(relation), (), ())
+        if not self.is_table(relation):
+            return found
+        _, sorting, partition, _, _ = self._facts(relation)
+        return replace(found, content={**found.content, ORDER: sorting, PARTITION: partition})
+
+    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
+        known = read_relations(self._session)
+        views = matching([table for table in known if known[table]], include, exclude)
+        return tuple(NotCopied("views", str(view)) for view in views)
+
+    # Sizes
+
+    def _facts(self, relation: Relation) -> tuple[str, str, str, str, str]:
+        """Engine, sorting key, partition key, primary key and UUID of a table."""
+        assert isinstance(relation, TableRef)
+        query = (
+            "SELECT engine, sorting_key, partition_key, primary_key, toString(uuid)"
+            " FROM system.tables" + _OF_TABLE.replace("{name}", "name")
+        )
+        found = self._session.facts(query, relation)
+        return tuple(map(str, found[0]))  # type: ignore[return-value]
+
+    def _has_parts(self, relation: Relation) -> bool:
+        return self.is_table(relation) and self._facts(relation)[0].endswith("MergeTree")
+
+    def state(self, relation: Relation) -> SourceState:
+        ((now,),) = self._session.fetch("SELECT toString(now64(6))", "state")
+        if not self._has_parts(relation):
+            return SourceState("", "", str(now), "")
+        assert isinstance(relation, TableRef)
+        query = (
+            "SELECT toString(count()), toString(sum(cityHash64(name))), toString(max(data_version))"
+            " FROM system.parts" + _OF_TABLE.replace("{name}", "table") + " AND active"
+        )
+        parts = ":".join(self._session.facts(query, relation)[0])
+        return SourceState(self._facts(relation)[4], "", str(now), parts)
+
+    def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
+        self.check_where(relation, where)
+        rows, size, what = None, 0, "a query or a view"
+        if self._has_parts(relation):
+            assert isinstance(relation, TableRef)
+            rows, size, parts = self._size(relation)
+            what = f"a table of {rows:,} rows in {parts:,} parts, {size / 1e6:,.1f} MB"
+        elif self.is_table(relation):
+            what = f"a table of the engine {self._facts(relation)[0]}"
+        default = self._default_key(relation)
+        return TableStatistics(
+            rows=rows,
+            bytes=size,
+            selected=1.0,
+            blocks=None,
+            storage=what,
+            default_key=default,
+            sampled=default is not None or self._is_small(relation),
+        )
+
+    def _is_small(self, relation: Relation) -> bool:
+        if not self._has_parts(relation):
+            return False
+        assert isinstance(relation, TableRef)
+        return self._size(relation)[0] <= SMALL_ROWS
+
+    def _size(self, table: TableRef) -> tuple[int, int, int]:
+        """Rows, bytes and parts."""
+        query = (
+            "SELECT toInt64(sum(rows)), toInt64(sum(bytes_on_disk)), toInt64(count())"
+            " FROM system.parts" + _OF_TABLE.replace("{name}", "table") + " AND active"
+        )
+        rows, size, parts = self._session.facts(query, table)[0]
+        return int(rows), int(size), int(parts)
+
+    # Keys
+
+    def _primary(self, relation: Relation) -> list[str]:
+        """The columns of the primary key, as far as they are plain columns."""
+        if not self._has_parts(relation):
+            return []
+        names = {column.name for column in self.columns(relation)}
+        parts = self._facts(relation)[3].split(", ")
+        return [name for name in (part.strip("`") for part in parts) if name in names]
+
+    def _default_key(self, relation: Relation) -> str | None:
+        types = self.described(relation)
+        for name in self._primary(relation)[:1]:
+            tag = self._session.dialect.tag_of(types[name])
+            if tag in self._session.dialect.ranged and not types[name].nullable:
+                return name
+        return None
+
+    def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
+        if key.expression:
+            return True, False
+        type_ = self.described(relation).get(key.text)
+        return type_ is None or type_.nullable, key.text in self._primary(relation)[:1]
+
+    def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
+        tag = self._ranged(relation, key)
+        if self._is_small(relation):
+            found, nulls = keys.tiles(
+                self._session, self._rows(relation), key, tag, None, keys.MOST_BOUNDS
+            )
+            return self._statistics(relation, key, found, nulls, "the table, which is small")
+        if key.expression or key.text not in self._primary(relation):
+            return self._statistics(relation, key, (), 0.0, keys.NOTHING)
+        assert isinstance(relation, TableRef)
+        literal = self._session.dialect.literal
+        marks = f"mergeTreeIndex({literal(relation.schema)}, {literal(relation.name)})"
+        # The condition's columns are not all there.
+        found, nulls = keys.tiles(self._session, marks, key, tag, None, keys.MOST_BOUNDS)
+        return self._statistics(relation, key, found, nulls, MARKS)

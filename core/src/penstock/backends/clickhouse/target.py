@@ -1,0 +1,98 @@
+"""The target's tables, checked before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from penstock.backends.api.facts import Fit, LoadRequest
+from penstock.backends.clickhouse import made
+from penstock.backends.clickhouse.adding import CLEAN
+from penstock.backends.clickhouse.capabilities import TARGET
+from penstock.backends.clickhouse.connection import connect
+from penstock.backends.clickhouse.control import ControlTables
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.source import DIALECT
+from penstock.backends.clickhouse.steps import CREATE, SWAP
+from penstock.backends.clickhouse.types import arrow_type
+from penstock.backends.shared.arrow import TRAIT
+from penstock.backends.sql.definition import SCHEMA
+from penstock.backends.sql.load_plan import TargetTables, beside
+from penstock.backends.sql.relations import TYPE, read_columns
+from penstock.backends.sql.target import SqlTarget
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.spec.modes import Mode
+
+
+class ClickHouseTarget(SqlTarget):
+    capabilities = TARGET
+    tables = TargetTables(DIALECT)
+
+    def __init__(self, url: str, control_schema: str) -> None:
+        self._session = ClickHouseSession(connect(url, "target"))
+        self.control = ControlTables(self._session, control_schema)
+
+    def close(self) -> None:
+        self._session.connection.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[ClickHouseSession]:
+        yield self._session
+
+    def columns(self, table: TableRef) -> tuple[Column, ...]:
+        return tuple(
+            replace(
+                column,
+                nullable=column.traits[TYPE].nullable,
+                traits={**column.traits, TRAIT: arrow_type(column.traits[TYPE])},
+            )
+            for column in read_columns(self._session, table)
+        )
+
+    def identity(self, table: TableRef) -> str:
+        return self._session.uuid(table)
+
+    def defined_columns(
+        self,
+        table: TableRef,
+        definition: TableDefinition,
+        columns: Sequence[Column],
+        types: Mapping[str, str],
+    ) -> tuple[Column, ...]:
+        return made.defined_columns(self._session, definition, columns, types)
+
+    def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
+        return [made.fit(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+
+    def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
+        super().check_writable(table, mode, columns)
+        made.check_takes_parts(self._session, table, mode.name)
+
+    def plan_load(self, request: LoadRequest) -> LoadPlan:
+        session, target, mode = self._session, request.target, request.mode
+        made.check_database(session, target.schema, may_lack=request.definition is not None)
+        table = target if mode.only_adds else beside(request.run_id, target)
+        warnings: list[str] = []
+        steps: list[Step] = []
+        if made.is_there(session, target) and not mode.recreates:
+            warnings = made.check_takes_parts(session, target, mode.name)
+        if request.definition is not None:
+            columns = request.made
+            schema = session.dialect.schema_made(target.schema)[0]
+            steps.append(Step(SCHEMA, f"create database {target.schema}", schema))
+            create = made.create_statement(session, table, request)
+            steps.append(Step(CREATE, f"create {table}", create))
+        else:
+            columns = self.columns(target)
+            if not mode.only_adds:
+                name, like = session.dialect.table(table), session.dialect.table(target)
+                create = f"CREATE TABLE IF NOT EXISTS {name} AS {like}"
+                steps.append(Step(CREATE, f"create {table} beside {target}", create))
+        if not mode.only_adds:
+            what = f"put {table} in the place of {target}"
+            steps.append(Step(SWAP, what, SWAP, after=True, rank=1))
+        steps.append(Step(CLEAN, "drop what is left over", CLEAN, after=True, rank=2))
+        schema_text = made.written_schema(session, request, columns)
+        return LoadPlan(table, tuple(steps), warnings=tuple(warnings), schema=schema_text)

@@ -1,0 +1,194 @@
+"""Record batches into a stage, whose parts a commit record makes those of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from penstock.backends.api.attempt import Attempt, Standing
+from penstock.backends.api.roll_forward import Piece
+from penstock.backends.api.worker import Block, Loaded, Wait
+from penstock.backends.clickhouse.adding import check_not_shut_out
+from penstock.backends.clickhouse.connection import Connection, connect
+from penstock.backends.clickhouse.documents import TableDocuments
+from penstock.backends.clickhouse.errors import translated
+from penstock.backends.clickhouse.loaded import check_loaded
+from penstock.backends.clickhouse.session import ClickHouseSession
+from penstock.backends.clickhouse.stages import Stages
+from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.roll_forward.writer import RollForwardWriter
+from penstock.backends.shared.arrow import Caster, schema_from_text, shown
+from penstock.backends.shared.background import Ahead
+from penstock.backends.shared.hex_values import uuid_texts
+from penstock.errors import Diagnosis, PermanentError
+from penstock.spec.worker_spec import WorkerSpec
+
+# Of one INSERT, which makes at least one part.
+INSERT_BYTES = 32 << 20
+INSERT_ROWS = 1 << 20
+LEAST, MOST = b"least", b"most"
+"""Of a field's metadata: what the column's type can hold, as whole numbers."""
+
+
+class ClickHouseWriter(RollForwardWriter):
+    def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
+        stream = cast("StageStream", self._stream)
+        super().commit(loaded, bytes, wait)
+        stream.remove()
+
+
+class Hooks:
+    """See `RollForwardHooks`."""
+
+    def __init__(self) -> None:
+        self._connection: Connection | None = None
+        self._schema = ""
+
+    def connect(self, spec: WorkerSpec) -> None:
+        if self._connection is None:
+            self._connection = connect(spec.target, "target")
+            self._schema = spec.control_schema
+
+    def disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    @property
+    def _open(self) -> Connection:
+        assert self._connection is not None
+        return self._connection
+
+    def documents(self) -> TableDocuments:
+        return TableDocuments(self._open, self._schema)
+
+    def store(self) -> Stages:
+        return Stages(self._open, self._schema)
+
+    def standing(self, attempt: Attempt) -> Standing:
+        run = Runs(self.documents(), self.store()).find(attempt.spec.run_id)
+        if run is None:
+            return Standing(None, committed=False)
+        check_not_shut_out(attempt.spec.run_id, run)
+        session = ClickHouseSession(self._open)
+        check_loaded(session, attempt.spec.run_id, run, attempt.spec.target_table)
+        return Standing(run.generation, committed=False)
+
+    def open_stream(self, attempt: Attempt, wait: Wait) -> StageStream:
+        return StageStream(self._open, self.store(), attempt)
+
+
+class StageStream:
+    """See `PieceStream`. One INSERT is under way while the next one's rows are gathered."""
+
+    def __init__(self, connection: Connection, stages: Stages, attempt: Attempt) -> None:
+        spec = attempt.spec
+        self._connection = connection
+        self._stages = stages
+        self._into = (spec.target_table.schema, spec.target_table.name)
+        self._subject = f"partition {attempt.partition.id}"
+        self._schema = schema_from_text(spec.schema)
+        self._caster = Caster(self._schema, self._subject)
+        self._name = stages.make(attempt, spec.target_table)
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = self._count = self._sent = self._loaded = 0
+        self._under_way: Ahead[None] | None = None
+
+    def fileno(self) -> int:
+        return -1
+
+    def check(self) -> None:
+        """What an INSERT has met is heard with the next one."""
+
+    def write(self, block: Block, wait: Wait) -> None:
+        batch = self._caster.cast(block)
+        self._check_ends(batch)
+        self._sent += batch.num_rows
+        if not batch.num_rows:
+            return
+        self._waiting.append(_as_sent(batch))
+        self._size += batch.nbytes
+        self._count += batch.num_rows
+        if self._size >= INSERT_BYTES or self._count >= INSERT_ROWS:
+            self._flush(wait)
+
+    def _check_ends(self, batch: pa.RecordBatch) -> None:
+        """
+        Raises:
+            PermanentError: a time that the column's type would make another one of.
+        """
+        for array, field in zip(batch.columns, self._schema, strict=True):
+            said = field.metadata or {}
+            if LEAST not in said or array.null_count == len(array):
+                continue
+            numbers = array.cast(pa.int32() if pt.is_date32(array.type) else pa.int64())
+            outside = pc.or_(
+                pc.less(numbers, int(said[LEAST])), pc.greater(numbers, int(said[MOST]))
+            )
+            row = pc.index(outside, True).as_py()
+            if row >= 0:
+                raise PermanentError(
+                    f"{self._subject}: column {field.name!r}, row {self._sent + row + 1:,}: "
+                    f"expected a time that the column's type has, found {shown(array, row)}",
+                    Diagnosis(side="target"),
+                )
+
+    def _flush(self, wait: Wait) -> None:
+        self._finish(wait)
+        batches, self._waiting = self._waiting, []
+        self._size = self._count = 0
+        table, connection = self._stages.quoted(self._name), self._connection
+
+        def insert() -> Iterator[None]:
+            with translated("target", self._subject):
+                connection.insert(table, batches)
+            yield None
+
+        self._under_way = Ahead(lambda _: insert())
+
+    def _finish(self, wait: Wait) -> None:
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            for _ in under_way.take(wait, "target"):
+                pass
+
+    def end(self, wait: Wait) -> int:
+        if self._waiting:
+            self._flush(wait)
+        self._finish(wait)
+        with wait.answering("target"):
+            found = self._stages.count(self._name)
+        if found != self._sent:
+            raise PermanentError(
+                f"target: {self._subject}: expected its stage to hold the {self._sent:,} rows that "
+                f"were sent, found {'no stage' if found is None else f'{found:,}'} (does the table "
+                "have a TTL that these rows are past?)",
+                Diagnosis(side="target"),
+            )
+        self._loaded = self._sent
+        return self._sent
+
+    def pieces(self) -> tuple[Piece, ...]:
+        return (Piece(self._name, self._loaded, 0, {"into": list(self._into)}),)
+
+    def close(self) -> None:
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.stop()
+
+    def remove(self) -> None:
+        """After its piece was published."""
+        self._stages.drop(self._name)
+
+
+def _as_sent(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """UUIDs as texts, which every version of the server reads."""
+    arrays = [
+        uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else array
+        for array in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)

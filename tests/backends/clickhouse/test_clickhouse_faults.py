@@ -1,0 +1,165 @@
+"""What ClickHouse would lose, double or change without a word, and what is refused for it."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock import CopySpec, copy
+from penstock.backends.api.roll_forward import Piece
+from penstock.backends.clickhouse.connection import Connection, connect
+from penstock.backends.clickhouse.documents import TableDocuments
+from penstock.backends.clickhouse.reader import _Ended
+from penstock.backends.clickhouse.stages import PREFIX, Stages
+from penstock.errors import PenstockError, PermanentError, TransientError
+from penstock_testkit import connect_clickhouse
+
+DAYS = pa.table({"at": pa.array([0, -1], pa.timestamp("s", "UTC"))})
+
+
+@pytest.fixture
+def client(clickhouse_url: str) -> Iterator[Any]:
+    with closing(connect_clickhouse(clickhouse_url)) as found:
+        found.command("CREATE DATABASE IF NOT EXISTS penstock")
+        yield found
+
+
+@pytest.fixture
+def connection(client: Any, clickhouse_url: str) -> Iterator[Connection]:
+    with closing(connect(clickhouse_url, "target")) as found:
+        yield found
+
+
+def _copied(url: str, **options: Any) -> str:
+    """Copy from table `a` to table `b`. Returns what the errors say."""
+    database = url.rpartition("/")[2]
+    given = {"source": url, "target": url, "table": f"{database}.a", "snapshot": "none"}
+    spec = CopySpec(**{**given, "target_table": f"{database}.b", "degree": 1, **options})
+    said = []
+    try:
+        for event in copy(spec):
+            if event.name == "failed":
+                said.append(json.loads(event.to_line())["error"]["message"])
+    except PenstockError as error:
+        said.append(error.message)
+    return "\n".join(said)
+
+
+def test_a_stream_that_ends_early() -> None:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, DAYS.schema) as writer:
+        writer.write_table(DAYS)
+    whole = sink.getvalue()
+    for content in (whole, whole[:-8]):  # pyarrow reads the same rows of both
+        file = _Ended(io.BytesIO(content))
+        with pa.ipc.open_stream(pa.PythonFile(file, mode="r")) as reader:
+            assert reader.read_all().num_rows == DAYS.num_rows
+        if content == whole:
+            file.check()
+        else:
+            with pytest.raises(TransientError, match="ended early"):
+                file.check()
+
+
+def test_a_text_that_is_none(client: Any, clickhouse_url: str) -> None:
+    for name in ("a", "b"):
+        client.command(f"CREATE TABLE {name} (s String) ENGINE = MergeTree ORDER BY tuple()")
+    client.command("INSERT INTO a SELECT if(number = 1, unhex('FF'), 'x') FROM numbers(2)")
+    assert "column 's', row 2" in _copied(clickhouse_url)
+    assert client.query("SELECT count() FROM b").result_rows == [(0,)]
+
+
+def test_a_moment_that_a_type_does_not_have(client: Any, clickhouse_url: str) -> None:
+    """ClickHouse itself would make it 1970."""
+    client.command("CREATE TABLE a (at DateTime64(0, 'UTC')) ENGINE = MergeTree ORDER BY at")
+    client.command("CREATE TABLE b (at DateTime) ENGINE = MergeTree ORDER BY at")
+    client.command("INSERT INTO a SELECT toDateTime64('1969-12-31 23:59:59', 0, 'UTC')")
+    assert "column 'at', row 1" in _copied(clickhouse_url)
+    assert client.query("SELECT count() FROM b").result_rows == [(0,)]
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate"])
+def test_tables_that_take_no_parts(client: Any, clickhouse_url: str, mode: str) -> None:
+    client.command("CREATE TABLE a (n Int64) ENGINE = MergeTree ORDER BY n")
+    client.command("CREATE TABLE b (n Int64) ENGINE = ReplacingMergeTree ORDER BY n")
+    assert "found ReplacingMergeTree" in _copied(clickhouse_url, mode=mode)
+    client.command("DROP TABLE b")
+    client.command("CREATE TABLE b (n Int64) ENGINE = Memory")
+    assert "found Memory" in _copied(clickhouse_url, mode=mode)
+
+
+def test_a_table_that_others_read(client: Any, clickhouse_url: str) -> None:
+    for name in ("a", "b", "c"):
+        client.command(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
+    client.command("CREATE MATERIALIZED VIEW v TO c AS SELECT n FROM b")
+    assert "materialized views read it: v" in _copied(clickhouse_url, mode="truncate")
+    assert _copied(clickhouse_url, mode="append") == ""
+
+
+def test_a_version_that_was_there_and_is_gone_counts_for_nobody(
+    client: Any, connection: Connection
+) -> None:
+    """Somebody is about to write a version, is stopped, and goes on when it was replaced."""
+    documents = TableDocuments(connection, "penstock")
+    assert documents.create("runs/r/a.json", b"1")
+    stale = documents._newest("runs/r/a.json")
+    for content in (b"2", b"3", b"4"):
+        _, version = documents.get("runs/r/a.json") or (b"", "")
+        assert documents.replace("runs/r/a.json", content, version)
+    assert not documents._write("runs/r/a.json", stale, b"stale")
+    assert (documents.get("runs/r/a.json") or (b"",))[0] == b"4"
+    assert not documents._write("runs/r/a.json", None, b"stale")
+    assert not documents.create("runs/r/a.json", b"1")
+    assert [content for content, _ in documents.read_all("runs/r").values()] == [b"4"]
+
+
+def test_of_two_moves_one_waits(client: Any, connection: Connection, clickhouse_url: str) -> None:
+    """Under one query id the server runs one query at a time."""
+    database = clickhouse_url.rpartition("/")[2]
+    name = f"{PREFIX}0_r"
+    client.command("CREATE TABLE b (n Int64) ENGINE = MergeTree ORDER BY n")
+    client.command(f"CREATE TABLE penstock.{name} (n Int64) ENGINE = MergeTree ORDER BY n")
+    client.command(f"INSERT INTO penstock.{name} SELECT 1", settings={"async_insert": 0})
+    busy = threading.Thread(
+        target=lambda: client.command("SELECT sleep(1.5)", settings={"query_id": f"{name}_moves"})
+    )
+    began = time.monotonic()
+    busy.start()
+    time.sleep(0.3)
+    piece = Piece(name, 1, 0, {"into": [database, "b"]})
+    stages = Stages(connection, "penstock")
+    for _ in range(2):  # however often it is called
+        assert stages.publish(piece)
+    assert time.monotonic() - began > 1.4
+    busy.join()
+    assert client.query("SELECT count() FROM b").result_rows == [(1,)]
+    with pytest.raises(PermanentError, match="cannot be told from others"):
+        stages.discard([piece])
+    stages.drop(name)
+    assert not stages.publish(piece)
+
+
+def test_no_password_in_an_error() -> None:
+    with pytest.raises(PenstockError) as caught:
+        connect("clickhouse://u:se-cret@127.0.0.1:1/x", "source")
+    assert caught.value.transient
+    assert "se-cret" not in repr(caught.value) + caught.value.message
+
+
+def test_a_control_database_of_another_engine(client: Any, clickhouse_url: str) -> None:
+    for name in ("a", "b"):
+        client.command(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
+    client.command("CREATE DATABASE other ENGINE = Memory")
+    try:
+        found = _copied(clickhouse_url, control_schema="other")
+    finally:
+        client.command("DROP DATABASE other")
+    assert "expected other to be a database of the engine Atomic, found Memory" in found

@@ -1,0 +1,58 @@
+"""The types of ClickHouse in `tests/types/`, against a server and the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock.backends.clickhouse.made import made_type
+from penstock.backends.clickhouse.source import ClickHouseSource
+from penstock.backends.shared.arrow import TRAIT, arrow_type, kind_of
+from penstock.errors import PlanningError
+from penstock.model.tables import Column, TableRef
+from penstock_testkit import connect_clickhouse
+
+from ...conftest import fresh_clickhouse
+from ...types.arrow_types import ARROW_TYPES
+from ...types.reading import lines
+
+
+@pytest.fixture(scope="module")
+def url(clickhouse_server: str) -> Iterator[str]:
+    with fresh_clickhouse(clickhouse_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def client(url: str) -> Iterator[Any]:
+    with closing(connect_clickhouse(url)) as found:
+        yield found
+
+
+def test_from_clickhouse(url: str, client: Any) -> None:
+    known = lines("clickhouse/from")
+    columns = ", ".join(f"c{place} {mine}" for place, (mine, *_) in enumerate(known))
+    client.command(f"CREATE TABLE f ({columns}) ENGINE = Memory")
+    with closing(ClickHouseSource(url)) as source:
+        table = TableRef(url.rpartition("/")[2], "f")
+        found = source.in_arrow(table, source.columns(table))
+    seen = [(str(arrow_type(column)), kind_of(arrow_type(column))) for column in found]
+    assert seen == [(theirs, kind) for _, theirs, kind in known]
+
+
+@pytest.mark.parametrize(("mine", "theirs"), lines("clickhouse/made"))
+def test_into_clickhouse(mine: str, theirs: str) -> None:
+    try:
+        found = made_type(Column("c", "", False, traits={TRAIT: ARROW_TYPES[mine]}))
+    except PlanningError:
+        found = "refused"
+    assert found == theirs
+
+
+def test_the_server_makes_them(client: Any) -> None:
+    made = sorted({theirs for _, theirs in lines("clickhouse/made")} - {"refused"})
+    columns = ", ".join(f"c{place} {type_}" for place, type_ in enumerate(made))
+    client.command(f"CREATE TABLE m ({columns}) ENGINE = Memory")
