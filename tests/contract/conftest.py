@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_testkit import Server, new_mssql_database
+from penstock_testkit import Server, new_mssql_database, new_snowflake_database
 
 from ..conftest import fresh_database, fresh_mysql
 from .copying import Pair
@@ -48,6 +48,7 @@ def open_database(
                 lambda: fresh_database(source_server),
                 lambda: fresh_mysql(request.getfixturevalue("mysql_server")),
                 lambda: new_mssql_database(request.getfixturevalue("mssql_server")),
+                lambda: new_snowflake_database(request.getfixturevalue("snowflake_account")),
                 lambda: request.getfixturevalue("s3_server"),
             )
             return stack.enter_context(PLACES[name].opened(places))

@@ -31,6 +31,8 @@ class Places:
     """The same on the MySQL server."""
     mssql: Callable[[], AbstractContextManager[str]]
     """The same on the SQL Server that somebody names."""
+    snowflake: Callable[[], AbstractContextManager[str]]
+    """The same on a Snowflake account, or on what emulates one."""
     s3: Callable[[], S3Server]
     """The one that all tests share: each makes a bucket of its own."""
 

@@ -26,6 +26,13 @@ from penstock_testkit.servers import (
     ServerError,
     installed,
 )
+from penstock_testkit.snowflake import (
+    any_snowflake,
+    connect_snowflake,
+    is_emulated,
+    new_snowflake_database,
+    snowflake_missing,
+)
 
 __all__ = [
     "AnyMysqlServer",
@@ -43,12 +50,17 @@ __all__ = [
     "TcpProxy",
     "any_mssql_server",
     "any_mysql_server",
+    "any_snowflake",
     "connect_mssql",
     "connect_mysql",
+    "connect_snowflake",
     "installed",
+    "is_emulated",
     "mssql_missing",
     "mysql_missing",
     "new_mssql_database",
+    "new_snowflake_database",
     "pgbouncer_program",
+    "snowflake_missing",
     "tpch",
 ]

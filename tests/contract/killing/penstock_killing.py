@@ -174,6 +174,6 @@ class WatchedBackend:
         return WatchedWriter(self._inner.writer(spec), spec)
 
 
-postgresql, duckdb, file, mssql, mysql, sqlite = map(
-    WatchedBackend, ("postgresql", "duckdb", "file", "mssql", "mysql", "sqlite")
+postgresql, duckdb, file, mssql, mysql, snowflake, sqlite = map(
+    WatchedBackend, ("postgresql", "duckdb", "file", "mssql", "mysql", "snowflake", "sqlite")
 )
