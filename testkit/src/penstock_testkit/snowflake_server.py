@@ -20,7 +20,7 @@ from typing import Any
 
 import duckdb
 import uvicorn
-from fakesnow import transforms
+from fakesnow import copy_into, transforms
 from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.transforms import stage
 from snowflake.connector.errors import ProgrammingError
@@ -87,7 +87,10 @@ class Turns:
 
 
 TURNS = Turns()
-_execute = FakeSnowflakeCursor.execute
+_CURSOR: Any = FakeSnowflakeCursor
+_COPYING: Any = copy_into
+_TRANSFORMS: Any = transforms
+_execute = _CURSOR.execute
 _SWAP = re.compile(r"\s*ALTER\s+TABLE\s+(\S+)\s+SWAP\s+WITH\s+(\S+)\s*", re.I)
 
 
@@ -128,7 +131,10 @@ def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
         TURNS.take(connection)
     try:
         with TURNS.working(connection):
-            return _translated(lambda: _execute(cursor, command, *arguments, **named))
+            result = _translated(lambda: _execute(cursor, command, *arguments, **named))
+        if word == "MERGE":
+            cursor._last_sql = "SELECT 0"  # which is described; DuckDB describes no MERGE
+        return result
     finally:
         if not mine and word not in _READING and word != "BEGIN":
             TURNS.give(connection)
@@ -154,14 +160,18 @@ def _remove(connection: Any, path: str) -> None:
 _to_decimal, _upper = transforms.to_decimal, transforms.upper_case_unquoted_identifiers
 
 
+def _is_hexadecimal(expression: Expr) -> bool:
+    return set(str(expression.args.get("format"))) == set("X'")
+
+
 def to_decimal(expression: Expr) -> Expr:
     """With numbers of hexadecimal digits."""
     if isinstance(expression, exp.ToNumber) and set(str(expression.args.get("format"))) == set(
         "X'"
     ):
-        return parse_one("CAST('0x' || x AS UBIGINT)", read="duckdb").transform(
-            lambda e: expression.this if isinstance(e, exp.Column) else e
-        )
+        number = parse_one("CAST('0x' || x AS UBIGINT)", read="duckdb")
+        number.find(exp.Column).replace(expression.this)  # type: ignore[union-attr] # it is there
+        return number
     return _to_decimal(expression)
 
 
@@ -172,6 +182,13 @@ def to_text(expression: Expr) -> Expr:
             this="hex", expressions=[exp.cast(expression.this, exp.DataType.Type.UBIGINT)]
         )
     return _upper(expression)
+
+
+def described(table: exp.Table, duck: Any, database: str, schema: str) -> list[tuple[str, str]]:
+    """Names and types of a table's columns, whatever its name."""
+    names = [table.catalog or database, table.db or schema, table.name]
+    quoted = ".".join(f'"{name}"' for name in names)
+    return [(row[0], row[1]) for row in duck.execute(f"DESCRIBE {quoted}").fetchall()]
 
 
 class Sessions(dict[str, Any]):
@@ -186,9 +203,14 @@ class Sessions(dict[str, Any]):
 
 def main() -> None:
     server: Any = import_module("fakesnow.server")  # its package has a function of that name
-    FakeSnowflakeCursor.execute = execute
-    transforms.to_decimal = to_decimal
-    transforms.upper_case_unquoted_identifiers = to_text
+    _CURSOR.execute = execute
+    # Long expressions are parsed by functions that call each other.
+    sys.setrecursionlimit(20_000)
+    threading.stack_size(256 << 20)
+    _COPYING._describe_table = described
+    _TRANSFORMS.merge = lambda expression: [expression]  # DuckDB has its own
+    _TRANSFORMS.to_decimal = to_decimal
+    _TRANSFORMS.upper_case_unquoted_identifiers = to_text
     server.sessions = Sessions()
     uvicorn.run(server.app, host=HOST, port=int(sys.argv[1]), log_level="error")
 

@@ -31,7 +31,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
         case "uuid":
             return f"LOWER({text})"
         case "float":
-            return _bits(value)
+            return _bits(value if type_.name == "float" else f"CAST({value} AS FLOAT)")
     return f"TO_JSON({value})" if type_.name in ("variant", "object", "array") else text
 
 
@@ -41,9 +41,7 @@ def _bits(value: str) -> str:
     They are those of ``(exponent + 1022) * 2^52 + mantissa``, below 2^-1022 as well, where the
     mantissa has no leading bit.
     """
-    wide = f"CAST({value} AS FLOAT)"
-    # Of what has no logarithm, that of 1.
-    size = f"ABS(IFF({wide} = 0 OR {_special(wide)}, CAST(1 AS FLOAT), {wide}))"
+    size = f"ABS({value})"
     guess = f"LEAST(GREATEST(FLOOR(LOG(2, {size})), -1022), 1023)"
     # A logarithm may be rounded up or down to the next whole number.
     exponent = (
@@ -51,27 +49,17 @@ def _bits(value: str) -> str:
         f" WHEN {size} < POWER(2, {guess}) AND {guess} > -1022 THEN -1 ELSE 0 END)"
     )
     # In two steps, since 2^1074 is no number.
-    half = f"FLOOR((52 - {exponent}) / 2)"
-    mantissa = f"{size} * POWER(2, {half}) * POWER(2, 52 - {exponent} - {half})"
-    number = (
-        f"CAST({exponent} + 1022 AS NUMBER(38,0)) * 4503599627370496"
-        f" + CAST({mantissa} AS NUMBER(38,0))"
-    )
+    mantissa = f"{size} * POWER(2, -8 - {exponent}) * {2**60}"
+    number = f"CAST({exponent} + 1022 AS NUMBER(38,0)) * {2**52} + CAST({mantissa} AS NUMBER(38,0))"
     found = f"LPAD(TRIM(TO_CHAR({number}, '{'X' * 16}')), 16, '0')"
     # First those digits that the others are written with.
     found = f"REPLACE(REPLACE({found}, '0', 'g'), '1', 'h')"
     for place, digit in enumerate(_DIGITS[2:], 2):
         found = f"REPLACE({found}, '{digit}', '{place:04b}')"
     found = f"REPLACE(REPLACE({found}, 'g', '0000'), 'h', '0001')"
-    infinite = f"'0{'1' * 11}{'0' * 52}'"
-    sign = f"IFF(LEFT(CAST({value} AS VARCHAR), 1) = '-', '1', '0')"
-    return (
-        f"CASE WHEN {wide} IS NULL THEN NULL WHEN {wide} = CAST('NaN' AS FLOAT) THEN 'NaN'"
-        f" ELSE {sign} || SUBSTR(CASE WHEN {wide} = 0 THEN '{'0' * 64}'"
-        f" WHEN {_special(wide)} THEN {infinite} ELSE {found} END, 2) END"
+    bits = (
+        f"CASE WHEN {value} = 0 THEN '{'0' * 63}' WHEN {size} = CAST('inf' AS FLOAT)"
+        f" THEN '{'1' * 11}{'0' * 52}' ELSE SUBSTR({found}, 2) END"
     )
-
-
-def _special(wide: str) -> str:
-    """Whether it is no finite number."""
-    return f"{wide} = CAST('NaN' AS FLOAT) OR ABS({wide}) = CAST('inf' AS FLOAT)"
+    sign = f"IFF(LEFT(CAST({value} AS VARCHAR), 1) = '-', '1', '0')"
+    return f"CASE WHEN {value} = CAST('NaN' AS FLOAT) THEN 'NaN' ELSE {sign} || {bits} END"

@@ -36,7 +36,7 @@ _TYPES = {
     "timestamptz": "TIMESTAMP_LTZ",
     "bytea": "BINARY",
 }
-_WHOLE = ((4, "int2"), (9, "int4"), (18, "int8"))
+_WHOLE = ((4, "int2"), (9, "int4"), (19, "int8"))
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
 
@@ -120,6 +120,9 @@ class SnowflakeDialect(CatalogDialect):
 
     def digest(self, text: str) -> str:
         return f"TO_NUMBER(LEFT(MD5({text}), 15), '{'X' * 15}')"
+
+    def total(self, digest: str) -> str:
+        return self.text(f"CAST(COALESCE(SUM({digest}), 0) AS NUMBER(38,0))")
 
 
 SNOWFLAKE = SnowflakeDialect()

@@ -33,7 +33,7 @@ _KEYS = {
     Kind.JOURNAL: ("run_id", "execution_id"),
 }
 LOOK_EVERY = 0.5
-# After five minutes Snowflake ends a transaction of which nobody hears, and its COMMIT does nothing.
+# After five minutes Snowflake ends a transaction of which nobody hears, and COMMIT says nothing.
 MOST_SECONDS = 240
 _DENIED = 3001
 

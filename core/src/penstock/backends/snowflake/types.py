@@ -9,8 +9,9 @@ import pyarrow as pa
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
 _NAMES = {"FIXED": "number", "REAL": "float", "TEXT": "varchar", "TIMESTAMP": "timestamp_ntz"}
-# Whole numbers of so many digits are in integers of so many bits.
-_INTEGERS = ((4, pa.int16()), (9, pa.int32()), (18, pa.int64()))
+# Whole numbers of so many digits are in integers of so many bits. Of 19 digits are those that come
+# from elsewhere, where they had 64 bits; a reader refuses one that is beyond.
+_INTEGERS = ((4, pa.int16()), (9, pa.int32()), (19, pa.int64()))
 TIMES = ("timestamp_ntz", "timestamp_ltz", "timestamp_tz")
 ZONED = TIMES[1:]
 SEMI_STRUCTURED = ("variant", "object", "array")
