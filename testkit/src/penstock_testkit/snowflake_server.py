@@ -19,8 +19,9 @@ from importlib import import_module
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import uvicorn
-from fakesnow import copy_into, transforms
+from fakesnow import arrow, copy_into, transforms
 from fakesnow.cursor import FakeSnowflakeCursor
 from fakesnow.transforms import stage
 from snowflake.connector.errors import ProgrammingError
@@ -88,6 +89,7 @@ class Turns:
 
 TURNS = Turns()
 _CURSOR: Any = FakeSnowflakeCursor
+_ARROW: Any = arrow
 _COPYING: Any = copy_into
 _TRANSFORMS: Any = transforms
 _execute = _CURSOR.execute
@@ -191,6 +193,17 @@ def described(table: exp.Table, duck: Any, database: str, schema: str) -> list[t
     return [(row[0], row[1]) for row in duck.execute(f"DESCRIBE {quoted}").fetchall()]
 
 
+_to_struct = arrow.timestamp_to_sf_struct
+
+
+def to_struct(array: Any) -> pa.StructArray:
+    """In the place of `timestamp_to_sf_struct`, which makes 1970 of NULL."""
+    found = _to_struct(array)
+    parts = [found.field(place).fill_null(0) for place in range(found.type.num_fields)]
+    missing = array.combine_chunks().is_null() if isinstance(array, pa.ChunkedArray) else None
+    return pa.StructArray.from_arrays(parts, fields=list(found.type), mask=missing)
+
+
 class Sessions(dict[str, Any]):
     """Who leaves a transaction open has not made it."""
 
@@ -208,6 +221,7 @@ def main() -> None:
     sys.setrecursionlimit(20_000)
     threading.stack_size(256 << 20)
     _COPYING._describe_table = described
+    _ARROW.timestamp_to_sf_struct = to_struct
     _TRANSFORMS.merge = lambda expression: [expression]  # DuckDB has its own
     _TRANSFORMS.to_decimal = to_decimal
     _TRANSFORMS.upper_case_unquoted_identifiers = to_text

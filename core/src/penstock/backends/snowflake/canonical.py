@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.snowflake.types import in_utc
+from penstock.backends.snowflake.types import SEMI_STRUCTURED
 from penstock.backends.sql.dialect import Type
 
 _DIGITS = "0123456789ABCDEF"
@@ -13,7 +13,7 @@ def canonical(value: str, type_: Type, kind: str) -> str:
     text = f"CAST({value} AS VARCHAR)"
     match kind:
         case "decimal":
-            trimmed = f"RTRIM(RTRIM({text}, '0'), '.')"
+            trimmed = f"REGEXP_REPLACE({text}, '[.]?0*$', '')"
             return f"CASE WHEN CONTAINS({text}, '.') THEN {trimmed} ELSE {text} END"
         case "integer":
             return f"CAST(CAST({value} AS NUMBER(38,0)) AS VARCHAR)"
@@ -27,12 +27,12 @@ def canonical(value: str, type_: Type, kind: str) -> str:
             since = f"DATEDIFF(microsecond, CAST('00:00:00' AS TIME), {value})"
             return f"CAST({since} AS VARCHAR)"
         case "timestamp":
-            return f"CAST(DATE_PART(EPOCH_MICROSECOND, {in_utc(value, type_)}) AS VARCHAR)"
+            return f"CAST(DATE_PART(EPOCH_MICROSECOND, {value}) AS VARCHAR)"
         case "uuid":
             return f"LOWER({text})"
         case "float":
             return _bits(value if type_.name == "float" else f"CAST({value} AS FLOAT)")
-    return f"TO_JSON({value})" if type_.name in ("variant", "object", "array") else text
+    return f"TO_JSON({value})" if type_.name in SEMI_STRUCTURED else text
 
 
 def _bits(value: str) -> str:

@@ -94,7 +94,7 @@ class Connection:
         with self._executed(query) as cursor:
             for part in cursor.get_result_batches() or ():
                 if part.rowcount:
-                    yield part.to_arrow(self._driver)
+                    yield part.to_arrow(self._driver, force_microsecond_precision=True)
 
     def described(self, query: str) -> list[Any]:
         """The columns of a query, which is not run."""

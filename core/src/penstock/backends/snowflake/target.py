@@ -27,7 +27,7 @@ from penstock.backends.sql.target import SqlTarget
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
 
-_FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(6)", "ns": "(6)"}
+_FRACTIONS = {"s": "(0)", "ms": "(3)", "us": "(9)", "ns": "(9)"}
 TYPES = MadeTypes(
     database="Snowflake",
     boolean="boolean",

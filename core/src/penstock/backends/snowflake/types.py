@@ -13,7 +13,6 @@ _NAMES = {"FIXED": "number", "REAL": "float", "TEXT": "varchar", "TIMESTAMP": "t
 # from elsewhere, where they had 64 bits; a reader refuses one that is beyond.
 _INTEGERS = ((4, pa.int16()), (9, pa.int32()), (19, pa.int64()))
 TIMES = ("timestamp_ntz", "timestamp_ltz", "timestamp_tz")
-ZONED = TIMES[1:]
 SEMI_STRUCTURED = ("variant", "object", "array")
 MOST_TEXT = 16_777_216
 MICROS = 6
@@ -84,17 +83,8 @@ def arrow_type(of: SnowType) -> pa.DataType | None:
     return None
 
 
-def in_utc(value: str, of: SnowType, scale: int = MICROS) -> str:
-    """A moment as a timestamp without a zone; the session's is UTC."""
-    if of.name in ZONED:
-        value = f"CAST({value} AS TIMESTAMP_LTZ)"
-    return f"CAST({value} AS TIMESTAMP_NTZ({scale}))"
-
-
 def travelling(value: str, of: SnowType) -> str:
     """What is selected, so that the driver has a value that can be one of a record batch."""
-    if of.name in TIMES:
-        return in_utc(value, of)
     return f"TO_JSON({value})" if of.name in SEMI_STRUCTURED else value
 
 
@@ -102,5 +92,5 @@ def finer(value: str, of: SnowType) -> str:
     """A test for what would be cut off without a word: less than a microsecond. Empty where none
     can be."""
     if of.name in TIMES and of.scale > MICROS:
-        return f"MOD(DATE_PART(NANOSECOND, {value}), 1000) <> 0"
+        return f"DATE_TRUNC('MICROSECOND', {value}) <> {value}"
     return ""
