@@ -20,7 +20,7 @@ from penstock.planning.support import listed
 
 DATABASES = {"postgresql": "PostgreSQL", "duckdb": "DuckDB", "mysql": "MySQL", "parquet": "Parquet"}
 # Without a type of their own for each kind of value.
-SOURCES = ("mssql",)
+SOURCES = ("mssql", "snowflake")
 # What stands in the other columns is a name.
 PROSE = ("kind", "stream", "because", "warning")
 CREATE_EXTENSION = "CREATE EXTENSION "

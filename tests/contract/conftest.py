@@ -23,6 +23,14 @@ HERE = Path(__file__).parent
 INSTALLED = [str(HERE / "toy"), str(HERE / "killing")]
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What is not worth its time on some database is skipped before anything is started for it."""
+    names = item.name.partition("[")[2].rstrip("]").split("-")
+    for name in names:
+        if name in DATABASES and (why := DATABASES[name].left_out(item.name)):
+            item.add_marker(pytest.mark.skip(why))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _installed() -> Iterator[None]:
     """The entry points are found by this process, the packages by workers too; by the tests of

@@ -63,6 +63,15 @@ class Database(ABC):
         return ()
 
     @classmethod
+    def left_out(cls, test: str) -> str:
+        """Why a test is not worth its time here; empty where it is.
+
+        Parameters:
+            test: its name, with its parameters.
+        """
+        return ""
+
+    @classmethod
     @abstractmethod
     def opened(cls, places: Places) -> AbstractContextManager[Database]:
         """A new one, gone afterwards."""

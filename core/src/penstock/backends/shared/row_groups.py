@@ -1,4 +1,4 @@
-"""Record batches gathered into row groups of Parquet files. Memory is bounded by one of them."""
+"""Record batches gathered into row groups of columnar files. Memory is bounded by one of them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-# DuckDB's own, which readers that skip row groups are at ease with:
-# https://duckdb.org/docs/stable/data/parquet/tips
+# What readers that skip row groups are at ease with.
 ROW_GROUP_ROWS = 122_880
 # Of rows in memory: a row group of wide rows has fewer.
 ROW_GROUP_BYTES = 32 << 20

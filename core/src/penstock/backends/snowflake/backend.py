@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.backends.snowflake.capabilities import SOURCE, TARGET
-from penstock.backends.snowflake.location import URLS
+from penstock.backends.snowflake.location import URLS, resolved
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
@@ -25,7 +25,7 @@ class SnowflakeBackend:
     environment: tuple[str, ...] = ()
 
     def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
-        return URLS.resolve(url, environ, flag)
+        return resolved(url, environ, flag)
 
     def secrets(self, url: str) -> tuple[str, ...]:
         return URLS.secrets(url)

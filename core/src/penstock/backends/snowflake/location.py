@@ -6,6 +6,7 @@ passphrase of a key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.backends.shared.server_url import Location, ServerUrls
@@ -27,6 +28,19 @@ URLS = ServerUrls(
     texts=("warehouse", "role", "private_key_file"),
     place_form="account/database/schema",
 )
+
+
+def resolved(url: str, environ: Mapping[str, str], flag: str) -> str:
+    """See `Backend.resolve`.
+
+    Raises:
+        UsageError: malformed, or the driver would lack something.
+    """
+    url = URLS.resolve(url, environ, flag)
+    found = URLS.parse(url)
+    place(found)
+    login(found)
+    return url
 
 
 def login(found: Location) -> dict[str, Any]:
