@@ -220,7 +220,8 @@ class SnowflakeRecords(ServerRecords):
     # Records
 
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
-        if not self._begun:
+        # A journal is written by one execution alone, and waits for nobody.
+        if not self._begun and kind is not Kind.JOURNAL:
             with translated("target", CONTROL), self.guarded():
                 return self.add(kind, rows)
         names = _KEYS[kind]
