@@ -26,7 +26,7 @@ DATABASES = {
     "parquet": "Parquet",
 }
 # Without a type of their own for each kind of value.
-SOURCES = ("mssql",)
+SOURCES = ("mssql", "snowflake")
 # What stands in the other columns is a name.
 PROSE = ("kind", "stream", "because", "warning")
 CREATE_EXTENSION = "CREATE EXTENSION "

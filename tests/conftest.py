@@ -26,12 +26,15 @@ from penstock_testkit import (
     any_clickhouse_server,
     any_mssql_server,
     any_mysql_server,
+    any_snowflake,
     clickhouse_missing,
     connect_clickhouse,
     mssql_missing,
     mysql_missing,
     new_clickhouse_database,
     new_mssql_database,
+    new_snowflake_database,
+    snowflake_missing,
 )
 
 from .shared_nurseries import shared_nurseries
@@ -193,6 +196,15 @@ def mssql_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def snowflake_account() -> Iterator[str]:
+    """The URL of an account where one may make databases, or of what emulates one."""
+    if why := snowflake_missing():
+        pytest.skip(why)
+    with any_snowflake() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """One for all: each test makes a bucket of its own."""
     with S3Server() as server:
@@ -220,6 +232,12 @@ def mysql_url(mysql_server: AnyMysqlServer) -> Iterator[str]:
 @pytest.fixture
 def mssql_url(mssql_server: str) -> Iterator[str]:
     with new_mssql_database(mssql_server) as url:
+        yield url
+
+
+@pytest.fixture
+def snowflake_url(snowflake_account: str) -> Iterator[str]:
+    with new_snowflake_database(snowflake_account) as url:
         yield url
 
 

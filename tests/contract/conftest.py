@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_testkit import Server, new_mssql_database
+from penstock_testkit import Server, new_mssql_database, new_snowflake_database
 
 from ..conftest import fresh_clickhouse, fresh_database, fresh_mysql
 from .copying import Pair
@@ -21,6 +21,14 @@ from .databases import DATABASES, PLACES
 HERE = Path(__file__).parent
 # Each is a folder as `pip install --target` leaves it.
 INSTALLED = [str(HERE / "toy"), str(HERE / "killing")]
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What is not worth its time on some database is skipped before anything is started for it."""
+    names = item.name.partition("[")[2].rstrip("]").split("-")
+    for name in names:
+        if name in DATABASES and (why := DATABASES[name].left_out(item.name)):
+            item.add_marker(pytest.mark.skip(why))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,6 +57,7 @@ def open_database(
                 lambda: fresh_mysql(request.getfixturevalue("mysql_server")),
                 lambda: new_mssql_database(request.getfixturevalue("mssql_server")),
                 lambda: fresh_clickhouse(request.getfixturevalue("clickhouse_server")),
+                lambda: new_snowflake_database(request.getfixturevalue("snowflake_account")),
                 lambda: request.getfixturevalue("s3_server"),
             )
             return stack.enter_context(PLACES[name].opened(places))

@@ -33,6 +33,8 @@ class Places:
     """The same on the SQL Server that somebody names."""
     clickhouse: Callable[[], AbstractContextManager[str]]
     """The same on the ClickHouse server that all tests share."""
+    snowflake: Callable[[], AbstractContextManager[str]]
+    """The same on a Snowflake account, or on what emulates one."""
     s3: Callable[[], S3Server]
     """The one that all tests share: each makes a bucket of its own."""
 
@@ -68,6 +70,15 @@ class Database(ABC):
     def lacks(self) -> Collection[str]:
         """Strategies of the backend that this server does not have."""
         return ()
+
+    @classmethod
+    def left_out(cls, test: str) -> str:
+        """Why a test is not worth its time here; empty where it is.
+
+        Parameters:
+            test: its name, with its parameters.
+        """
+        return ""
 
     @classmethod
     @abstractmethod

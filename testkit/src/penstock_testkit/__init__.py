@@ -32,6 +32,13 @@ from penstock_testkit.servers import (
     ServerError,
     installed,
 )
+from penstock_testkit.snowflake import (
+    any_snowflake,
+    connect_snowflake,
+    is_emulated,
+    new_snowflake_database,
+    snowflake_missing,
+)
 
 __all__ = [
     "AnyMysqlServer",
@@ -50,15 +57,20 @@ __all__ = [
     "any_clickhouse_server",
     "any_mssql_server",
     "any_mysql_server",
+    "any_snowflake",
     "clickhouse_missing",
     "connect_clickhouse",
     "connect_mssql",
     "connect_mysql",
+    "connect_snowflake",
     "installed",
+    "is_emulated",
     "mssql_missing",
     "mysql_missing",
     "new_clickhouse_database",
     "new_mssql_database",
+    "new_snowflake_database",
     "pgbouncer_program",
+    "snowflake_missing",
     "tpch",
 ]

@@ -12,10 +12,12 @@ from .mysql import MySQL
 from .parquet import Parquet
 from .postgresql import PostgreSQL
 from .s3 import S3
+from .snowflake import Snowflake
 from .sqlite import SQLite
 
 DATABASES: Mapping[str, type[Database]] = {
-    page.name: page for page in (PostgreSQL, ClickHouse, DuckDB, MSSQL, MySQL, Parquet, SQLite)
+    page.name: page
+    for page in (PostgreSQL, ClickHouse, DuckDB, MSSQL, MySQL, Parquet, Snowflake, SQLite)
 }
 
 PLACES: Mapping[str, type[Database]] = {**DATABASES, "s3": S3}

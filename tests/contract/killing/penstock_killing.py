@@ -174,6 +174,7 @@ class WatchedBackend:
         return WatchedWriter(self._inner.writer(spec), spec)
 
 
-postgresql, clickhouse, duckdb, file, mssql, mysql, sqlite = map(
-    WatchedBackend, ("postgresql", "clickhouse", "duckdb", "file", "mssql", "mysql", "sqlite")
+postgresql, clickhouse, duckdb, file, mssql, mysql, snowflake, sqlite = map(
+    WatchedBackend,
+    ("postgresql", "clickhouse", "duckdb", "file", "mssql", "mysql", "snowflake", "sqlite"),
 )

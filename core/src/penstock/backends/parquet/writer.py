@@ -12,11 +12,11 @@ from penstock.backends.parquet.load.names import new_nonce
 from penstock.backends.parquet.load.output import Naming, Output
 from penstock.backends.parquet.storage.documents import CachedDocuments
 from penstock.backends.parquet.storage.storage import Storage, open_storage
-from penstock.backends.parquet.storage.transfer import Transfer
 from penstock.backends.parquet.storage.uploads import Uploads
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.writer import RollForwardWriter
 from penstock.backends.shared.arrow import Caster, schema_from_text
+from penstock.backends.shared.transfer import Transfer
 from penstock.spec.worker_spec import WorkerSpec
 
 

@@ -46,6 +46,8 @@ class ServerUrls:
     """Parameters that are whole numbers from 1."""
     texts: tuple[str, ...] = ()
     """Other parameters."""
+    place_form: str = "host:port/database"
+    """What follows the password; the database may be of several names, with `/` between them."""
 
     def parse(self, url: str, flag: str = "connection") -> Location:
         """
@@ -54,7 +56,7 @@ class ServerUrls:
         """
 
         def malformed(found: str) -> UsageError:
-            form = f"{self.scheme}://user:password@host:port/database"
+            form = f"{self.scheme}://user:password@{self.place_form}"
             return UsageError(f"{flag}: malformed URL: expected {form}, found {found}")
 
         if re.search(r"^[^/]*//[^/?]*/[^?]*@", url) or url.count("@") > 1:
@@ -70,7 +72,7 @@ class ServerUrls:
             raise malformed(f"a port that is none of 1 to {MAX_PORT}")
         options = self._options(parts.query, flag)
         database = unquote(parts.path.removeprefix("/"))
-        if "/" in parts.path.removeprefix("/") or "\0" in database:
+        if parts.path.count("/") > self.place_form.count("/") or "\0" in database:
             raise malformed("a path of several parts as the database")
         return Location(
             unquote(parts.hostname or "localhost").lower(),
@@ -112,7 +114,7 @@ class ServerUrls:
         query = f"?{urlencode(found.options)}" if found.options else ""
         return (
             f"{self.scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{found.port}"
-            f"/{quote(found.database, safe='')}{query}"
+            f"/{quote(found.database, safe='/' * (self.place_form.count('/') > 1))}{query}"
         )
 
     def secrets(self, url: str) -> tuple[str, ...]:

@@ -17,15 +17,11 @@ from penstock.backends.api.roll_forward import Piece
 from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.load.names import NULL_FOLDER, data_name, folder_of
 from penstock.backends.parquet.load.steps import stored_schema
-from penstock.backends.parquet.storage.transfer import Transfer
 from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Uploads
+from penstock.backends.shared.row_groups import COMPRESSION, ROW_GROUP_ROWS, RowGroups
+from penstock.backends.shared.transfer import Transfer
 from penstock.errors import Diagnosis, PermanentError
 
-# DuckDB's own, which readers that skip row groups are at ease with:
-# https://duckdb.org/docs/stable/data/parquet/tips
-ROW_GROUP_ROWS = 122_880
-# Of rows in memory: a row group of wide rows has fewer.
-ROW_GROUP_BYTES = 32 << 20
 # Of rows that wait to be told apart by their folders.
 FOLDERS_BYTES = 32 << 20
 FILE_BYTES = 1 << 30
@@ -76,15 +72,12 @@ class Output:
         self._schema = stored_schema(schema, self._partition_by)
         self._group_rows = writing.get("row_group_size") or ROW_GROUP_ROWS
         self._file_size = writing.get("file_size") or FILE_BYTES
-        self._compression = writing.get("compression") or "zstd"
+        self._compression = writing.get("compression") or COMPRESSION
         self._naming = naming
         self._open: dict[str, _File] = {}
         """By folder."""
         self._files: list[_File] = []
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._bytes = 0
-        """Of the rows that wait."""
+        self._waiting = RowGroups(self._group_rows)
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch, wait: Wait) -> None:
@@ -95,35 +88,22 @@ class Output:
         if not batch.num_rows:
             return
         self.rows += batch.num_rows
-        self._waiting.append(batch)
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
+        self._waiting.add(batch)
         if self._partition_by:
-            if self._bytes >= FOLDERS_BYTES:
+            if self._waiting.bytes >= FOLDERS_BYTES:
                 self._write_folders(wait)
         else:
-            while self._rows >= self._group_rows or self._bytes >= ROW_GROUP_BYTES:
-                self._write_waiting(wait)
-
-    def _keep(self, batches: list[pa.RecordBatch]) -> None:
-        self._waiting = batches
-        self._rows = sum(batch.num_rows for batch in batches)
-        self._bytes = sum(batch.nbytes for batch in batches)
+            for group in self._waiting.full():
+                self._write_group("", group, wait)
 
     def end(self, wait: Wait) -> None:
         """End all files; what they consist of may still be under way."""
         if self._partition_by:
             self._write_folders(wait)
-        while self._rows:
-            self._write_waiting(wait)
+        for group in self._waiting.rest():
+            self._write_group("", group, wait)
         for folder in list(self._open):
             self._end_file(folder, wait)
-
-    def _write_waiting(self, wait: Wait) -> None:
-        """Write as many of the rows that wait as fit into one row group."""
-        table = pa.Table.from_batches(self._waiting)
-        self._write_group("", table.slice(0, self._group_rows), wait)
-        self._keep(table.slice(self._group_rows).to_batches())
 
     def pieces(self) -> tuple[Piece, ...]:
         """The files that were begun; complete once the output is ended and its transfer is done."""
@@ -133,10 +113,11 @@ class Output:
 
     def _write_folders(self, wait: Wait) -> None:
         """Write the rows that wait, each folder's as a row group."""
-        if not self._waiting:
+        waiting = self._waiting.take_all()
+        if not waiting:
             return
-        rows = pa.concat_batches(self._waiting)
-        self._keep([])
+        rows = pa.concat_batches(waiting)
+        del waiting
         names = [f"k{number}" for number in range(len(self._partition_by))]
         keys = [rows.column(name) for name in self._partition_by]
         positions = pa.array(range(rows.num_rows), pa.int32())

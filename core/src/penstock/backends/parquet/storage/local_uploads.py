@@ -12,8 +12,8 @@ from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.load.names import is_data
 from penstock.backends.parquet.storage.documents import sync_folder, write_synced
-from penstock.backends.parquet.storage.transfer import Transfer
 from penstock.backends.parquet.storage.uploads import Gathering, Sink, Upload
+from penstock.backends.shared.transfer import Transfer
 from penstock.errors import Diagnosis, TransientError
 
 LOCAL_BUFFER = 4 << 20

@@ -14,8 +14,8 @@ from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.load.names import is_data, run_of
 from penstock.backends.parquet.storage.documents import delete_keys, list_objects
-from penstock.backends.parquet.storage.transfer import Transfer
 from penstock.backends.parquet.storage.uploads import Gathering, Sink, Upload
+from penstock.backends.shared.transfer import Transfer
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

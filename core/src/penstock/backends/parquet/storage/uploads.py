@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from penstock.backends.api.roll_forward import Pieces
 from penstock.backends.api.worker import Wait
-from penstock.backends.parquet.storage.transfer import Transfer
+from penstock.backends.shared.transfer import Transfer
 
 # So many files keep what is less than a part in memory; the others keep it on disk.
 MOST_IN_MEMORY = 4

@@ -1,0 +1,58 @@
+"""Record batches gathered into row groups of columnar files. Memory is bounded by one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+# What readers that skip row groups are at ease with.
+ROW_GROUP_ROWS = 122_880
+# Of rows in memory: a row group of wide rows has fewer.
+ROW_GROUP_BYTES = 32 << 20
+COMPRESSION = "zstd"
+
+
+class RowGroups:
+    """
+    Parameters:
+        rows: so many at most in each.
+    """
+
+    def __init__(self, rows: int = ROW_GROUP_ROWS) -> None:
+        self._most = rows
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self.bytes = 0
+        """Of the rows that wait."""
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self.bytes += batch.nbytes
+
+    def full(self) -> Iterator[pa.Table]:
+        """Those that are large enough by now."""
+        while self._rows >= self._most or self.bytes >= ROW_GROUP_BYTES:
+            yield self._taken()
+
+    def rest(self) -> Iterator[pa.Table]:
+        """All that wait."""
+        while self._rows:
+            yield self._taken()
+
+    def _taken(self) -> pa.Table:
+        table = pa.Table.from_batches(self._waiting)
+        self._keep(table.slice(self._most).to_batches())
+        return table.slice(0, self._most)
+
+    def take_all(self) -> list[pa.RecordBatch]:
+        """The rows that wait, as they came."""
+        taken = self._waiting
+        self._keep([])
+        return taken
+
+    def _keep(self, batches: list[pa.RecordBatch]) -> None:
+        self._waiting = batches
+        self._rows = sum(batch.num_rows for batch in batches)
+        self.bytes = sum(batch.nbytes for batch in batches)

@@ -1,0 +1,65 @@
+"""Canonical texts of values: those of the types page, the same in every system."""
+
+from __future__ import annotations
+
+from penstock.backends.snowflake.types import SEMI_STRUCTURED
+from penstock.backends.sql.dialect import Type
+
+_DIGITS = "0123456789ABCDEF"
+
+
+def canonical(value: str, type_: Type, kind: str) -> str:
+    """See `Dialect.canonical`."""
+    text = f"CAST({value} AS VARCHAR)"
+    match kind:
+        case "decimal":
+            trimmed = f"REGEXP_REPLACE({text}, '[.]?0*$', '')"
+            return f"CASE WHEN CONTAINS({text}, '.') THEN {trimmed} ELSE {text} END"
+        case "integer":
+            return f"CAST(CAST({value} AS NUMBER(38,0)) AS VARCHAR)"
+        case "boolean":
+            return f"CASE {value} WHEN TRUE THEN 'true' WHEN FALSE THEN 'false' END"
+        case "bytes":
+            return f"LOWER(HEX_ENCODE({value}))"
+        case "date":
+            return f"CAST(DATEDIFF(day, CAST('1970-01-01' AS DATE), {value}) AS VARCHAR)"
+        case "time":
+            since = f"DATEDIFF(microsecond, CAST('00:00:00' AS TIME), {value})"
+            return f"CAST({since} AS VARCHAR)"
+        case "timestamp":
+            return f"CAST(DATE_PART(EPOCH_MICROSECOND, {value}) AS VARCHAR)"
+        case "uuid":
+            return f"LOWER({text})"
+        case "float":
+            return _bits(value if type_.name == "float" else f"CAST({value} AS FLOAT)")
+    return f"TO_JSON({value})" if type_.name in SEMI_STRUCTURED else text
+
+
+def _bits(value: str) -> str:
+    """The 64 bits of a number as IEEE 754 has them, for which there is no function.
+
+    They are those of ``(exponent + 1022) * 2^52 + mantissa``, below 2^-1022 as well, where the
+    mantissa has no leading bit.
+    """
+    size = f"ABS({value})"
+    guess = f"LEAST(GREATEST(FLOOR(LOG(2, {size})), -1022), 1023)"
+    # A logarithm may be rounded up or down to the next whole number.
+    exponent = (
+        f"({guess} + CASE WHEN {size} / 2 >= POWER(2, {guess}) THEN 1"
+        f" WHEN {size} < POWER(2, {guess}) AND {guess} > -1022 THEN -1 ELSE 0 END)"
+    )
+    # In two steps, since 2^1074 is no number.
+    mantissa = f"{size} * POWER(2, -8 - {exponent}) * {2**60}"
+    number = f"CAST({exponent} + 1022 AS NUMBER(38,0)) * {2**52} + CAST({mantissa} AS NUMBER(38,0))"
+    found = f"LPAD(TRIM(TO_CHAR({number}, '{'X' * 16}')), 16, '0')"
+    # First those digits that the others are written with.
+    found = f"REPLACE(REPLACE({found}, '0', 'g'), '1', 'h')"
+    for place, digit in enumerate(_DIGITS[2:], 2):
+        found = f"REPLACE({found}, '{digit}', '{place:04b}')"
+    found = f"REPLACE(REPLACE({found}, 'g', '0000'), 'h', '0001')"
+    bits = (
+        f"CASE WHEN {value} = 0 THEN '{'0' * 63}' WHEN {size} = CAST('inf' AS FLOAT)"
+        f" THEN '{'1' * 11}{'0' * 52}' ELSE SUBSTR({found}, 2) END"
+    )
+    sign = f"IFF(LEFT(CAST({value} AS VARCHAR), 1) = '-', '1', '0')"
+    return f"CASE WHEN {value} = CAST('NaN' AS FLOAT) THEN 'NaN' ELSE {sign} || {bits} END"

@@ -1,0 +1,39 @@
+"""What Snowflake can do."""
+
+from __future__ import annotations
+
+from penstock.backends.api.capabilities import (
+    STAGED,
+    WITHOUT_CHILDREN,
+    SourceCapabilities,
+    TargetCapabilities,
+)
+from penstock.backends.api.worker import ARROW
+from penstock.spec.modes import RECREATE, UPSERT
+from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, VALUES, WHOLE
+
+SYSTEM = "Snowflake"
+
+SOURCE = SourceCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    strategies=(AUTO, RANGE, NTILE, HASH, VALUES, WHOLE),
+)
+
+TARGET = TargetCapabilities(
+    system=SYSTEM,
+    formats=(ARROW,),
+    modes=WITHOUT_CHILDREN,
+    makes_missing=(RECREATE,),
+    options={
+        "conflict_columns": (UPSERT,),
+        "types": (RECREATE,),
+        "file_size": WITHOUT_CHILDREN,
+    },
+    replaces_by_condition=True,
+    commits=STAGED,
+    # DDL commits by itself.
+    steps_with_records=False,
+    control_ddl=True,
+    tells_rows_apart=False,
+)

@@ -1,0 +1,128 @@
+"""How Snowflake writes SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.backends.snowflake.canonical import canonical
+from penstock.backends.snowflake.names import shown, swapped
+from penstock.backends.sql.bounds import TEXTS, decimal
+from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound
+from penstock.model.tables import TableRef
+
+_TAGS = {
+    "float": "float8",
+    "varchar": "text",
+    "boolean": "bool",
+    "date": "date",
+    "time": "time",
+    "timestamp_ntz": "timestamp",
+    "timestamp_ltz": "timestamptz",
+    "timestamp_tz": "timestamptz",
+    "binary": "bytea",
+}
+_TYPES = {
+    "bool": "BOOLEAN",
+    **dict.fromkeys(("int2", "int4", "int8"), "NUMBER(38,0)"),
+    **dict.fromkeys(("float4", "float8"), "FLOAT"),
+    **dict.fromkeys((*TEXTS, "uuid"), "VARCHAR"),
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp": "TIMESTAMP_NTZ",
+    "timestamptz": "TIMESTAMP_LTZ",
+    "bytea": "BINARY",
+}
+_WHOLE = ((4, "int2"), (9, "int4"), (19, "int8"))
+_ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
+
+
+class SnowflakeDialect(CatalogDialect):
+    name = "Snowflake"
+    types = _TYPES
+    ranged = (
+        "int2", "int4", "int8", "numeric", "date", "timestamp", "timestamptz", "text", "bytea",
+    )  # fmt: skip
+    now = "CAST(SYSDATE() AS VARCHAR)"
+    computed = "0"
+
+    def ident(self, name: str) -> str:
+        return super().ident(swapped(name))
+
+    def literal(self, text: str) -> str:
+        return super().literal(text.replace("\\", "\\\\"))
+
+    @property
+    def relations(self) -> str:
+        schema, name = shown("table_schema"), shown("table_name")
+        return (
+            f"SELECT {schema}, {name}, table_type FROM information_schema.tables"
+            " WHERE table_catalog = ? AND table_schema <> 'INFORMATION_SCHEMA' ORDER BY 1, 2"
+        )
+
+    @property
+    def column_facts(self) -> str:
+        return super().column_facts.replace("SELECT column_name", f"SELECT {shown('column_name')}")
+
+    def renamed(self, table: TableRef, name: str) -> str:
+        new = self.table(replace(table, name=name))
+        return f"ALTER TABLE {self.table(table)} RENAME TO {new}"
+
+    def exchanged(self, table: TableRef, new: TableRef) -> Sequence[str]:
+        return (
+            f"ALTER TABLE {self.table(table)} SWAP WITH {self.table(new)}",
+            f"DROP TABLE {self.table(new)}",
+        )
+
+    # Bounds
+
+    def tag_of(self, type_: Type) -> str:
+        if type_.name == "number" and not type_.scale:
+            return next((tag for most, tag in _WHOLE if type_.precision <= most), "numeric")
+        return "numeric" if type_.name == "number" else _TAGS.get(type_.name, str(type_.name))
+
+    def bound(self, bound: Bound) -> str:
+        if bound.type in ("timestamp", "timestamptz"):
+            if bound.type == "timestamptz" and not _ZONE.search(bound.text):
+                raise PlanningError(f"expected a time in UTC, found {bound.text!r}")
+            # The session's zone is UTC.
+            bound = replace(bound, text=_ZONE.sub("", bound.text))
+        return super().bound(bound)
+
+    def number(self, bound: Bound) -> str:
+        return decimal(bound)[0]
+
+    def binary(self, digits: str) -> str:
+        return f"TO_BINARY('{digits}', 'HEX')"
+
+    def bound_text(self, tag: str, value: str) -> str:
+        if tag == "bytea":
+            return f"'\\\\x' || LOWER(HEX_ENCODE({value}))"
+        if tag == "timestamptz":
+            stamp = f"CAST(CAST({value} AS TIMESTAMP_LTZ) AS TIMESTAMP_NTZ)"
+            return f"{self.text(stamp)} || '+00'"
+        return self.text(value)
+
+    def hashed(self, value: str) -> str:
+        return self.digest(self.text(value))
+
+    # Checksums
+
+    def canonical(self, value: str, type_: Type, kind: str) -> str:
+        return canonical(value, type_, kind)
+
+    def framed(self, text: str) -> str:
+        size = self.text(f"LENGTH(TO_BINARY({text}, 'UTF-8'))")
+        return f"COALESCE({size} || ':' || {text}, '-')"
+
+    def digest(self, text: str) -> str:
+        return f"TO_NUMBER(LEFT(MD5({text}), 15), '{'X' * 15}')"
+
+    def total(self, digest: str) -> str:
+        return self.text(f"CAST(COALESCE(SUM({digest}), 0) AS NUMBER(38,0))")
+
+
+SNOWFLAKE = SnowflakeDialect()

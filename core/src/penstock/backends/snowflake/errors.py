@@ -1,0 +1,63 @@
+"""What the driver's errors mean for us."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from snowflake.connector.errors import Error
+
+from penstock.backends.shared.refusals import as_planning
+from penstock.errors import Diagnosis, PenstockError, PermanentError, SnapshotLost, TransientError
+
+# Numbers of errors: of the driver's network, its results and HTTP; of the server: a statement that
+# was cancelled, a lock that was not had in time, a deadlock, a session that has ended.
+_DRIVER = (250000, 300000)
+TRANSIENT = {604, 625, 90232, 390104, 390111, 390112, 390114, 390195}
+NO_TRAVEL = {707, 90219}
+_NEVER = re.compile(
+    r"incorrect|invalid|not allowed|does not exist|locked|disabled|expired|403|404|certificate",
+    re.I,
+)
+_PREFIX = re.compile(r"^\d{6} \(\w{5}\): (?:[0-9a-f-]{36}: )?")
+_ADVICE = {
+    606: "add ?warehouse=NAME to the URL, or give the user a default one",
+    3001: "the role lacks that privilege; add ?role=NAME to the URL, or grant it",
+}
+
+
+def from_driver(error: Error, side: str, subject: str = "") -> PenstockError:
+    """Class a driver's error as transient or permanent, and keep what the server said.
+
+    Parameters:
+        subject: what was looked at, where the server's words do not say.
+    """
+    code = error.errno or 0
+    words = " ".join(_PREFIX.sub("", str(error.msg or error)).split()).rstrip(".")
+    advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
+    message = f"{side}: {subject}: {words}{advice}" if subject else f"{side}: {words}{advice}"
+    diagnosis = Diagnosis(side=side, code=str(code) if code > 0 else "")
+    if code in NO_TRAVEL:
+        return SnapshotLost(message, diagnosis)
+    first, end = _DRIVER
+    network = first <= code < end or (error.sqlstate or "").startswith("08")
+    if code in TRANSIENT or (network and not _NEVER.search(words)):
+        return TransientError(message, diagnosis)
+    return PermanentError(message, diagnosis)
+
+
+@contextmanager
+def translated(side: str, subject: str = "") -> Iterator[None]:
+    """Turn a driver's errors into ours."""
+    try:
+        yield
+    except Error as error:
+        raise from_driver(error, side, subject) from error
+
+
+@contextmanager
+def planning(side: str, subject: str) -> Iterator[None]:
+    """Turn a server's refusal into a `PlanningError` that names the subject."""
+    with as_planning(), translated(side, subject):
+        yield

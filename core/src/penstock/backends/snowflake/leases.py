@@ -1,0 +1,138 @@
+"""Who is at work: signs of life in a table, since Snowflake's sessions hold no locks by name, and
+outlive their clients."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.backends.snowflake.connection import Connection, Error, connect
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.backends.snowflake.records import SnowflakeRecords
+
+BEAT_SECONDS = 5.0
+LAPSE_SECONDS = 30
+"""Who has given no sign for so long is gone; on the same machine that shows at once."""
+BEATEN = f"DATEDIFF(second, beat_at, SYSDATE()) < {LAPSE_SECONDS}"
+
+
+@cache
+def _machine() -> str:
+    """What process numbers belong to; empty where that cannot be told."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    return ""
+
+
+def _begun(number: int) -> str:
+    """When a process began, so that its number is not taken for another one's; empty: it is gone.
+
+    Raises:
+        OSError: that cannot be told.
+    """
+    try:
+        text = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    state, *rest = text.rpartition(")")[2].split()
+    return "" if state == "Z" else rest[18]
+
+
+def this_process() -> str:
+    try:
+        return f"{_machine()}|{os.getpid()}|{_begun(os.getpid())}"
+    except OSError:
+        return ""
+
+
+def is_gone(process: str | None) -> bool:
+    """Whether a process is known to have ended."""
+    machine, _, rest = (process or "").partition("|")
+    number, _, begun = rest.partition("|")
+    if not machine or machine != _machine():
+        return False
+    try:
+        return _begun(int(number)) != begun
+    except OSError:
+        return False
+
+
+class Leases:
+    """Names that this process has taken, and keeps by signs of life.
+
+    Parameters:
+        token: tells them from those of others.
+    """
+
+    def __init__(self, records: SnowflakeRecords, url: str, token: str) -> None:
+        self._records = records
+        self._table = records.named("lease")
+        self._url = url
+        self._token = token
+        self._left = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def is_held(self, names: Sequence[str]) -> bool:
+        """By anybody who lives."""
+        places = ", ".join("?" * len(names))
+        query = f"SELECT process FROM {self._table} WHERE {BEATEN} AND name IN ({places})"
+        rows = self._records.connection.rows(query, names)
+        return any(not is_gone(process) for (process,) in rows)
+
+    def is_mine(self, name: str) -> bool:
+        query = f"SELECT 1 FROM {self._table} WHERE name = ? AND token = ?"
+        return bool(self._records.connection.rows(query, [name, self._token]))
+
+    def take(self, name: str) -> bool:
+        """In a transaction that keeps others from it. Returns: whether nobody has it."""
+        if self.is_held([name]):
+            return False
+        connection = self._records.connection
+        connection.change(f"DELETE FROM {self._table} WHERE name = ?", [name])
+        connection.change(
+            f"INSERT INTO {self._table} SELECT ?, ?, ?, SYSDATE()",
+            [name, self._token, this_process()],
+        )
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat, name="leases", daemon=True)
+            self._thread.start()
+        return True
+
+    def release(self, name: str) -> None:
+        self._records.connection.change(
+            f"DELETE FROM {self._table} WHERE name = ? AND token = ?", [name, self._token]
+        )
+
+    def _beat(self) -> None:
+        """Over a connection of its own: the other one may be in a transaction."""
+        connection: Connection | None = None
+        while not self._left.wait(BEAT_SECONDS):
+            try:
+                connection = connection or connect(self._url, "target")
+                connection.change(
+                    f"UPDATE {self._table} SET beat_at = SYSDATE() WHERE token = ?", [self._token]
+                )
+            except (Error, PenstockError):
+                if connection is not None:
+                    connection.close()
+                connection = None
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """Others need not wait until they lapse."""
+        if self._thread is None or self._left.is_set():
+            return
+        self._left.set()
+        with suppress(Error, PenstockError):
+            self._records.connection.change(
+                f"DELETE FROM {self._table} WHERE token = ?", [self._token]
+            )

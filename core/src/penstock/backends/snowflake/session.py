@@ -1,0 +1,64 @@
+"""A session, as the SQL kit asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from penstock.backends.snowflake.connection import Connection
+from penstock.backends.snowflake.dialect import SNOWFLAKE
+from penstock.backends.snowflake.errors import planning, translated
+from penstock.backends.snowflake.names import swapped
+from penstock.backends.snowflake.types import type_of
+from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.server.session import ServerSession
+from penstock.backends.sql.session import Row
+from penstock.model.tables import TableRef
+
+BATCH = 1000
+
+
+class SnowflakeSession(ServerSession):
+    """See `Session`."""
+
+    connection: Connection
+    dialect = SNOWFLAKE
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.side = connection.side
+        self.moment = ""
+        """As of which tables are read; empty: now."""
+
+    @property
+    def catalog(self) -> str:
+        return self.connection.database
+
+    def table(self, table: TableRef) -> str:
+        name = self.dialect.table(table)
+        if not self.moment:
+            return name
+        return f"{name} AT (TIMESTAMP => CAST('{self.moment}' AS TIMESTAMP_TZ))"
+
+    def facts(self, query: str, table: TableRef) -> list[Row]:
+        names = [self.catalog, swapped(table.schema), swapped(table.name)]
+        return self.fetch(query, f"table {table}", names)
+
+    def search_path(self) -> tuple[str, ...]:
+        return (swapped(self.connection.schema),)
+
+    def translated(self, subject: str = "") -> AbstractContextManager[None]:
+        return translated(self.side, subject)
+
+    def stream(self, query: str, subject: str) -> Iterator[Row]:
+        with planning(self.side, subject):
+            for rows in self.connection.stream(query, BATCH):
+                yield from rows
+
+    def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
+        with planning(self.side, subject):
+            found = self.connection.described(query)
+        return [(swapped(column.name), type_of(column)) for column in found]
+
+    def check(self, query: str, subject: str) -> None:
+        self.describe(query, subject)

@@ -1,0 +1,55 @@
+"""One moment of a source, for all sessions: Snowflake's time travel.
+
+https://docs.snowflake.com/en/user-guide/data-time-travel
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.backends.snowflake.connection import connect
+from penstock.backends.snowflake.session import SnowflakeSession
+from penstock.errors import Diagnosis, PenstockError, PlanningError
+from penstock.model.snapshots import Snapshot
+from penstock.model.tables import Relation, TableRef
+
+_OTHERWISE = "; use --snapshot none if nobody writes to the source meanwhile"
+
+
+class HeldMoment:
+    """Nothing holds it: the server keeps what it needs for as long as the tables retain it
+    (DATA_RETENTION_TIME_IN_DAYS)."""
+
+    def __init__(self, url: str, relations: Sequence[Relation]) -> None:
+        session = SnowflakeSession(connect(url, "source"))
+        try:
+            ((now,),) = session.fetch("SELECT CAST(SYSDATE() AS VARCHAR)", "snapshot")
+            self.snapshot = Snapshot(f"{now} +0000", f"{now}+00:00")
+            session.moment = self.snapshot.token
+            for relation in relations:
+                _check(session, relation)
+        finally:
+            session.connection.close()
+
+    def alive(self) -> bool:
+        return True  # a reader that finds it gone says so
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+
+def _check(session: SnowflakeSession, relation: Relation) -> None:
+    """
+    Raises:
+        PlanningError: it cannot be read as of a moment.
+    """
+    if not isinstance(relation, TableRef):
+        raise PlanningError(
+            "source: snapshot: expected a table, found a query, whose tables have no common "
+            f"moment; write AT (TIMESTAMP => ...) in it{_OTHERWISE}",
+            Diagnosis(side="source"),
+        )
+    try:
+        session.fetch(f"SELECT 1 FROM {session.table(relation)} LIMIT 1", f"snapshot of {relation}")
+    except PenstockError as error:
+        raise PlanningError(f"{error.message}{_OTHERWISE}", error.diagnosis) from error

@@ -1,0 +1,206 @@
+"""A stage: Parquet files of one attempt's own, in a folder of the control tables' stage.
+
+A file is written on disk, and uploaded while the next one is written: so there are two at most. A
+table beside them has the rows where they are merged.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.backends.api.attempt import Attempt
+from penstock.backends.api.worker import Block, Wait
+from penstock.backends.shared.arrow import Caster, schema_from_text
+from penstock.backends.shared.background import compute
+from penstock.backends.shared.hex_values import uuid_texts
+from penstock.backends.shared.refusals import attempt_ended
+from penstock.backends.shared.row_groups import COMPRESSION, RowGroups
+from penstock.backends.shared.transfer import Transfer
+from penstock.backends.snowflake.connection import Error
+from penstock.backends.snowflake.errors import translated
+from penstock.backends.snowflake.leases import is_gone
+from penstock.backends.snowflake.names import swapped
+from penstock.backends.snowflake.records import SnowflakeRecords
+from penstock.errors import Diagnosis, PermanentError
+from penstock.model.tables import TableRef
+
+# Snowflake loads files side by side, and recommends 100 to 250 MB for each:
+# https://docs.snowflake.com/en/user-guide/data-load-considerations-prepare
+FILE_BYTES = 160 << 20
+BEAT_SECONDS = 2.0
+_FORMAT = (
+    "FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE BINARY_AS_TEXT = FALSE)"
+    " MATCH_BY_COLUMN_NAME = CASE_SENSITIVE ON_ERROR = ABORT_STATEMENT"
+)
+_LOADED = 3
+"""The column of what COPY INTO lists that says how many rows a file has brought."""
+
+
+def stage_table(records: SnowflakeRecords, token: str) -> str:
+    return records.session.table(TableRef(records.schema, f"stage_{token}"))
+
+
+class FileStage:
+    """See `Stage`."""
+
+    def __init__(self, records: SnowflakeRecords, attempt: Attempt, token: str) -> None:
+        spec = attempt.spec
+        self._records = records
+        self._attempt = attempt
+        self._token = token
+        subject = f"target: partition {attempt.partition.id}"
+        schema = schema_from_text(spec.schema)
+        self._caster = Caster(schema, subject)
+        self._schema = pa.schema(
+            pa.field(swapped(field.name), pa.string() if field.type == pa.uuid() else field.type)
+            for field in schema
+        )
+        self._folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+        self._groups = RowGroups()
+        self._most = spec.writing.get("file_size") or FILE_BYTES
+        self._writer: Any = None
+        self._file = self._folder
+        self._files = 0
+        self._transfer = Transfer()
+        self._beats_at = 0.0
+        self.rows = 0
+        self.fileno = self._transfer.fileno
+        self.check = self._transfer.check
+
+    @property
+    def folder(self) -> str:
+        """As statements have it."""
+        return f"{self._records.files}/{self._token}/"
+
+    @property
+    def table(self) -> str:
+        """That which has the rows once they are staged, in the modes that merge them."""
+        return stage_table(self._records, self._token)
+
+    # As a stream
+
+    def write(self, block: Block, wait: Wait) -> None:
+        batch = self._caster.cast(block)
+        self.rows += batch.num_rows
+        columns = [
+            uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else array
+            for array in batch.columns
+        ]
+        self._groups.add(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        for group in self._groups.full():
+            self._write_group(group, wait)
+        self._beat()
+
+    def _write_group(self, group: pa.Table, wait: Wait) -> None:
+        if self._writer is None:
+            self._file = self._folder / f"{self._files:05}.parquet"
+            self._writer = pq.ParquetWriter(self._file, self._schema, compression=COMPRESSION)
+        self._writer.write_table(group, row_group_size=group.num_rows)
+        if self._file.stat().st_size >= self._most:
+            self._end_file(wait)
+
+    def _end_file(self, wait: Wait) -> None:
+        self._writer.close()
+        self._writer, file = None, self._file
+        self._files += 1
+        # One after the other: a connection uploads parts of a file side by side.
+        self._transfer.finish(wait)
+        self._transfer.submit(lambda: self._send(file), wait)
+
+    def _send(self, file: Path) -> None:
+        with translated("target", "stage"):
+            self._records.connection.put(file, self.folder)
+        file.unlink()
+
+    def _beat(self) -> None:
+        """A sign of life, for others that wait for this attempt."""
+        if time.monotonic() >= self._beats_at:
+            self._beats_at = time.monotonic() + BEAT_SECONDS
+            with translated("target", "stage"):
+                self._records.connection.change(
+                    f"UPDATE {self._records.named('stage')} SET beats = beats + 1,"
+                    " beat_at = SYSDATE() WHERE token = ?",
+                    [self._token],
+                )
+
+    def end(self, wait: Wait) -> int:
+        for group in self._groups.rest():
+            self._write_group(group, wait)
+        if self._writer is not None:
+            self._end_file(wait)
+        self._transfer.finish(wait)
+        if self._attempt.spec.load_mode.merges_by_key:
+            compute(self._fill_table, "target", wait, self._records.connection.interrupt)
+        return self.rows
+
+    def _fill_table(self) -> None:
+        """Before the transaction, which a table that is made would end."""
+        spec, session = self._attempt.spec, self._records.session
+        listed = ", ".join(session.dialect.ident(pair.target) for pair in spec.pairs)
+        with translated("target", "stage"):
+            session.run(
+                f"CREATE OR REPLACE TRANSIENT TABLE {self.table} AS SELECT {listed}"
+                f" FROM {session.table(spec.target_table)} LIMIT 0"
+            )
+            self.copy_into(self.table)
+
+    def copy_into(self, table: str) -> int:
+        """Load the files into a table. Returns: how many rows.
+
+        Raises:
+            PermanentError: those are not all.
+        """
+        count = 0
+        if self._files:
+            found = self._records.connection.rows(f"COPY INTO {table} FROM {self.folder} {_FORMAT}")
+            count = sum(int(row[_LOADED]) for row in found if len(row) > _LOADED)
+        if count != self.rows:
+            raise PermanentError(
+                f"target: {self._attempt.spec.target_table}: expected {self.rows:,} rows to be "
+                f"loaded, found {count:,}",
+                Diagnosis(side="target"),
+            )
+        return count
+
+    # As a stage
+
+    def check_held(self) -> None:
+        held = self._records.connection.rows(
+            f"SELECT owner FROM {self._records.named('stage')} WHERE token = ?", [self._token]
+        )
+        if held != [(1,)]:
+            raise attempt_ended(self._attempt)
+
+    def remove(self) -> None:
+        self._transfer.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(Error):
+            drop_stage(self._records, self._token)
+
+
+def drop_stage(records: SnowflakeRecords, token: str) -> None:
+    """Remove what an attempt has staged, which nobody needs."""
+    connection = records.connection
+    connection.rows(f"REMOVE {records.files}/{token}/")
+    connection.change(f"DROP TABLE IF EXISTS {stage_table(records, token)}")
+    connection.change(f"DELETE FROM {records.named('stage')} WHERE token = ?", [token])
+
+
+def sweep(records: SnowflakeRecords, mine: str = "") -> None:
+    """Remove the stages of attempts that are dead, or own nothing any more."""
+    with translated("target", "stages"):
+        found = records.connection.rows(
+            f"SELECT token, owner, process, IFF(DATEDIFF(day, beat_at, SYSDATE()) > 1, 1, 0)"
+            f" FROM {records.named('stage')}"
+        )
+        for token, owner, process, old in found:
+            if token != mine and (not owner or is_gone(process) or old):
+                drop_stage(records, token)

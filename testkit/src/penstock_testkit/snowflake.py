@@ -1,0 +1,104 @@
+"""A Snowflake account that somebody names, or an emulator, and new databases on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.request import urlopen
+
+from penstock_testkit.servers import HOST, free_port
+
+EXTERNAL = "PENSTOCK_TEST_SNOWFLAKE"
+"""The URL of an account of one's own, as one who may make databases."""
+START_SECONDS = 60
+DOMAIN = ".snowflakecomputing.com"
+
+
+def snowflake_missing() -> str:
+    """Why `any_snowflake` has none here; empty where it has one."""
+    if os.environ.get(EXTERNAL) or find_spec("fakesnow"):
+        return ""
+    return f"no Snowflake: {EXTERNAL}=snowflake://... names none, and fakesnow is not installed"
+
+
+def is_emulated(url: str) -> bool:
+    return urlsplit(url).hostname == HOST
+
+
+@contextmanager
+def any_snowflake() -> Iterator[str]:
+    """The URL of the account that PENSTOCK_TEST_SNOWFLAKE names, or else of an emulator."""
+    if url := os.environ.get(EXTERNAL):
+        yield url
+        return
+    port = free_port()
+    program = [sys.executable, "-m", "penstock_testkit.snowflake_server", str(port)]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            _wait_for(server, port)
+            yield f"snowflake://penstock:penstock@{HOST}:{port}/test/public?protocol=http"
+        finally:
+            server.kill()
+
+
+def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            urlopen(f"http://{HOST}:{port}/", timeout=5).close()
+        except OSError as error:
+            if "404" in str(error):  # it answers
+                return
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def connect_snowflake(url: str) -> Any:
+    """A connection of the driver's own, where each statement is a transaction."""
+    import snowflake.connector  # noqa: PLC0415 - where it is not used, it need not be there
+
+    parts = urlsplit(url)
+    said: dict[str, Any] = dict(parse_qsl(parts.query))
+    if is_emulated(url):
+        said |= {"host": parts.hostname, "port": parts.port}
+    if key := said.pop("private_key_file", None):
+        said |= {"private_key_file": key, "authenticator": "SNOWFLAKE_JWT"}
+    database, _, schema = unquote(parts.path.removeprefix("/")).partition("/")
+    return snowflake.connector.connect(
+        **said,
+        account=(parts.hostname or "").removesuffix(DOMAIN),
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        database=database,
+        schema=schema or "PUBLIC",
+        paramstyle="qmark",
+        arrow_number_to_decimal=True,
+        session_parameters={"TIMEZONE": "UTC"},
+    )
+
+
+@contextmanager
+def new_snowflake_database(url: str) -> Iterator[str]:
+    """The URL of a new database, which is dropped afterwards.
+
+    Parameters:
+        url: as one who may make databases.
+    """
+    name = f"TEST_{uuid.uuid4().hex[:12].upper()}"
+    with closing(connect_snowflake(url)) as admin:
+        admin.cursor().execute(f"CREATE DATABASE {name}")
+        try:
+            admin.cursor().execute(f"CREATE SCHEMA IF NOT EXISTS {name}.PUBLIC")
+            yield urlsplit(url)._replace(path=f"/{name}/PUBLIC").geturl()
+        finally:
+            if not is_emulated(url):  # which keeps it in memory, and cannot drop it
+                admin.cursor().execute(f"DROP DATABASE {name}")

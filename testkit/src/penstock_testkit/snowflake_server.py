@@ -1,0 +1,233 @@
+"""`python -m penstock_testkit.snowflake_server PORT`: an emulator of Snowflake, and no Snowflake.
+
+It is fakesnow, which translates to DuckDB, behind a front that makes it more alike in what Penstock
+relies on: transactions that change something take turns, as by Snowflake's locks of tables, instead
+of failing; one whose client is gone is rolled back; DDL commits what is open; errors are errors of
+SQL, not of the server; and some functions and statements that fakesnow lacks are there.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import uvicorn
+from fakesnow import arrow, copy_into, transforms
+from fakesnow.cursor import FakeSnowflakeCursor
+from fakesnow.transforms import stage
+from snowflake.connector.errors import ProgrammingError
+from sqlglot import Expr, exp, parse_one
+
+HOST = "127.0.0.1"
+# Snowflake itself waits for five minutes: https://docs.snowflake.com/en/sql-reference/transactions
+IDLE_SECONDS = 2.0
+_READING = {"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH", "PUT", "LIST", "LS", "USE", "("}
+_DDL = {"CREATE", "ALTER", "DROP"}
+_REMOVE = re.compile(r"\s*REMOVE\s+@(\S+)\s*", re.I)
+
+
+class Turns:
+    """Who may change something at this moment."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._owner: Any = None
+        self._busy = 0
+        self._idle_since = 0.0
+
+    def take(self, connection: Any) -> None:
+        with self._condition:
+            while self._owner is not None and self._owner is not connection:
+                if not self._busy and time.monotonic() - self._idle_since > IDLE_SECONDS:
+                    self._roll_back()
+                    break
+                self._condition.wait(0.05)
+            self._owner = connection
+
+    def _roll_back(self) -> None:
+        with suppress(duckdb.Error):
+            self._owner._duck_conn.rollback()
+        self._owner._aborted = True
+        self._owner = None
+
+    def has(self, connection: Any) -> bool:
+        return self._owner is connection
+
+    @contextmanager
+    def working(self, connection: Any) -> Iterator[None]:
+        """The owner is asked something."""
+        mine = self.has(connection)
+        self._busy += mine
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._busy -= mine
+                self._idle_since = time.monotonic()
+
+    def give(self, connection: Any) -> None:
+        with self._condition:
+            if self._owner is connection:
+                self._owner, self._busy = None, 0
+                self._condition.notify_all()
+
+    def left(self, connection: Any) -> None:
+        with self._condition:
+            if self._owner is connection:
+                self._roll_back()
+                self._condition.notify_all()
+
+
+TURNS = Turns()
+_CURSOR: Any = FakeSnowflakeCursor
+_ARROW: Any = arrow
+_COPYING: Any = copy_into
+_TRANSFORMS: Any = transforms
+_execute = _CURSOR.execute
+_SWAP = re.compile(r"\s*ALTER\s+TABLE\s+(\S+)\s+SWAP\s+WITH\s+(\S+)\s*", re.I)
+
+
+def execute(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
+    """In the place of `FakeSnowflakeCursor.execute`: a session does one thing after the other."""
+    lock = cursor._conn.__dict__.setdefault("_lock", threading.RLock())
+    with lock:
+        if swapped := _SWAP.fullmatch(command):
+            mine, theirs = swapped.groups()
+            aside = f'{mine.rpartition(".")[0]}."swapped aside"'
+            for old, new in ((mine, aside), (theirs, mine), (aside, theirs)):
+                _turning(cursor, f"ALTER TABLE {old} RENAME TO {new}")
+            return cursor
+        return _turning(cursor, command, *arguments, **named)
+
+
+def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
+    connection = cursor._conn
+    removed = _REMOVE.fullmatch(command)
+    if removed:
+        _remove(connection, removed[1])
+        command = "SELECT 'removed' AS name"
+    text = re.sub(r"\A(\s|/\*.*?\*/|--[^\n]*\n)+", "", command, flags=re.S)
+    word = (re.match(r"\(|\w+", text) or [""])[0].upper()
+    mine = TURNS.has(connection)
+    if word in ("COMMIT", "ROLLBACK"):
+        if connection.__dict__.pop("_aborted", False) and word == "COMMIT":
+            raise ProgrammingError("the transaction was aborted", errno=604, sqlstate="57014")
+        try:
+            return _translated(lambda: _execute(cursor, command, *arguments, **named))
+        finally:
+            TURNS.give(connection)
+    if mine and word in _DDL:
+        _translated(lambda: _execute(cursor, "COMMIT"))
+        TURNS.give(connection)
+        mine = False
+    if not mine and word not in _READING:
+        TURNS.take(connection)
+    try:
+        with TURNS.working(connection):
+            result = _translated(lambda: _execute(cursor, command, *arguments, **named))
+        if word == "MERGE":
+            cursor._last_sql = "SELECT 0"  # which is described; DuckDB describes no MERGE
+        return result
+    finally:
+        if not mine and word not in _READING and word != "BEGIN":
+            TURNS.give(connection)
+
+
+def _translated(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except duckdb.Error as error:
+        raise ProgrammingError(str(error), errno=100132, sqlstate="P0000") from error
+    except (AssertionError, NotImplementedError, AttributeError) as error:
+        words = f"the emulator cannot do that: {type(error).__name__}: {error}"
+        raise ProgrammingError(words, errno=9999, sqlstate="99999") from error
+
+
+def _remove(connection: Any, path: str) -> None:
+    name, _, below = path.partition("/")
+    database, schema, own = stage.parts_from_var(name, connection.database, connection._schema)
+    folder = f"{stage.internal_dir(f'{database}.{schema}.{own}')}/{below}".removeprefix("file://")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+_to_decimal, _upper = transforms.to_decimal, transforms.upper_case_unquoted_identifiers
+
+
+def _is_hexadecimal(expression: Expr) -> bool:
+    return set(str(expression.args.get("format"))) == set("X'")
+
+
+def to_decimal(expression: Expr) -> Expr:
+    """With numbers of hexadecimal digits."""
+    if isinstance(expression, exp.ToNumber) and set(str(expression.args.get("format"))) == set(
+        "X'"
+    ):
+        number = parse_one("CAST('0x' || x AS UBIGINT)", read="duckdb")
+        number.find(exp.Column).replace(expression.this)  # type: ignore[union-attr] # it is there
+        return number
+    return _to_decimal(expression)
+
+
+def to_text(expression: Expr) -> Expr:
+    """The same the other way round, in the place of the first of all changes."""
+    if isinstance(expression, exp.ToChar) and set(str(expression.args.get("format"))) == set("X'"):
+        return exp.Anonymous(
+            this="hex", expressions=[exp.cast(expression.this, exp.DataType.Type.UBIGINT)]
+        )
+    return _upper(expression)
+
+
+def described(table: exp.Table, duck: Any, database: str, schema: str) -> list[tuple[str, str]]:
+    """Names and types of a table's columns, whatever its name."""
+    names = [table.catalog or database, table.db or schema, table.name]
+    quoted = ".".join(f'"{name}"' for name in names)
+    return [(row[0], row[1]) for row in duck.execute(f"DESCRIBE {quoted}").fetchall()]
+
+
+_to_struct = arrow.timestamp_to_sf_struct
+
+
+def to_struct(array: Any) -> pa.StructArray:
+    """In the place of `timestamp_to_sf_struct`, which makes 1970 of NULL."""
+    found = _to_struct(array)
+    parts = [found.field(place).fill_null(0) for place in range(found.type.num_fields)]
+    missing = array.combine_chunks().is_null() if isinstance(array, pa.ChunkedArray) else None
+    return pa.StructArray.from_arrays(parts, fields=list(found.type), mask=missing)
+
+
+class Sessions(dict[str, Any]):
+    """Who leaves a transaction open has not made it."""
+
+    def __delitem__(self, token: str) -> None:
+        connection = self[token]
+        super().__delitem__(token)
+        TURNS.left(connection)
+        connection.close()
+
+
+def main() -> None:
+    server: Any = import_module("fakesnow.server")  # its package has a function of that name
+    _CURSOR.execute = execute
+    # Long expressions are parsed by functions that call each other.
+    sys.setrecursionlimit(20_000)
+    threading.stack_size(256 << 20)
+    _COPYING._describe_table = described
+    _ARROW.timestamp_to_sf_struct = to_struct
+    _TRANSFORMS.merge = lambda expression: [expression]  # DuckDB has its own
+    _TRANSFORMS.to_decimal = to_decimal
+    _TRANSFORMS.upper_case_unquoted_identifiers = to_text
+    server.sessions = Sessions()
+    uvicorn.run(server.app, host=HOST, port=int(sys.argv[1]), log_level="error")
+
+
+if __name__ == "__main__":
+    main()
