@@ -122,7 +122,7 @@ class SnowflakeDialect(CatalogDialect):
         return f"TO_NUMBER(LEFT(MD5({text}), 15), '{'X' * 15}')"
 
     def total(self, digest: str) -> str:
-        return self.text(f"CAST(COALESCE(SUM({digest}), 0) AS NUMBER(38,0))")
+        return f"COALESCE({self.text(f'SUM({digest})')}, '0')"
 
 
 SNOWFLAKE = SnowflakeDialect()
