@@ -133,7 +133,7 @@ def test_where_the_time_of_all_tasks_went(run: DagRunResult) -> None:
     assert found
     assert "waiting for target" in said
     executions = said.partition("executions\n")[2].splitlines()
-    ended = [line.split()[1] for line in executions[1:7]]
+    ended = [line.split()[2] for line in executions[1:7]]
     assert sorted(ended) == ["done", "failed", "partial", "partial", "partial", "partial"]
     assert "attempt 1 of p0004 failed: target " in said
 

@@ -527,6 +527,7 @@ def test_the_schema_has_every_option_with_its_help() -> None:
         "upsert",
         "recreate",
         "swap",
+        "attach",
     ]
     assert not [text for text in of_table.values() if "--" in text["description"]]
 

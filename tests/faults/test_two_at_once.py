@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.events import Committed, Failed, Opened
 
-from .pair import PARTITIONS, Pair
+from .pair import PARTITIONS, Pair, execute
 
 
 def test_two_resumes(pair: Pair) -> None:
@@ -53,3 +53,15 @@ def test_the_first_ends_while_the_second_looks(pair: Pair) -> None:
     assert second.finished.status == "done"
     assert not second.of(Opened)
     pair.check_resumes()
+
+
+def test_the_table_is_dropped_while_it_is_read(pair: Pair) -> None:
+    """By another run in mode recreate: nothing is left for this one to drop."""
+    pair.proxy("target")
+    gate = pair.gate_at(b"'needed_by'")
+    run = pair.copy("--mode", "recreate")
+    gate.reached()
+    execute(pair.target, "DROP TABLE item")
+    gate.open()
+    run.ended(0)
+    pair.check_done()

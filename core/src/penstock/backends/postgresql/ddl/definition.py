@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from psycopg import sql
+from psycopg import errors, sql
 
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.queries import described_query
@@ -248,29 +248,48 @@ def _plain(index: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(keys), tuple(name for name, descends in keys.items() if descends)
 
 
+class TableGone(PlanningError):
+    """A table was dropped while it was read."""
+
+    def __init__(self, oid: int) -> None:
+        super().__init__(
+            f"the table with object id {oid} was dropped while the copy was planned; try again "
+            "when no tables are being changed"
+        )
+
+
 def read_table(connection: Connection, oid: int) -> Json:
     """One table, without those that it consists of. Call it where names are full.
 
     Raises:
-        PlanningError: it is gone.
+        TableGone: it was dropped, before or meanwhile.
     """
+    try:
+        table = _read_parts(connection, oid)
+    except errors.UndefinedTable as error:
+        raise TableGone(oid) from error
+    # Read last: as long as it finds the table, nothing before it can have missed it.
+    attached = _read(connection, "attached", oid)
+    if attached is None:
+        raise TableGone(oid)
+    return table | {"attached": attached}
 
-    def read(part: str) -> Any:
-        query = for_server(connection, f"definition_{part}", table=sql.Literal(oid))
-        return connection.value(query)
 
-    table: Json | None = read("table")
+def _read(connection: Connection, part: str, oid: int) -> Any:
+    query = for_server(connection, f"definition_{part}", table=sql.Literal(oid))
+    return connection.value(query)
+
+
+def _read_parts(connection: Connection, oid: int) -> Json:
+    table: Json | None = _read(connection, "table", oid)
     if table is None:
-        raise PlanningError(
-            f"the table with object id {oid} was dropped while the copy was planned; try again "
-            "when no tables are being changed"
-        )
-    table |= {"columns": read("columns"), "attached": read("attached")}
+        raise TableGone(oid)
+    table["columns"] = _read(connection, "columns", oid)
     if table["kind"] not in _WHOLE:
         columns = [column | _PLAIN_COLUMN for column in table["columns"]]
         return table | _PLAIN_TABLE | {"columns": columns}
     for part in ("constraints", "indexes", "sequences", "used_sequences", "statistics"):
-        table[part] = read(part)
+        table[part] = _read(connection, part, oid)
     for sequence in (*table["sequences"], *table["used_sequences"]):
         ref = TableRef(sequence["schema"], sequence["name"])
         sequence["value"] = read_position(connection, ref) if sequence["readable"] else None

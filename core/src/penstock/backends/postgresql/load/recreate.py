@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from penstock.backends.postgresql.catalog.sequences import ColumnSequence
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl import done, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attached import left_out
-from penstock.backends.postgresql.ddl.definition import read_tables
+from penstock.backends.postgresql.ddl.definition import TableGone, read_tables
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, shortened
@@ -169,7 +170,11 @@ def _dropped_with(
     connection: Connection, old: Sequence[existing.Relation]
 ) -> tuple[NotCopied, ...]:
     """What is attached to the existing table, and dropped with it."""
-    found = read_tables(connection, [relation.oid for relation in old])
+    found = []
+    for relation in old:
+        # What another run has dropped meanwhile, this one will not.
+        with suppress(TableGone):
+            found += read_tables(connection, [relation.oid])
     return left_out(found, lambda table: TableRef(table["schema"], table["name"]), dropped=True)
 
 
