@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any
 
 # Their libraries begin threads, which a fork would be without: imported by those who need them.
-DRIVERS = ("duckdb", "pyarrow")
+DRIVERS = ("duckdb", "pyarrow", "snowflake")
 
 
 def prepare() -> None:
