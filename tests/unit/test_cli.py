@@ -260,9 +260,13 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "required: COMMAND"),
         (["jump"], "invalid choice: 'jump'"),
+        (["--jump"], "required: COMMAND"),
         (["copy"], "penstock copy: expected --source, --target; found none"),
         (["copy", *ASKED, "--mode", "swim"], "--mode: invalid choice: 'swim'"),
-        (["copy", *ASKED, "--degre", "2"], "unrecognized arguments: --degre"),
+        (
+            ["copy", *ASKED, "--degre", "2"],
+            "--degre; did you mean --degree?\npenstock: see penstock copy",
+        ),
         # What a shell makes of a pattern without quotes.
         (["copy", *ASKED, "a.toml", "./b.parquet"], "Put patterns in quotes"),
         (

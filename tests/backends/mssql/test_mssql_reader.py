@@ -11,15 +11,16 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.mssql.connection import Connection
-from penstock.backends.mssql.reader import BATCH_BYTES, BATCH_ROWS, _Passing
+from penstock.backends.mssql.reader import BATCH_BYTES, BATCH_ROWS, as_promised
 from penstock.backends.mssql.types import MsType
+from penstock.backends.shared.passing import Passing
 from penstock.errors import PermanentError
 
 TEXT = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 
-def passing(*types: MsType) -> _Passing:
-    return _Passing(
+def passing(*types: MsType) -> Passing[MsType]:
+    return as_promised(
         [f"c{number}" for number in range(len(types))], list(types), "source: dbo.t, p1"
     )
 

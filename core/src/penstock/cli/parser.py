@@ -26,16 +26,31 @@ class Parser(argparse.ArgumentParser):
             self.epilog = self.epilog.replace(URLS, indent(url_examples(), "    "))
         return super().format_help()
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            # argparse would have the program's own parser speak, not the command's.
+            found.refuse(unknown)
+        return found
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        from difflib import get_close_matches  # noqa: PLC0415 - for errors alone
+
+        message = f"unrecognized arguments: {' '.join(unknown)}"
+        if any("/" in word for word in unknown):
+            self.error(f"{message}\npenstock:   {UNQUOTED}")
+        option = unknown[0].partition("=")[0]
+        meant = get_close_matches(option, self._option_string_actions, n=1, cutoff=0.75)
+        self.error(message + "".join(f"; did you mean {name}?" for name in meant))
+
     def error(self, message: str) -> NoReturn:
-        if message.startswith("unrecognized arguments: ") and "/" in message:
-            message += f"\npenstock:   {UNQUOTED}"
         self.exit(EXIT_USAGE, f"penstock: error: {message}\npenstock: see {self.prog} --help\n")
 
 
 class Commands:
     """Adds commands to a parser."""
 
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
+    def __init__(self, parser: Parser) -> None:
         self._parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def add(
@@ -53,14 +68,14 @@ class Commands:
             usage: what follows its name.
             epilog: examples, and other text before connections and exit codes.
         """
-        parser: argparse.ArgumentParser = self._parsers.add_parser(
+        parser: Parser = self._parsers.add_parser(
             name,
             help=text,
             description=text[0].upper() + text[1:] + ".",
             usage=f"penstock {name} {usage}",
             epilog="\n".join((*epilog, CONNECTIONS, EXIT_CODES)),
         )
-        parser.set_defaults(call=call)
+        parser.set_defaults(call=call, refuse=parser.refuse)
         return parser
 
     def add_common_options(self) -> None:

@@ -1,8 +1,7 @@
 """A partition as a stream of record batches.
 
 Whole files and parts of them are read as they are; whatever has a condition, and a query, goes
-through DuckDB. Both run in a thread of their own, so that the worker waits for them as it waits for
-a socket: a stall is noticed, and a cancellation gets through.
+through DuckDB.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import duckdb
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.backends.api.worker import Block, Wait
 from penstock.backends.duckdb.catalog.values import travelling
 from penstock.backends.duckdb.dialect import condition, ident
 from penstock.backends.parquet.files import engine as reading
@@ -24,43 +22,28 @@ from penstock.backends.parquet.files.scanned import ScannedFiles
 from penstock.backends.parquet.files.types import converted
 from penstock.backends.parquet.location import parse
 from penstock.backends.parquet.storage.filesystems import file_system
-from penstock.backends.shared.background import Ahead
+from penstock.backends.shared.batch_reader import BatchReader
 from penstock.model.extents import FilePart, Files, Whole
 from penstock.model.plans import Partition
 from penstock.model.tables import Located
 from penstock.spec.worker_spec import WorkerSpec
 
 
-class ParquetReader:
+class ParquetReader(BatchReader):
     def __init__(self, spec: WorkerSpec) -> None:
-        self._spec = spec
+        super().__init__(spec)
         self._location = parse(spec.source, "--source")
         self._listed: tuple[ListedFile, ...] | None = None
         self._schema: pa.Schema | None = None
-        self._ahead: Ahead[pa.RecordBatch] | None = None
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self.rows = 0
 
     def switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._listed = self._schema = None
 
-    def label(self, application_name: str) -> None:
-        """No server shows it."""
-
-    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
-        self.rows = 0
-        # It asks whether this very stream was stopped: the one before it always was.
-        self._ahead = Ahead(lambda stopped: self._batches(partition, stopped))
-        for batch in self._ahead.take(wait):
-            self.rows += batch.num_rows
-            yield batch, batch.num_rows, batch.nbytes
-            del batch
-
-    def _batches(
+    def batches(
         self, partition: Partition, stopped: Callable[[], bool]
     ) -> Iterator[pa.RecordBatch]:
-        """In the thread."""
         spec = self._spec
         # Made anew each time: its credentials may have a short life.
         filesystem = file_system(self._location, "source")
