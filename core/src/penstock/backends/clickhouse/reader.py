@@ -8,14 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.backends.api.worker import Block, Wait
 from penstock.backends.clickhouse.connection import Connection, connect
 from penstock.backends.clickhouse.dialect import CLICKHOUSE
 from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.clickhouse.types import ChType, arrow_type, travelling
 from penstock.backends.shared.arrow import exactly, first_failing
-from penstock.backends.shared.background import Ahead
+from penstock.backends.shared.batch_reader import BatchReader
 from penstock.backends.sql.conditions import condition
 from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model.plans import Partition
@@ -58,14 +57,11 @@ class _Ended:
             )
 
 
-class ClickHouseReader:
-    rows = 0
-
+class ClickHouseReader(BatchReader):
     def __init__(self, spec: WorkerSpec) -> None:
-        self._spec = spec
+        super().__init__(spec)
         self._connection: Connection | None = None
         self._types: list[ChType] = []
-        self._ahead: Ahead[pa.RecordBatch] | None = None
         self._open: Any = None
 
     def switch_run(self, spec: WorkerSpec) -> None:
@@ -74,18 +70,7 @@ class ClickHouseReader:
         self._spec = spec
         self._types = []
 
-    def label(self, application_name: str) -> None:
-        """Queries have the driver's name."""
-
-    def read(self, partition: Partition, wait: Wait) -> Iterator[tuple[Block, int, int]]:
-        self.rows = 0
-        self._ahead = Ahead(lambda stopped: self._batches(partition, stopped))
-        for batch in self._ahead.take(wait):
-            self.rows += batch.num_rows
-            yield batch, batch.num_rows, batch.nbytes
-            del batch
-
-    def _batches(
+    def batches(
         self, partition: Partition, stopped: Callable[[], bool]
     ) -> Iterator[pa.RecordBatch]:
         spec, subject = self._spec, f"partition {partition.id}"

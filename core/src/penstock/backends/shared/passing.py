@@ -44,6 +44,10 @@ class Passing(Generic[T]):
         self._rows = 0
         self.wanted = list(map(arrow_type, types))
 
+    def nothing(self) -> pa.RecordBatch:
+        empty = [pa.array([], kind) for kind in self.wanted]
+        return pa.RecordBatch.from_arrays(empty, self._names)
+
     def as_travels(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """
         Raises:
