@@ -21,6 +21,7 @@ from penstock.backends.shared.made_types import MadeTypes, check_type
 from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.spec.modes import Mode
 
 _TIMES = {
     unit: f"DateTime64({digits}, '{UTC}')"
@@ -117,7 +118,7 @@ def create_statement(session: ClickHouseSession, table: TableRef, request: LoadR
 # What is there
 
 
-def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: str) -> list[str]:
+def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -> list[str]:
     """
     Returns: warnings.
 
@@ -137,7 +138,7 @@ def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: str) ->
         )
     if not views:
         return []
-    if mode == "append":
+    if mode.only_adds:
         return [f"materialized views of {table} see nothing of the rows that are added: {views}"]
     raise PlanningError(
         f"--mode {mode}: another table takes the place of {table}, and materialized views read "
