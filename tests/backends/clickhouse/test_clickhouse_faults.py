@@ -104,6 +104,31 @@ def test_a_table_that_others_read(client: Any, clickhouse_url: str) -> None:
     assert _copied(clickhouse_url, mode="append") == ""
 
 
+def test_a_table_that_is_made(client: Any, clickhouse_url: str) -> None:
+    client.command(
+        "CREATE TABLE a (n Int64, region Nullable(String), day Nullable(Date), note Nullable(Int8))"
+        " ENGINE = MergeTree ORDER BY n"
+    )
+    client.command("INSERT INTO a VALUES (1, 'x', '2024-01-02', NULL)")
+    asked = {"mode": "recreate", "order_by": "day, region", "types": "note=Nullable(Int32)"}
+    assert _copied(clickhouse_url, **asked) == ""
+    query = (
+        "SELECT sorting_key FROM system.tables WHERE name = 'b' AND database = currentDatabase()"
+    )
+    assert client.query(query).result_rows == [("day, region",)]
+    types = {name: type_ for name, type_, *_ in client.query("DESCRIBE TABLE b").result_rows}
+    assert types == {"n": "Int64", "region": "String", "day": "Date", "note": "Nullable(Int32)"}
+    text = "region=LowCardinality(Nullable(String))"
+    assert _copied(clickhouse_url, **{**asked, "types": text}) == ""
+    assert "LowCardinality(String)" in str(client.query("DESCRIBE TABLE b").result_rows)
+    assert "found where" in _copied(clickhouse_url, **{**asked, "order_by": "where"})
+    assert "keeps its order" in _copied(
+        clickhouse_url, **{**asked, "mode": "truncate", "types": None}
+    )
+    client.command("INSERT INTO a VALUES (2, 'y', NULL, NULL)")
+    assert "column 'day', row 2: expected a value, found NULL" in _copied(clickhouse_url, **asked)
+
+
 def test_a_version_that_was_there_and_is_gone_counts_for_nobody(
     client: Any, connection: Connection
 ) -> None:

@@ -43,6 +43,7 @@ TYPES = MadeTypes(
     timestamp=_TIMES,
     zoned=_TIMES,
 )
+_NULLABLE = re.compile(r"Nullable\((.*)\)")
 # A type that somebody has asked for stands in our statement.
 _TYPE = re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*")
 _REFUSED = {
@@ -96,18 +97,43 @@ def defined_columns(
     return tuple(found)
 
 
-def create_statement(session: ClickHouseSession, table: TableRef, request: LoadRequest) -> str:
+def made_columns(session: ClickHouseSession, request: LoadRequest) -> tuple[Column, ...]:
+    """The columns of a table that is made: those that it is ordered by are never NULL.
+
+    Raises:
+        PlanningError: it is to be ordered by another column.
+    """
+    asked = request.writing.get("order_by") or ()
+    for name in set(asked).difference(column.name for column in request.made):
+        known = ", ".join(column.name for column in request.made)
+        raise PlanningError(
+            f"--order-by: expected columns of {request.target}: {known}; found {name}"
+        )
+
+    def strict(column: Column) -> Column:
+        if column.name not in asked or not column.nullable:
+            return column
+        of = session.type_named(_NULLABLE.sub(r"\1", column.type), f"--order-by {column.name}")
+        traits = {TYPE: of, TRAIT: arrow_type(of)}
+        return Column(column.name, str(of), nullable=False, traits=traits)
+
+    return tuple(map(strict, request.made))
+
+
+def create_statement(
+    session: ClickHouseSession, table: TableRef, request: LoadRequest, columns: Sequence[Column]
+) -> str:
     """The statement that makes a table, where there is none of the name."""
     assert request.definition is not None
     dialect, definition = session.dialect, request.definition
-    names = {column.name: column for column in request.made}
+    plain = {column.name for column in columns if not column.nullable}
     order, partition = "", ""
     if definition.dialect == DIALECT:
         order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
-    for key in definition.keys:
-        if key.primary and all(n in names and not names[n].nullable for n in key.names):
-            order = ", ".join(map(dialect.ident, key.names))
-    listed = ", ".join(f"{dialect.ident(each.name)} {each.type}" for each in request.made)
+    keys = [key.names for key in definition.keys if key.primary and plain.issuperset(key.names)]
+    if by := request.writing.get("order_by") or next(iter(keys), ()):
+        order = ", ".join(map(dialect.ident, by))
+    listed = ", ".join(f"{dialect.ident(each.name)} {each.type}" for each in columns)
     by = f" PARTITION BY ({partition})" if partition else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {dialect.table(table)} ({listed}) ENGINE = MergeTree{by}"
