@@ -161,3 +161,6 @@ def _exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_string(wanted) or pa.types.is_list(wanted):
         found.validate(full=True)  # a String of the server's holds any bytes
     return found
+
+
+open_reader = ClickHouseReader

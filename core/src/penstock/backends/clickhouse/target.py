@@ -101,3 +101,6 @@ class ClickHouseTarget(SqlTarget):
         steps.append(Step(CLEAN, "drop what is left over", CLEAN, after=True, rank=2))
         schema_text = made.written_schema(session, request, columns)
         return LoadPlan(table, tuple(steps), warnings=tuple(warnings), schema=schema_text)
+
+
+open_target = ClickHouseTarget

@@ -192,3 +192,7 @@ def _as_sent(batch: pa.RecordBatch) -> pa.RecordBatch:
         for array in batch.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+
+
+def open_writer(spec: WorkerSpec) -> ClickHouseWriter:
+    return ClickHouseWriter(spec, Hooks())
