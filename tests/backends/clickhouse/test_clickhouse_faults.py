@@ -17,10 +17,11 @@ from penstock import CopySpec, copy
 from penstock.backends.api.roll_forward import Piece
 from penstock.backends.clickhouse.connection import Connection, connect
 from penstock.backends.clickhouse.documents import TableDocuments
+from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.reader import _Ended
 from penstock.backends.clickhouse.stages import PREFIX, Stages
 from penstock.errors import PenstockError, PermanentError, TransientError
-from penstock_testkit import connect_clickhouse
+from penstock_testkit import TcpProxy, connect_clickhouse
 
 DAYS = pa.table({"at": pa.array([0, -1], pa.timestamp("s", "UTC"))})
 
@@ -170,6 +171,19 @@ def test_of_two_moves_one_waits(client: Any, connection: Connection, clickhouse_
         stages.discard([piece])
     stages.drop(name)
     assert not stages.publish(piece)
+
+
+def test_an_insert_is_sent_once(client: Any, clickhouse_url: str) -> None:
+    """The driver would send it again, where the answer is lost, and double the rows."""
+    client.command("CREATE TABLE b (at DateTime64(0, 'UTC')) ENGINE = MergeTree ORDER BY at")
+    with (
+        TcpProxy.of(clickhouse_url) as proxy,
+        closing(connect(proxy.url(clickhouse_url), "target")) as connection,
+    ):
+        proxy.on_bytes(b"HTTP/1.1 200", "to_client", proxy.cut)
+        with pytest.raises(TransientError), translated("target"):
+            connection.insert("b", DAYS.to_batches())
+    assert client.query("SELECT count() FROM b").result_rows == [(DAYS.num_rows,)]
 
 
 def test_no_password_in_an_error() -> None:
