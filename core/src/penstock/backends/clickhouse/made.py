@@ -43,7 +43,7 @@ TYPES = MadeTypes(
     timestamp=_TIMES,
     zoned=_TIMES,
 )
-_NULLABLE = re.compile(r"Nullable\((.*)\)")
+_NULLABLE = re.compile(r"^(LowCardinality\()?Nullable\((.*)\)")
 # A type that somebody has asked for stands in our statement.
 _TYPE = re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*")
 _REFUSED = {
@@ -89,51 +89,33 @@ def defined_columns(
         asked = types.get(column.name, "")
         if asked:
             check_type(_TYPE, column.name, asked)
-        alike = definition.dialect == DIALECT
-        written = asked or (column.type if alike else made_type(column))
+        alike = column.type if column.nullable else _NULLABLE.sub(r"\1\2", column.type)
+        written = asked or (alike if definition.dialect == DIALECT else made_type(column))
         of = session.type_named(written, f"--types: column {column.name}" if asked else column.name)
         traits = {TYPE: of, TRAIT: arrow_type(of)}
         found.append(Column(column.name, str(of), of.nullable, traits=traits))
     return tuple(found)
 
 
-def made_columns(session: ClickHouseSession, request: LoadRequest) -> tuple[Column, ...]:
-    """The columns of a table that is made: those that it is ordered by are never NULL.
+def create_statement(session: ClickHouseSession, table: TableRef, request: LoadRequest) -> str:
+    """The statement that makes a table, where there is none of the name.
 
     Raises:
-        PlanningError: it is to be ordered by another column.
+        PlanningError: it is to be ordered by a column that somebody wants to hold NULL.
     """
-    asked = request.writing.get("order_by") or ()
-    for name in set(asked).difference(column.name for column in request.made):
-        known = ", ".join(column.name for column in request.made)
-        raise PlanningError(
-            f"--order-by: expected columns of {request.target}: {known}; found {name}"
-        )
-
-    def strict(column: Column) -> Column:
-        if column.name not in asked or not column.nullable:
-            return column
-        of = session.type_named(_NULLABLE.sub(r"\1", column.type), f"--order-by {column.name}")
-        traits = {TYPE: of, TRAIT: arrow_type(of)}
-        return Column(column.name, str(of), nullable=False, traits=traits)
-
-    return tuple(map(strict, request.made))
-
-
-def create_statement(
-    session: ClickHouseSession, table: TableRef, request: LoadRequest, columns: Sequence[Column]
-) -> str:
-    """The statement that makes a table, where there is none of the name."""
     assert request.definition is not None
     dialect, definition = session.dialect, request.definition
-    plain = {column.name for column in columns if not column.nullable}
+    plain = {column.name for column in request.made if not column.nullable}
+    asked = request.writing.get("order_by") or ()
+    for name in set(asked) - plain:
+        raise PlanningError(f"--order-by {name}: expected a type without Nullable in --types")
     order, partition = "", ""
     if definition.dialect == DIALECT:
         order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
     keys = [key.names for key in definition.keys if key.primary and plain.issuperset(key.names)]
-    if by := request.writing.get("order_by") or next(iter(keys), ()):
+    if by := asked or next(iter(keys), ()):
         order = ", ".join(map(dialect.ident, by))
-    listed = ", ".join(f"{dialect.ident(each.name)} {each.type}" for each in columns)
+    listed = ", ".join(f"{dialect.ident(each.name)} {each.type}" for each in request.made)
     by = f" PARTITION BY ({partition})" if partition else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {dialect.table(table)} ({listed}) ENGINE = MergeTree{by}"

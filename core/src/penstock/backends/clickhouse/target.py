@@ -21,7 +21,6 @@ from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.load_plan import TargetTables, beside
 from penstock.backends.sql.relations import TYPE, read_columns
 from penstock.backends.sql.target import SqlTarget
-from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import Column, TableDefinition, TableRef
 from penstock.spec.modes import Mode
@@ -80,16 +79,12 @@ class ClickHouseTarget(SqlTarget):
         if made.is_there(session, target) and not mode.recreates:
             warnings = made.check_takes_parts(session, target, mode)
         if request.definition is not None:
-            columns = made.made_columns(session, request)
+            columns = request.made
             schema = session.dialect.schema_made(target.schema)[0]
             steps.append(Step(SCHEMA, f"create database {target.schema}", schema))
-            create = made.create_statement(session, table, request, columns)
+            create = made.create_statement(session, table, request)
             steps.append(Step(CREATE, f"create {table}", create))
         else:
-            if request.writing.get("order_by"):
-                raise PlanningError(
-                    f"--order-by: {target} is there, and keeps its order; expected --mode recreate"
-                )
             columns = self.columns(target)
             if not mode.only_adds:
                 name, like = session.dialect.table(table), session.dialect.table(target)
