@@ -51,8 +51,7 @@ _REFUSED = {
     "never tried",
     "Shared": "ClickHouse Cloud agrees on parts elsewhere, and moves between its tables were never "
     "tried",
-    "": "only tables of the engine MergeTree take parts as they are: merges of others change rows, "
-    "so that none could be counted, or they have no parts",
+    "": "it has no parts that could be moved",
 }
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY_SECONDS = 86_400
@@ -139,10 +138,10 @@ def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -
         " WHERE database = {p2:String} AND name = {p3:String}",
         table,
     )
-    if engine != "MergeTree":
-        why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
+    why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
+    if why != _REFUSED[""] or not engine.endswith("MergeTree"):
         raise PlanningError(
-            f"target: {table}: expected a table of the engine MergeTree, found {engine}: {why}"
+            f"target: {table}: expected a table of MergeTree's family, found {engine}: {why}"
         )
     if not views:
         return []
