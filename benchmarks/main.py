@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks import (
     assets,
+    clickhouse,
     files,
     flows,
     memory,
@@ -25,7 +26,7 @@ from benchmarks import (
 )
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
-from penstock_testkit import mysql_missing
+from penstock_testkit import clickhouse_missing, mysql_missing
 
 PARTS = (
     "start",
@@ -37,6 +38,7 @@ PARTS = (
     "files",
     "mysql",
     "mssql",
+    "clickhouse",
     "airflow",
     "dagster",
 )
@@ -51,6 +53,7 @@ Part = (
     | files.Files
     | mysql.Mysql
     | mssql.Mssql
+    | clickhouse.ClickHouse
 )
 
 
@@ -81,6 +84,12 @@ def main() -> int:
             tell(f"mssql: left out: {mssql.SERVER} names no SQL Server")
         elif "mssql" in options.only:
             found["mssql"] = mssql.run(bench, options.scale, options.degrees, options.repeat)
+        if "clickhouse" in options.only and (missing := clickhouse_missing()):
+            tell(f"clickhouse: left out: {missing}")
+        elif "clickhouse" in options.only:
+            found["clickhouse"] = clickhouse.run(
+                bench, options.scale, options.degrees, options.repeat
+            )
         if "airflow" in options.only:
             found["airflow"] = flows.measure(bench, options.scale, options.repeat)
         if "dagster" in options.only:

@@ -162,9 +162,9 @@ def mysql_server() -> Iterator[AnyMysqlServer]:
 
 
 @contextmanager
-def fresh_clickhouse(server: str) -> Iterator[str]:
+def fresh_clickhouse(server: str, name: str = "") -> Iterator[str]:
     """The same on a ClickHouse server."""
-    with new_clickhouse_database(server) as url:
+    with new_clickhouse_database(server, name) as url:
         yield url
         with closing(connect_clickhouse(server)) as client:
             # Control tables are in a database of their own.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from penstock_testkit import S3Server, Server, tpch
+from penstock_testkit import S3Server, Server, connect_clickhouse, tpch
 
+from ..conftest import fresh_clickhouse
 from .shop import Shop, content, open_shop
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "dags_examples/airflow"
@@ -132,3 +134,17 @@ def test_parquet_from_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
             assert run.mapped("orders.copy")
             assert "verified by counts" in run.task("orders.verify").log
             shop.assert_same("orders")
+
+
+def test_orders_to_clickhouse(shop: Shop, clickhouse_server: str) -> None:
+    with (
+        fresh_clickhouse(clickhouse_server, "shop") as url,
+        closing(connect_clickhouse(url)) as client,
+    ):
+        shop.connections["clickhouse"] = url
+        run = shop.run(EXAMPLES / "orders_to_clickhouse.py", "orders_to_clickhouse").succeeded()
+        assert "verified by checksums" in run.task("orders.verify").log
+        found = client.query("SELECT count(), toString(sum(o_totalprice)) FROM shop.orders")
+        mine = shop.source.execute("SELECT count(*), sum(o_totalprice)::text FROM orders")
+        assert found.result_rows == mine.fetchall()
+    shop.assert_no_session()

@@ -23,6 +23,7 @@ VALUES: dict[str, Any] = {
     "indexes": "defer",
     "unlogged": True,
     "partitioning": True,
+    "order_by": ("id",),
     "partition_by": ("grp",),
     "file_size": 10_000,
     "row_group_size": 50,

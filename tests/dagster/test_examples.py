@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 import penstock
 from dagster_penstock import CopiedTable, CopySpec
-from penstock_testkit import S3Server, Server, tpch
+from penstock_testkit import S3Server, Server, connect_clickhouse, tpch
 
-from ..conftest import Connection, fresh_database
+from ..conftest import Connection, fresh_clickhouse, fresh_database
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "dags_examples/dagster"
@@ -262,3 +263,24 @@ def test_daily_lake(
             pass
         assert_same(shop, warehouse, "orders", days)
         assert content(warehouse, "dw.orders", f"NOT ({days})")[0] == 0
+
+
+def test_orders_in_clickhouse(
+    shop: str,
+    clickhouse_server: str,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with (
+        fresh_clickhouse(clickhouse_server, "shop") as url,
+        closing(connect_clickhouse(url)) as client,
+    ):
+        monkeypatch.setenv("PG_SRC", shop)
+        monkeypatch.setenv("CLICKHOUSE_URL", url)
+        defs = definitions(EXAMPLES / "orders_in_clickhouse.py")
+        made = run(defs, instance)
+        assert made.success
+        assert [check.passed for check in made.get_asset_check_evaluations()] == [True]
+        found = client.query("SELECT count(), toString(sum(o_totalprice)) FROM shop.orders")
+        expected = read(shop, "SELECT count(*), sum(o_totalprice)::text FROM orders")
+        assert found.result_rows == [expected]

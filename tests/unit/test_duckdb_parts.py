@@ -260,10 +260,10 @@ def test_errors_are_classed(error: duckdb.Error, kind: type[Exception]) -> None:
 
 def test_urls(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    relative = URLS.resolve("duckdb:///a%20b.duckdb", "--source")
+    relative = URLS.resolve("duckdb:///a%20b.duckdb", {}, "--source")
     assert URLS.path(relative) == str(tmp_path / "a b.duckdb")
-    assert URLS.path(URLS.resolve("duckdb:////x/y.duckdb", "--source")) == "/x/y.duckdb"
-    assert URLS.path(URLS.resolve("duckdb:///:memory:", "--source")) is None
+    assert URLS.path(URLS.resolve("duckdb:////x/y.duckdb", {}, "--source")) == "/x/y.duckdb"
+    assert URLS.path(URLS.resolve("duckdb:///:memory:", {}, "--source")) is None
     for wrong in ("duckdb://host/x", "duckdb:///", "duckdb:///x?threads=3"):
         with pytest.raises(UsageError):
-            URLS.resolve(wrong, "--source")
+            URLS.resolve(wrong, {}, "--source")

@@ -14,6 +14,9 @@ POSTGRESQL = ("postgres", "postgresql")
 MYSQL = ("mysql", "mariadb")
 # Extras for Airflow's own MySQL hook that mean nothing to Penstock, which sets these itself.
 _NOT_FOR_MYSQL = frozenset({"charset", "client", "cursor", "local_infile", "sqlalchemy_scheme"})
+CLICKHOUSE = "clickhouse"
+# Extras for the ClickHouse hook that mean nothing to Penstock, which sets these itself.
+_NOT_FOR_CLICKHOUSE = frozenset({"client_name", "compress", "send_receive_timeout"})
 MSSQL = "mssql"
 # Extras for Airflow's own SQL Server hook, and the library below it, that mean nothing to Penstock.
 _NOT_FOR_MSSQL = frozenset(
@@ -86,6 +89,8 @@ def url_of(connection: Any, conn_id: str) -> str:
         return _libpq_url(connection, conn_id)
     if kind in MYSQL:
         return _mysql_url(connection, conn_id)
+    if kind == CLICKHOUSE:
+        return _clickhouse_url(connection)
     if kind == MSSQL:
         return _mssql_url(connection, conn_id)
     if kind == ODBC:
@@ -177,6 +182,16 @@ def _mysql_url(connection: Any, conn_id: str) -> str:
     }
     host, port = connection.host or "localhost", str(connection.port or "")
     return _server_url("mysql", connection, host, port, parameters)
+
+
+def _clickhouse_url(connection: Any) -> str:
+    parameters = {
+        name: str(value).lower() if name in ("secure", "verify") else str(value)
+        for name, value in connection.extra_dejson.items()
+        if name not in _NOT_FOR_CLICKHOUSE and value not in (None, "")
+    }
+    host, port = connection.host or "localhost", str(connection.port or "")
+    return _server_url(CLICKHOUSE, connection, host, port, parameters)
 
 
 def _host_and_port(connection: Any, conn_id: str) -> tuple[str, str]:

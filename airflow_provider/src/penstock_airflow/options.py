@@ -22,7 +22,7 @@ _KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
 _CHOICES = {item.name: item.metadata["choices"] for item in fields(CopySpec)}
 _TEXTS = {"table": "some.table", "target_table": "some.table", "types": "column=type"}
 # Lists of names, which a DAG may have as tuples.
-_LISTS = ("columns", "conflict_columns", "partition_by", "types")
+_LISTS = ("columns", "conflict_columns", "order_by", "partition_by", "types")
 
 
 def split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -75,13 +75,19 @@ def connect_clickhouse(url: str) -> Any:
         database=parts.path.lstrip("/") or "default",
         autogenerate_session_id=False,
         compress=False,
+        # Its sockets are closed with it.
+        dedicated_pool=True,
     )
 
 
 @contextmanager
-def new_clickhouse_database(server: str) -> Iterator[str]:
-    """The URL of a new database, gone afterwards."""
-    name = f"t_{uuid.uuid4().hex[:10]}"
+def new_clickhouse_database(server: str, name: str = "") -> Iterator[str]:
+    """The URL of a new database, gone afterwards.
+
+    Parameters:
+        name: of one that is not there; without it one is made up.
+    """
+    name = name or f"t_{uuid.uuid4().hex[:10]}"
     with closing(connect_clickhouse(server)) as client:
         client.command(f"CREATE DATABASE {name}")
         try:

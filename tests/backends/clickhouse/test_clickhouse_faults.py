@@ -17,10 +17,11 @@ from penstock import CopySpec, copy
 from penstock.backends.api.roll_forward import Piece
 from penstock.backends.clickhouse.connection import Connection, connect
 from penstock.backends.clickhouse.documents import TableDocuments
+from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.reader import _Ended
 from penstock.backends.clickhouse.stages import PREFIX, Stages
 from penstock.errors import PenstockError, PermanentError, TransientError
-from penstock_testkit import connect_clickhouse
+from penstock_testkit import TcpProxy, connect_clickhouse
 
 DAYS = pa.table({"at": pa.array([0, -1], pa.timestamp("s", "UTC"))})
 
@@ -87,13 +88,28 @@ def test_a_moment_that_a_type_does_not_have(client: Any, clickhouse_url: str) ->
 
 
 @pytest.mark.parametrize("mode", ["append", "truncate"])
-def test_tables_that_take_no_parts(client: Any, clickhouse_url: str, mode: str) -> None:
+def test_a_table_that_takes_no_parts(client: Any, clickhouse_url: str, mode: str) -> None:
     client.command("CREATE TABLE a (n Int64) ENGINE = MergeTree ORDER BY n")
-    client.command("CREATE TABLE b (n Int64) ENGINE = ReplacingMergeTree ORDER BY n")
-    assert "found ReplacingMergeTree" in _copied(clickhouse_url, mode=mode)
-    client.command("DROP TABLE b")
     client.command("CREATE TABLE b (n Int64) ENGINE = Memory")
     assert "found Memory" in _copied(clickhouse_url, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate"])
+def test_a_table_that_folds_rows(client: Any, clickhouse_url: str, mode: str) -> None:
+    """What has arrived is counted as it was sent, and folded by the table alone."""
+    client.command("CREATE TABLE a (n Int64, v Int64) ENGINE = MergeTree ORDER BY n")
+    client.command(
+        "CREATE TABLE b (n Int64, v Int64) ENGINE = ReplacingMergeTree(v)"
+        " PARTITION BY n % 2 ORDER BY n SETTINGS min_bytes_for_wide_part = 0"
+    )
+    client.command("SYSTEM STOP MERGES b")
+    client.command("INSERT INTO a SELECT number % 5, number FROM numbers(10)")
+    for _ in range(2):
+        assert _copied(clickhouse_url, mode=mode, strategy="hash", key="n", partitions=2) == ""
+    assert client.query("SELECT sum(n), sum(v) FROM b FINAL").result_rows == [(10, 35)]
+    client.command("SYSTEM START MERGES b")
+    client.command("OPTIMIZE TABLE b FINAL")
+    assert client.query("SELECT sum(n), sum(v) FROM b").result_rows == [(10, 35)]
 
 
 def test_a_table_that_others_read(client: Any, clickhouse_url: str) -> None:
@@ -102,6 +118,29 @@ def test_a_table_that_others_read(client: Any, clickhouse_url: str) -> None:
     client.command("CREATE MATERIALIZED VIEW v TO c AS SELECT n FROM b")
     assert "materialized views read it: v" in _copied(clickhouse_url, mode="truncate")
     assert _copied(clickhouse_url, mode="append") == ""
+
+
+def test_a_table_that_is_made(client: Any, clickhouse_url: str) -> None:
+    client.command(
+        "CREATE TABLE a (n Int64, region Nullable(String), day Nullable(Date), note Nullable(Int8))"
+        " ENGINE = MergeTree ORDER BY n"
+    )
+    client.command("INSERT INTO a VALUES (1, 'x', '2024-01-02', NULL)")
+    asked = {"mode": "recreate", "order_by": "day, region", "types": "note=Nullable(Int32)"}
+    assert _copied(clickhouse_url, **asked) == ""
+    query = (
+        "SELECT sorting_key FROM system.tables WHERE name = 'b' AND database = currentDatabase()"
+    )
+    assert client.query(query).result_rows == [("day, region",)]
+    types = {name: type_ for name, type_, *_ in client.query("DESCRIBE TABLE b").result_rows}
+    assert types == {"n": "Int64", "region": "String", "day": "Date", "note": "Nullable(Int32)"}
+    text = "region=LowCardinality(Nullable(String))"
+    assert "without Nullable" in _copied(clickhouse_url, **{**asked, "types": text})
+    assert "found where" in _copied(clickhouse_url, **{**asked, "order_by": "where"})
+    there = {"mode": "truncate", "order_by": "n"}
+    assert "takes it as it is" in _copied(clickhouse_url, **there)
+    client.command("INSERT INTO a VALUES (2, 'y', NULL, NULL)")
+    assert "column 'day', row 2: expected a value, found NULL" in _copied(clickhouse_url, **asked)
 
 
 def test_a_version_that_was_there_and_is_gone_counts_for_nobody(
@@ -145,6 +184,19 @@ def test_of_two_moves_one_waits(client: Any, connection: Connection, clickhouse_
         stages.discard([piece])
     stages.drop(name)
     assert not stages.publish(piece)
+
+
+def test_an_insert_is_sent_once(client: Any, clickhouse_url: str) -> None:
+    """The driver would send it again, where the answer is lost, and double the rows."""
+    client.command("CREATE TABLE b (at DateTime64(0, 'UTC')) ENGINE = MergeTree ORDER BY at")
+    with (
+        TcpProxy.of(clickhouse_url) as proxy,
+        closing(connect(proxy.url(clickhouse_url), "target")) as connection,
+    ):
+        proxy.on_bytes(b"HTTP/1.1 200", "to_client", proxy.cut)
+        with pytest.raises(TransientError), translated("target"):
+            connection.insert("b", DAYS.to_batches())
+    assert client.query("SELECT count() FROM b").result_rows == [(DAYS.num_rows,)]
 
 
 def test_no_password_in_an_error() -> None:

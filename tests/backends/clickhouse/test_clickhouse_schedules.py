@@ -57,6 +57,10 @@ STATE = SourceState("a", "b", "c", "d", "e")
 SCHEMA = pa.schema([pa.field("id", pa.int64(), False)])
 # Rows of a partition, which are in as many of ClickHouse's.
 ROWS, PARTS = 6, 3
+# So that a row which is there twice stays so.
+UNMERGED = (
+    "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1"
+)
 _MOVE = re.compile(r"MOVE PARTITION ID '[^']*' TO TABLE [^,]*")
 
 
@@ -151,9 +155,10 @@ class Trial(schedules.Trial[Load]):
         self.table = TableRef(self.database, "t")
         for database in (self.database, self.control):
             client.command(f"CREATE DATABASE {database}")
+        engine = ("MergeTree", "ReplacingMergeTree")[seed % 2]
         client.command(
-            f"CREATE TABLE {self.database}.t (id Int64) ENGINE = MergeTree"
-            f" PARTITION BY id % {PARTS} ORDER BY id"
+            f"CREATE TABLE {self.database}.t (id Int64) ENGINE = {engine}"
+            f" PARTITION BY id % {PARTS} ORDER BY id SETTINGS {UNMERGED}"
         )
 
     def remove(self) -> None:

@@ -155,10 +155,10 @@ def test_another_type_is_refused_without_its_secrets(kind: str) -> None:
     with pytest.raises(UsageError) as raised:
         url_of(conn_type=kind, host="h", login="me", password=SECRET, extra={"token": SECRET})
     assert raised.value.message == (
-        "connection 'pg': expected one of the types duckdb, file, gcpcloudsql, mariadb, mssql, "
-        f"mysql, odbc, postgres, postgresql, s3; found {kind or 'none'!r}; if it leads to "
-        "PostgreSQL, set its field Connection Type to postgres, and Host, Port, Login, Password "
-        "and Schema (the database's name) as for psql"
+        "connection 'pg': expected one of the types clickhouse, duckdb, file, gcpcloudsql, "
+        "mariadb, mssql, mysql, odbc, postgres, postgresql, s3, snowflake; found "
+        f"{kind or 'none'!r}; if it leads to PostgreSQL, set its field Connection Type to "
+        "postgres, and Host, Port, Login, Password and Schema (the database's name) as for psql"
     )
     assert "pa55" not in repr(raised.value)
 
@@ -282,6 +282,31 @@ def test_mysql_with_the_extras_of_its_hook() -> None:
 def test_mysql_with_a_token() -> None:
     with pytest.raises(UsageError, match="a token, which Penstock cannot fetch"):
         url_of(conn_type="mysql", host="db", login="me", schema="shop", extra={"iam": True})
+
+
+def test_clickhouse_with_the_extras_of_its_hook() -> None:
+    fields = {"conn_type": "clickhouse", "login": "me", "password": "p/w", "schema": "shop"}
+    assert resolve(url_of(**fields), "--source")[0] == "clickhouse://me:p%2Fw@localhost:8123/shop"
+    extra = {
+        "secure": True,
+        "verify": False,
+        "connect_timeout": 5,
+        "send_receive_timeout": 600,
+        "compress": False,
+        "client_name": "nightly",
+    }
+    url = url_of(**fields, host="db", port=8443, extra=extra)
+    assert resolve(url, "--source")[0] == (
+        "clickhouse://me:p%2Fw@db:8443/shop?secure=true&verify=false&connect_timeout=5"
+    )
+    assert "p%2Fw" not in repr(place_of(url))
+
+
+def test_clickhouse_with_settings_is_refused_without_showing_them() -> None:
+    url = url_of(conn_type="clickhouse", host="db", extra={"session_settings": {"a": SECRET}})
+    with pytest.raises(UsageError, match="found another one") as raised:
+        resolve(url, "--source")
+    assert "pa55" not in repr(raised.value)
 
 
 def mssql_url(**fields: Any) -> str:

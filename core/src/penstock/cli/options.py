@@ -48,6 +48,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "partitioning",
         "allow_ddl",
         "types",
+        "order_by",
         "snapshot",
         "on_snapshot_lost",
         "accept_moving_rows",

@@ -155,20 +155,34 @@ def _target_table(
 ) -> _TargetTable:
     """
     Raises:
-        PlanningError: types of columns are asked for that cannot be.
+        PlanningError: types of columns, or an order by some, are asked for that cannot be.
     """
     if not target.makes(spec.target_ref, spec.load_mode):
-        if spec.types:
+        if asked := "--types" if spec.types else "--order-by" if spec.order_by else "":
             raise PlanningError(
-                f"--types: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
+                f"{asked}: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
                 "expected --mode recreate, or a target that does not exist"
             )
         return _TargetTable(target.columns(spec.target_ref))
     definition = source.definition(spec.relation, partitioning=spec.partitioning)
     copied = chosen_columns(spec, columns)
     _check_types(spec, copied)
-    made = target.defined_columns(spec.target_ref, definition, copied, spec.column_types)
+    ordered = _never_null(spec, copied)
+    made = target.defined_columns(spec.target_ref, definition, ordered, spec.column_types)
     return _TargetTable(made, definition, made)
+
+
+def _never_null(spec: CopySpec, copied: Sequence[Column]) -> Sequence[Column]:
+    """With those that the table is ordered by as columns without NULL.
+
+    Raises:
+        PlanningError: it is to be ordered by another one.
+    """
+    by = spec.order_by or ()
+    for name in set(by).difference(column.name for column in copied):
+        known = ", ".join(column.name for column in copied)
+        raise PlanningError(f"--order-by: expected some of the columns {known}; found {name}")
+    return [replace(each, nullable=each.nullable and each.name not in by) for each in copied]
 
 
 def _check_both_sides(

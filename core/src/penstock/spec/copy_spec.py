@@ -210,6 +210,12 @@ class CopySpec:
         "'a=int64, b=decimal128(12,2)'; by default types that fit",
         metavar="NAME=TYPE,...",
     )
+    order_by: tuple[str, ...] | None = option(
+        None,
+        "columns by which a table that the copy creates keeps its rows ordered, comma separated; "
+        "by default the source's primary key",
+        metavar="A,B",
+    )
     partition_by: tuple[str, ...] | None = option(
         None,
         "for files, the columns whose values name the folders, comma separated",
@@ -376,8 +382,9 @@ class CopySpec:
 
     @property
     def writing(self) -> dict[str, Any]:
-        """How to write files: the options that are set."""
+        """How to write files, and what a table is made like: the options that are set."""
         found = {
+            "order_by": list(self.order_by) if self.order_by else None,
             "partition_by": list(self.partition_by) if self.partition_by else None,
             "file_size": self.file_size,
             "row_group_size": self.row_group_size,

@@ -10,7 +10,7 @@ from penstock.errors import UsageError
 from penstock.spec.degrees import parse_degree
 from penstock.spec.units import parse_duration, parse_size
 
-LISTS = ("columns", "conflict_columns", "partition_by")
+LISTS = ("columns", "conflict_columns", "order_by", "partition_by")
 
 MOST = 2**31 - 1
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.backends.shared import database_file
 from penstock.backends.shared.database_file import HeldFile
 from penstock.errors import PlanningError, SnapshotLost
+from penstock.model.tables import Relation
 
 from .session import connect
 
@@ -22,7 +25,7 @@ def check_version(path: str, token: str) -> None:
         raise SnapshotLost(f"source: {path} was written to since the snapshot was taken")
 
 
-def hold_snapshot(path: str) -> HeldFile:
+def hold_snapshot(path: str, relations: Sequence[Relation]) -> HeldFile:
     session = connect(path, "source", "ro")
     ((mode,),) = session.fetch("PRAGMA journal_mode", path)
     if mode == "wal":

@@ -32,6 +32,7 @@ TARGET_OPTIONS = (
     "unlogged",
     "partitioning",
     "types",
+    "order_by",
     "partition_by",
     "file_size",
     "row_group_size",

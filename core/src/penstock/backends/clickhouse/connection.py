@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -33,6 +33,11 @@ SETTINGS = {
 }
 # Seconds without a byte; what takes longer than that on the server is asked for otherwise.
 SILENCE = 86400
+END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""Of a stream of record batches.
+
+https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
+"""
 
 
 class Connection:
@@ -68,13 +73,21 @@ class Connection:
             table: quoted, with its database.
             batches: at least one; all of one schema.
         """
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        schema = batches[0].schema
+
+        def messages() -> Iterator[pa.Buffer | bytes]:
+            yield schema.serialize()
             for batch in batches:
-                writer.write_batch(batch)
-        names = batches[0].schema.names
-        body = sink.getvalue().to_pybytes()
-        self.client.raw_insert(table, names, body, fmt="ArrowStream")
+                yield batch.serialize()
+            yield END
+
+        size = schema.serialize().size + sum(map(pa.ipc.get_record_batch_size, batches)) + len(END)
+        # As bytes they would be copied, and sent once more where the connection is lost; without
+        # their length they would be copied, too.
+        headers = {"Content-Length": f"{size}"}
+        self.client.raw_insert(
+            table, schema.names, messages(), fmt="ArrowStream", transport_settings=headers
+        )
 
     def stream(self, query: str) -> Any:
         """The bytes of a query's record batches, as a file."""

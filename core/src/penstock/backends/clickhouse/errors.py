@@ -21,7 +21,7 @@ from penstock.errors import (
     TransientError,
 )
 
-UNKNOWN_TABLE, TABLE_EXISTS, SAME_QUERY_ID, UNKNOWN_DATABASE = 60, 57, 216, 81
+TABLE_EXISTS, SAME_QUERY_ID = 57, 216
 TOO_MANY = {202}
 TRANSIENT = {
     159, 160,  # over a limit of time

@@ -21,6 +21,7 @@ from penstock.backends.shared.made_types import MadeTypes, check_type
 from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.spec.modes import Mode
 
 _TIMES = {
     unit: f"DateTime64({digits}, '{UTC}')"
@@ -42,6 +43,7 @@ TYPES = MadeTypes(
     timestamp=_TIMES,
     zoned=_TIMES,
 )
+_NULLABLE = re.compile(r"^(LowCardinality\()?Nullable\((.*)\)")
 # A type that somebody has asked for stands in our statement.
 _TYPE = re.compile(r"\s*[A-Za-z]\w*\s*(?:\((?:[^';]|'(?:[^'\\]|\\.)*')*\))?\s*")
 _REFUSED = {
@@ -49,8 +51,7 @@ _REFUSED = {
     "never tried",
     "Shared": "ClickHouse Cloud agrees on parts elsewhere, and moves between its tables were never "
     "tried",
-    "": "only tables of the engine MergeTree take parts as they are: merges of others change rows, "
-    "so that none could be counted, or they have no parts",
+    "": "it has no parts that could be moved",
 }
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY_SECONDS = 86_400
@@ -87,8 +88,8 @@ def defined_columns(
         asked = types.get(column.name, "")
         if asked:
             check_type(_TYPE, column.name, asked)
-        alike = definition.dialect == DIALECT
-        written = asked or (column.type if alike else made_type(column))
+        alike = column.type if column.nullable else _NULLABLE.sub(r"\1\2", column.type)
+        written = asked or (alike if definition.dialect == DIALECT else made_type(column))
         of = session.type_named(written, f"--types: column {column.name}" if asked else column.name)
         traits = {TYPE: of, TRAIT: arrow_type(of)}
         found.append(Column(column.name, str(of), of.nullable, traits=traits))
@@ -96,16 +97,23 @@ def defined_columns(
 
 
 def create_statement(session: ClickHouseSession, table: TableRef, request: LoadRequest) -> str:
-    """The statement that makes a table, where there is none of the name."""
+    """The statement that makes a table, where there is none of the name.
+
+    Raises:
+        PlanningError: it is to be ordered by a column that somebody wants to hold NULL.
+    """
     assert request.definition is not None
     dialect, definition = session.dialect, request.definition
-    names = {column.name: column for column in request.made}
+    plain = {column.name for column in request.made if not column.nullable}
+    asked = request.writing.get("order_by") or ()
+    for name in set(asked) - plain:
+        raise PlanningError(f"--order-by {name}: expected a type without Nullable in --types")
     order, partition = "", ""
     if definition.dialect == DIALECT:
         order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")
-    for key in definition.keys:
-        if key.primary and all(n in names and not names[n].nullable for n in key.names):
-            order = ", ".join(map(dialect.ident, key.names))
+    keys = [key.names for key in definition.keys if key.primary and plain.issuperset(key.names)]
+    if by := asked or next(iter(keys), ()):
+        order = ", ".join(map(dialect.ident, by))
     listed = ", ".join(f"{dialect.ident(each.name)} {each.type}" for each in request.made)
     by = f" PARTITION BY ({partition})" if partition else ""
     return (
@@ -117,7 +125,7 @@ def create_statement(session: ClickHouseSession, table: TableRef, request: LoadR
 # What is there
 
 
-def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: str) -> list[str]:
+def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: Mode) -> list[str]:
     """
     Returns: warnings.
 
@@ -130,14 +138,14 @@ def check_takes_parts(session: ClickHouseSession, table: TableRef, mode: str) ->
         " WHERE database = {p2:String} AND name = {p3:String}",
         table,
     )
-    if engine != "MergeTree":
-        why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
+    why = next(_REFUSED[name] for name in _REFUSED if str(engine).startswith(name))
+    if why != _REFUSED[""] or not engine.endswith("MergeTree"):
         raise PlanningError(
-            f"target: {table}: expected a table of the engine MergeTree, found {engine}: {why}"
+            f"target: {table}: expected a table of MergeTree's family, found {engine}: {why}"
         )
     if not views:
         return []
-    if mode == "append":
+    if mode.only_adds:
         return [f"materialized views of {table} see nothing of the rows that are added: {views}"]
     raise PlanningError(
         f"--mode {mode}: another table takes the place of {table}, and materialized views read "

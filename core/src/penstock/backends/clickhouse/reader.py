@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.backends.clickhouse.connection import Connection, connect
+from penstock.backends.clickhouse.connection import END, Connection, connect
 from penstock.backends.clickhouse.dialect import CLICKHOUSE
 from penstock.backends.clickhouse.errors import translated
 from penstock.backends.clickhouse.session import ClickHouseSession
@@ -23,14 +23,11 @@ from penstock.spec.worker_spec import WorkerSpec
 # Few enough that memory stays small where rows are wide.
 BATCH_ROWS = 16_384
 BATCH_BYTES = 4 << 20
-# What a stream of record batches ends with. Without it pyarrow takes the end of the bytes, as an
-# error of the server in mid-stream leaves it, for the end of the rows.
-# https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format
-_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class _Ended:
-    """A file that knows its last bytes."""
+    """A file that knows its last bytes: pyarrow takes the end of the bytes, as an error of the
+    server in mid-stream leaves it, for the end of the rows."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -40,7 +37,7 @@ class _Ended:
 
     def read(self, count: int = -1) -> bytes:
         found = bytes(self._file.read(count) if count >= 0 else self._file.read())
-        self._last = (self._last + found[-len(_END) :])[-len(_END) :]
+        self._last = (self._last + found[-len(END) :])[-len(END) :]
         return found
 
     def check(self) -> None:
@@ -49,7 +46,7 @@ class _Ended:
             TransientError: the stream has ended early.
         """
         self.read()
-        if self._last != _END:
+        if self._last != END:
             raise TransientError(
                 "source: the stream of rows has ended early: the server has met an error, or the "
                 "connection was lost",
@@ -149,3 +146,6 @@ def _exactly(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_string(wanted) or pa.types.is_list(wanted):
         found.validate(full=True)  # a String of the server's holds any bytes
     return found
+
+
+open_reader = ClickHouseReader

@@ -175,3 +175,6 @@ class ClickHouseSource(SqlSource):
         # The condition's columns are not all there.
         found, nulls = keys.tiles(self._session, marks, key, tag, None, keys.MOST_BOUNDS)
         return self._statistics(relation, key, found, nulls, MARKS)
+
+
+open_source = ClickHouseSource

@@ -8,6 +8,7 @@ of which the server runs one at a time: two at once could move the same parts tw
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
@@ -31,6 +32,13 @@ _POLL = 0.05
 # Parts are moved by links to their files.
 _MOVE_SECONDS = 600.0
 
+# What follows the engine of a table.
+_KEYS = re.compile(r" (?:PARTITION BY|PRIMARY KEY|ORDER BY) ")
+# Parts that were merged are taken for ones whose rows are folded already.
+_UNMERGED = (
+    "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1"
+)
+
 T = TypeVar("T")
 
 
@@ -48,7 +56,7 @@ class Stages:
     # The attempt's
 
     def make(self, attempt: Attempt, like: TableRef) -> str:
-        """Make an empty stage. Returns its name."""
+        """Make an empty stage, in which every row stays as it is. Returns its name."""
         spec = attempt.spec
         name = f"{PREFIX}{token_hex(8)}_{spec.run_id}"
         said = {
@@ -59,8 +67,15 @@ class Stages:
         }
         comment = CLICKHOUSE.literal(json.dumps(said))
         with translated("target", f"a stage like {like}"):
+            found = self._connection.rows(
+                "SELECT engine_full FROM system.tables"
+                " WHERE database = {p1:String} AND name = {p2:String}",
+                [like.schema, like.name],
+            )
+            engine = _unfolding(found[0][0]) if found else ""
+            table = CLICKHOUSE.table(like)
             self._connection.change(
-                f"CREATE TABLE {self.quoted(name)} AS {CLICKHOUSE.table(like)} COMMENT {comment}"
+                f"CREATE TABLE {self.quoted(name)} AS {table}{engine} COMMENT {comment}"
             )
         return name
 
@@ -169,6 +184,16 @@ class Stages:
                 if time.monotonic() > deadline:
                     raise TransientError(f"target: {error}", Diagnosis(side="target")) from error
             time.sleep(_POLL)
+
+
+def _unfolding(engine: str) -> str:
+    """The engine of a stage for a table of another one whose merges fold rows."""
+    keys = _KEYS.search(engine)
+    if keys is None or engine.startswith("MergeTree"):
+        return ""
+    written = engine[keys.start() :]
+    joint = "," if " SETTINGS " in written else " SETTINGS"
+    return f" ENGINE = MergeTree{written}{joint} {_UNMERGED}"
 
 
 def _query_id(name: str) -> str:

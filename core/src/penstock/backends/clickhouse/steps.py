@@ -46,15 +46,14 @@ class Steps:
         self._target = CopySpec.from_stored(run.spec, "", "").target_ref
 
     def do(self, step: Step) -> None:
-        match step.id:
-            case "swap":
-                self._committed()
-                self._swap()
-            case step_id if step_id == CLEAN:
-                self._committed()
-                self._clean()
-            case _:
-                self._session.run(step.statement)
+        if step.after:
+            self._committed()
+        if step.id == SWAP:
+            self._swap()
+        elif step.id == CLEAN:
+            self._clean()
+        else:
+            self._session.run(step.statement)
 
     def is_done(self, step: Step) -> bool:
         """Whether the run's table is in the target's place."""

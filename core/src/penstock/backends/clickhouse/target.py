@@ -68,7 +68,7 @@ class ClickHouseTarget(SqlTarget):
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         super().check_writable(table, mode, columns)
-        made.check_takes_parts(self._session, table, mode.name)
+        made.check_takes_parts(self._session, table, mode)
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         session, target, mode = self._session, request.target, request.mode
@@ -77,7 +77,7 @@ class ClickHouseTarget(SqlTarget):
         warnings: list[str] = []
         steps: list[Step] = []
         if made.is_there(session, target) and not mode.recreates:
-            warnings = made.check_takes_parts(session, target, mode.name)
+            warnings = made.check_takes_parts(session, target, mode)
         if request.definition is not None:
             columns = request.made
             schema = session.dialect.schema_made(target.schema)[0]
@@ -96,3 +96,6 @@ class ClickHouseTarget(SqlTarget):
         steps.append(Step(CLEAN, "drop what is left over", CLEAN, after=True, rank=2))
         schema_text = made.written_schema(session, request, columns)
         return LoadPlan(table, tuple(steps), warnings=tuple(warnings), schema=schema_text)
+
+
+open_target = ClickHouseTarget

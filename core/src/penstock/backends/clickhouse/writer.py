@@ -125,12 +125,12 @@ class StageStream:
             said = field.metadata or {}
             if LEAST not in said or array.null_count == len(array):
                 continue
-            numbers = array.cast(pa.int32() if pt.is_date32(array.type) else pa.int64())
-            outside = pc.or_(
-                pc.less(numbers, int(said[LEAST])), pc.greater(numbers, int(said[MOST]))
-            )
-            row = pc.index(outside, True).as_py()
-            if row >= 0:
+            numbers = array.view(pa.int32() if pt.is_date32(array.type) else pa.int64())
+            least, most = int(said[LEAST]), int(said[MOST])
+            found = pc.min_max(numbers)
+            if found["min"].as_py() < least or found["max"].as_py() > most:
+                outside = pc.or_(pc.less(numbers, least), pc.greater(numbers, most))
+                row = pc.index(outside, True).as_py()
                 raise PermanentError(
                     f"{self._subject}: column {field.name!r}, row {self._sent + row + 1:,}: "
                     f"expected a time that the column's type has, found {shown(array, row)}",
@@ -192,3 +192,7 @@ def _as_sent(batch: pa.RecordBatch) -> pa.RecordBatch:
         for array in batch.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+
+
+def open_writer(spec: WorkerSpec) -> ClickHouseWriter:
+    return ClickHouseWriter(spec, Hooks())

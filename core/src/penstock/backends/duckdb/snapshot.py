@@ -7,7 +7,7 @@ https://duckdb.org/docs/stable/connect/concurrency
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from duckdb import DuckDBPyConnection
 
@@ -16,6 +16,7 @@ from penstock.backends.duckdb.location import SCHEME
 from penstock.backends.shared import database_file
 from penstock.backends.shared.database_file import HeldFile
 from penstock.errors import SnapshotLost
+from penstock.model.tables import Relation
 
 # Of queries in memory over files, which nobody can hold: known to this process alone.
 _MOMENTS: set[str] = set()
@@ -31,7 +32,7 @@ def version(path: str) -> str:
     return database_file.version(path, f"{path}.wal")
 
 
-def hold_snapshot(path: str | None) -> HeldFile:
+def hold_snapshot(path: str | None, relations: Sequence[Relation]) -> HeldFile:
     connection = connect_to_read(path, "source")
     if path is not None:
         return HeldFile(connection, lambda: f"{path}:{version(path)}")

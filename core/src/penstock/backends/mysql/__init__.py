@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from penstock.backends.mysql.backend import MySqlBackend
+from penstock.backends.mysql.capabilities import SOURCE, TARGET
+from penstock.backends.mysql.location import URLS
+from penstock.backends.sql.backend import ModularBackend
 
-backend = MySqlBackend()
+backend = ModularBackend(
+    __name__,
+    URLS,
+    SOURCE,
+    TARGET,
+    rewrites="ALTER TABLE or TRUNCATE",
+    snapshot_burden="kept old versions of rows on the source",
+)
 """The object that the entry points name."""

@@ -104,3 +104,6 @@ class MySqlReader:
 def _kill(url: str, number: int) -> None:
     with contextlib.suppress(PenstockError):
         kill(url, "source", number)
+
+
+open_reader = MySqlReader

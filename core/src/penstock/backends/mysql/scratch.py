@@ -83,3 +83,6 @@ class MySqlScratch(ScratchSchema[Connection]):
 
 def _lock_of(name: str) -> str:
     return f"penstock:tune:{name}"
+
+
+open_scratch = MySqlScratch

@@ -294,3 +294,6 @@ def check_engines(session: MySqlSession, tables: Sequence[TableRef]) -> None:
                 f"source: {table} is of the engine {engine}, which has no snapshots: expected "
                 "InnoDB; pass --snapshot none and keep others from writing to it"
             )
+
+
+hold_snapshot = HeldSessions

@@ -217,3 +217,6 @@ class MySqlSource(SqlSource):
     def shared_order(self, relation: Relation, key: Key) -> str:
         # Ranges of texts are in the order of the column's collation, which no other system has.
         return ""
+
+
+open_source = MySqlSource

@@ -168,3 +168,6 @@ def _fitting(mine: Column, theirs: Column) -> Fit:
 def _is_json(column: Column) -> bool:
     type_ = column.traits.get(TYPE)  # whichever system's it is
     return isinstance(type_, MyType) and type_.name == "json"
+
+
+open_target = MySqlTarget

@@ -46,7 +46,7 @@ WAITING_FOR_ROWS = ("Receiving from client", "Reading from net")
 LOOKS = 5
 
 
-def mysql_writer(spec: WorkerSpec) -> TransactionalWriter:
+def open_writer(spec: WorkerSpec) -> TransactionalWriter:
     return TransactionalWriter(spec, MySqlTransaction(spec))
 
 

@@ -6,7 +6,7 @@ URLs are as SQLAlchemy has them: ``scheme:///relative/path``, ``scheme:////absol
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -31,7 +31,10 @@ class FileUrls:
         if memory:
             self._form = f"{relative}, {absolute} or {scheme}:///{memory}"
 
-    def resolve(self, url: str, flag: str) -> str:
+    def secrets(self, url: str) -> tuple[str, ...]:
+        return ()
+
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
         """The same URL with an absolute path.
 
         Raises:

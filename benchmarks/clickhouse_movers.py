@@ -1,0 +1,29 @@
+"""Ways to copy a table from PostgreSQL to ClickHouse. Each returns the CPU seconds it took."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+
+from benchmarks import clickhouse_in, cost
+from benchmarks.bench import Bench
+from benchmarks.file_movers import PROGRAM, streams
+from benchmarks.movers import blocks_of
+
+Mover = Callable[[Bench, str, str, str, int], float]
+
+
+def penstock(bench: Bench, table: str, url: str, loaded: str, degree: int) -> float:
+    ends = ["--source", bench.source_url, "--target", url]
+    tables = ["--table", table, "--target-table", loaded]
+    return cost.run([[PROGRAM, "copy", *ends, *tables, "--degree", str(degree)]])
+
+
+def adbc(bench: Bench, table: str, url: str, loaded: str, degree: int) -> float:
+    """The same partitions, a process for each stream."""
+    script = [sys.executable, str(clickhouse_in.__file__), bench.source_url, table, url, loaded]
+    blocks = blocks_of(bench, table, degree)
+    return streams(degree, lambda number: [[*script, *blocks[number::degree]]])
+
+
+MOVERS: Mapping[str, Mover] = {"penstock": penstock, "ADBC, clickhouse-connect": adbc}
