@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from penstock_testkit import S3Server, Server, tpch
+from penstock_testkit import S3Server, Server, connect_snowflake, tpch
 
 from .shop import Shop, content, open_shop
 
@@ -132,3 +133,21 @@ def test_parquet_from_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
             assert run.mapped("orders.copy")
             assert "verified by counts" in run.task("orders.verify").log
             shop.assert_same("orders")
+
+
+def test_orders_to_snowflake(shop: Shop, snowflake_url: str) -> None:
+    shop.connections["snowflake"] = snowflake_url
+    with closing(connect_snowflake(snowflake_url)) as target, target.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA shop")
+        # The old table has none of the rows.
+        cursor.execute(
+            "CREATE TABLE shop.orders (o_orderkey NUMBER(19,0), o_custkey NUMBER(19,0),"
+            " o_orderstatus VARCHAR, o_totalprice NUMBER(15,2), o_orderdate DATE,"
+            " o_orderpriority VARCHAR, o_clerk VARCHAR, o_shippriority NUMBER(10,0),"
+            " o_comment VARCHAR)"
+        )
+        run = shop.run(EXAMPLES / "orders_to_snowflake.py", "orders_to_snowflake").succeeded()
+        assert "verified by counts" in run.task("orders.verify").log
+        found = cursor.execute("SELECT COUNT(*), SUM(o_totalprice) FROM shop.orders").fetchone()
+    asked = "SELECT count(*), round(sum(o_totalprice)) FROM orders"
+    assert tuple(map(round, found)) == shop.source.execute(asked).fetchone()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import urlopen
 
@@ -54,9 +55,10 @@ def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
     while True:
         try:
             urlopen(f"http://{HOST}:{port}/", timeout=5).close()
-        except OSError as error:
-            if "404" in str(error):  # it answers
-                return
+        except HTTPError as answer:
+            answer.close()
+            return
+        except OSError:
             if server.poll() is not None or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,9 @@ _SETTINGS = {
     "LOCK_TIMEOUT": LOCK_SECONDS,
     "CLIENT_TELEMETRY_ENABLED": False,
 }
+# At each login it would ask the metadata services of three clouds, and AWS with the keys that it
+# finds, where it runs, and tell Snowflake.
+os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 # It tells of each try to connect.
 logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
