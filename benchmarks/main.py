@@ -20,12 +20,13 @@ from benchmarks import (
     mysql,
     overhead,
     partitioned,
+    snowflake,
     speed,
     start,
 )
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
-from penstock_testkit import mysql_missing
+from penstock_testkit import mysql_missing, snowflake_missing
 
 PARTS = (
     "start",
@@ -37,6 +38,7 @@ PARTS = (
     "files",
     "mysql",
     "mssql",
+    "snowflake",
     "airflow",
     "dagster",
 )
@@ -51,6 +53,7 @@ Part = (
     | files.Files
     | mysql.Mysql
     | mssql.Mssql
+    | snowflake.Snowflake
 )
 
 
@@ -81,6 +84,12 @@ def main() -> int:
             tell(f"mssql: left out: {mssql.SERVER} names no SQL Server")
         elif "mssql" in options.only:
             found["mssql"] = mssql.run(bench, options.scale, options.degrees, options.repeat)
+        if "snowflake" in options.only and (missing := snowflake_missing()):
+            tell(f"snowflake: left out: {missing}")
+        elif "snowflake" in options.only:
+            found["snowflake"] = snowflake.run(
+                bench, options.scale, options.degrees, options.repeat
+            )
         if "airflow" in options.only:
             found["airflow"] = flows.measure(bench, options.scale, options.repeat)
         if "dagster" in options.only:
