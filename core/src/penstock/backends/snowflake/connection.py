@@ -147,9 +147,11 @@ def connect(url: str, side: str) -> Connection:
         with translated(side, where):
             connection = Connection(url, side)
     except (OSError, TypeError, ValueError) as error:  # of a key that cannot be read
+        file = URLS.parse(url).options.get("private_key_file")
+        found = error.strerror if isinstance(error, OSError) else "another file, or passphrase"
         raise PermanentError(
-            f"{side}: {where}: expected a private key in a PEM file and its passphrase, found "
-            f"{type(error).__name__}",
+            f"{side}: {where}: expected a private key in PEM (PKCS 8) in {file}, and its "
+            f"passphrase as the password; found: {found}",
             Diagnosis(side=side),
         ) from None
     try:

@@ -20,7 +20,7 @@ _NEVER = re.compile(
     r"incorrect|invalid|not allowed|does not exist|locked|disabled|expired|403|404|certificate",
     re.I,
 )
-_PREFIX = re.compile(r"^\d{6} \(\w{5}\): (?:[0-9a-f-]{36}: )?")
+_PREFIX = re.compile(r"^\d{6}(?: \(\w{5}\))?: (?:[0-9a-f-]{36}: )?")
 _ADVICE = {
     606: "add ?warehouse=NAME to the URL, or give the user a default one",
     3001: "the role lacks that privilege; add ?role=NAME to the URL, or grant it",
