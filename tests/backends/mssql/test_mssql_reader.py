@@ -11,17 +11,19 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.mssql.connection import Connection
-from penstock.backends.mssql.reader import BATCH_BYTES, BATCH_ROWS, _Passing
-from penstock.backends.mssql.types import MsType
+from penstock.backends.mssql.reader import BATCH_BYTES, BATCH_ROWS, LOSS
+from penstock.backends.mssql.types import MsType, arrow_type, finer
+from penstock.backends.shared.passing import Passing
 from penstock.errors import PermanentError
 
 TEXT = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 
-def passing(*types: MsType) -> _Passing:
-    return _Passing(
-        [f"c{number}" for number in range(len(types))], list(types), "source: dbo.t, p1"
-    )
+def passing(*types: MsType) -> Passing:
+    names = [f"c{number}" for number in range(len(types))]
+    fine = [name for name, type_ in zip(names, types, strict=True) if finer(name, type_)]
+    wanted = list(map(arrow_type, types))
+    return Passing(names, types, wanted, fine, LOSS, "source: dbo.t, p1")
 
 
 def batch(*columns: tuple[list[Any], pa.DataType]) -> pa.RecordBatch:
