@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from snowflake.connector.errors import Error
 
-from penstock.backends.shared.refusals import as_planning
 from penstock.errors import Diagnosis, PenstockError, PermanentError, SnapshotLost, TransientError
 
 # Numbers of errors: of the driver's network, its results and HTTP; of the server: a statement that
@@ -54,10 +53,3 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
         yield
     except Error as error:
         raise from_driver(error, side, subject) from error
-
-
-@contextmanager
-def planning(side: str, subject: str) -> Iterator[None]:
-    """Turn a server's refusal into a `PlanningError` that names the subject."""
-    with as_planning(), translated(side, subject):
-        yield
