@@ -30,7 +30,7 @@ with DAG(
         target_table="shop.orders",
         mode="swap",
         verify="counts",
-        # A partition makes some 30 statements there: few large ones are best.
+        # A partition makes some 40 statements there: few large ones are best.
         bytes_per_partition="1GB",
         degree=4,
         retries=3,
