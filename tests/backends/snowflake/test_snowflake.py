@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from penstock.backends.snowflake.leases import is_gone, this_process
 from penstock.backends.snowflake.location import URLS, login, place, resolved
 from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
+from penstock.backends.snowflake.stage import new_folder
 from penstock.backends.snowflake.target import TYPES
 from penstock.backends.snowflake.types import SnowType, arrow_type
 from penstock.errors import (
@@ -221,6 +223,15 @@ def test_what_the_dead_have_staged_is_swept_and_a_password_is_nowhere(
         plan(replace(spec, source=url, table="public.none", snapshot="none"))
     assert "expected table public.none" in caught.value.message
     assert "s3cret" not in said + repr(spec) + repr(caught.value) + str(caught.value.__cause__)
+
+
+def test_folders_of_the_dead_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mine, dead = new_folder(), new_folder()
+    (dead / "process").write_text(re.sub(r"\d+$", "1", this_process()))
+    (dead / "00000.parquet").touch()
+    another = new_folder()
+    assert sorted(tmp_path.iterdir()) == sorted([mine, another])
 
 
 def test_a_partition_of_several_files_and_names_of_both_cases(
