@@ -21,12 +21,13 @@ from benchmarks import (
     mysql,
     overhead,
     partitioned,
+    snowflake,
     speed,
     start,
 )
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
-from penstock_testkit import clickhouse_missing, mysql_missing
+from penstock_testkit import clickhouse_missing, mysql_missing, snowflake_missing
 
 PARTS = (
     "start",
@@ -38,6 +39,7 @@ PARTS = (
     "files",
     "mysql",
     "mssql",
+    "snowflake",
     "clickhouse",
     "airflow",
     "dagster",
@@ -53,6 +55,7 @@ Part = (
     | files.Files
     | mysql.Mysql
     | mssql.Mssql
+    | snowflake.Snowflake
     | clickhouse.ClickHouse
 )
 
@@ -84,6 +87,12 @@ def main() -> int:
             tell(f"mssql: left out: {mssql.SERVER} names no SQL Server")
         elif "mssql" in options.only:
             found["mssql"] = mssql.run(bench, options.scale, options.degrees, options.repeat)
+        if "snowflake" in options.only and (missing := snowflake_missing()):
+            tell(f"snowflake: left out: {missing}")
+        elif "snowflake" in options.only:
+            found["snowflake"] = snowflake.run(
+                bench, options.scale, options.degrees, options.repeat
+            )
         if "clickhouse" in options.only and (missing := clickhouse_missing()):
             tell(f"clickhouse: left out: {missing}")
         elif "clickhouse" in options.only:

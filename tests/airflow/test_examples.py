@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_testkit import S3Server, Server, connect_clickhouse, tpch
+from penstock_testkit import S3Server, Server, connect_clickhouse, connect_snowflake, tpch
 
 from ..conftest import fresh_clickhouse
 from .shop import Shop, content, open_shop
@@ -148,3 +148,21 @@ def test_orders_to_clickhouse(shop: Shop, clickhouse_server: str) -> None:
         mine = shop.source.execute("SELECT count(*), sum(o_totalprice)::text FROM orders")
         assert found.result_rows == mine.fetchall()
     shop.assert_no_session()
+
+
+def test_orders_to_snowflake(shop: Shop, snowflake_url: str) -> None:
+    shop.connections["snowflake"] = snowflake_url
+    with closing(connect_snowflake(snowflake_url)) as target, target.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA shop")
+        # The old table has none of the rows.
+        cursor.execute(
+            "CREATE TABLE shop.orders (o_orderkey NUMBER(19,0), o_custkey NUMBER(19,0),"
+            " o_orderstatus VARCHAR, o_totalprice NUMBER(15,2), o_orderdate DATE,"
+            " o_orderpriority VARCHAR, o_clerk VARCHAR, o_shippriority NUMBER(10,0),"
+            " o_comment VARCHAR)"
+        )
+        run = shop.run(EXAMPLES / "orders_to_snowflake.py", "orders_to_snowflake").succeeded()
+        assert "verified by counts" in run.task("orders.verify").log
+        found = cursor.execute("SELECT COUNT(*), SUM(o_totalprice) FROM shop.orders").fetchone()
+    asked = "SELECT count(*), round(sum(o_totalprice)) FROM orders"
+    assert tuple(map(round, found)) == shop.source.execute(asked).fetchone()

@@ -106,6 +106,10 @@ class Database(ABC):
         """All that is there: tables, files, folders. Not the same after a table was emptied or made
         anew, where rows do not show it."""
 
+    def in_sql(self, name: str) -> str:
+        """A name as the server says it, where somebody has written it in SQL without quotes."""
+        return name
+
     def fill(self, rows: Rows) -> None:
         self.make(rows)
         self.insert(rows)

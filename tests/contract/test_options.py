@@ -137,7 +137,7 @@ def test_what_the_source_does_not_have(outward: Pair, options: dict[str, Any], p
     outward.make()
     if "table" in options and outward.mine.table is None:
         pytest.skip("its URLs lead to rows")
-    with outward.refused(part):
+    with outward.refused(outward.mine.in_sql(part) if "where" in options else part):
         outward.copy(**options)
 
 

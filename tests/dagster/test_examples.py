@@ -20,7 +20,7 @@ from dagster.components.testing import create_defs_folder_sandbox
 
 import penstock
 from dagster_penstock import CopiedTable, CopySpec
-from penstock_testkit import S3Server, Server, connect_clickhouse, tpch
+from penstock_testkit import S3Server, Server, connect_clickhouse, connect_snowflake, tpch
 
 from ..conftest import Connection, fresh_clickhouse, fresh_database
 
@@ -284,3 +284,36 @@ def test_orders_in_clickhouse(
         found = client.query("SELECT count(), toString(sum(o_totalprice)) FROM shop.orders")
         expected = read(shop, "SELECT count(*), sum(o_totalprice)::text FROM orders")
         assert found.result_rows == [expected]
+
+
+def test_daily_snowflake(
+    shop: str, snowflake_url: str, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PG_SRC", shop)
+    monkeypatch.setenv("SNOWFLAKE_URL", snowflake_url)
+    days = "o_orderdate BETWEEN '1995-03-04' AND '1995-03-05'"
+    with closing(connect_snowflake(snowflake_url)) as target, target.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA shop")
+        # One of an earlier version for each day; that of the other day is not to be touched.
+        cursor.execute(
+            "CREATE TABLE shop.orders (o_orderkey NUMBER(19,0), o_custkey NUMBER(19,0),"
+            " o_orderstatus VARCHAR, o_totalprice NUMBER(15,2), o_orderdate DATE,"
+            " o_orderpriority VARCHAR, o_clerk VARCHAR, o_shippriority NUMBER(10,0),"
+            " o_comment VARCHAR)"
+        )
+        cursor.execute(
+            "INSERT INTO shop.orders (o_orderkey, o_orderdate, o_comment)"
+            " VALUES (-4, '1995-03-04', 'stale'), (-6, '1995-03-06', 'stale')"
+        )
+        defs = definitions(EXAMPLES / "daily_snowflake.py")
+        assert run(defs, instance, ("1995-03-04", "1995-03-05")).success
+        asked = f"SELECT count(*), sum(o_orderkey) FROM {{}} WHERE {days}"
+        assert cursor.execute(asked.format("shop.orders")).fetchone() == read(
+            shop, asked.format("orders")
+        )
+        cursor.execute(f"SELECT o_comment FROM shop.orders WHERE NOT ({days})")
+        assert cursor.fetchall() == [("stale",)]
+    assert instance.get_materialized_partitions(dg.AssetKey(["shop", "orders"])) == {
+        "1995-03-04",
+        "1995-03-05",
+    }

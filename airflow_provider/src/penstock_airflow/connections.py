@@ -43,6 +43,30 @@ _ODBC_TEXTS = {
     "servercertificate": "server_certificate",
     "serverspn": "server_spn",
 }
+SNOWFLAKE = "snowflake"
+# Extras for Airflow's own Snowflake hook that mean nothing to Penstock, which sets these itself.
+_NOT_FOR_SNOWFLAKE = frozenset(
+    {"client_request_mfa_token", "client_store_temporary_credential", "insecure_mode"}
+    | {"json_result_force_utf8_decoding", "ocsp_fail_open", "session_parameters"}
+)
+# Those that ask for what Penstock cannot do, and what to do instead.
+_REFUSED_FOR_SNOWFLAKE = {
+    **dict.fromkeys(
+        ("azure_conn_id", "grant_type", "refresh_token", "scope", "token_endpoint"),
+        "a token as its Password, since Penstock fetches none",
+    ),
+    "private_key_content": "the path of a file with the key in private_key_file of its field Extra",
+    **dict.fromkeys(
+        ("proxy_host", "proxy_port", "proxy_user", "proxy_password"),
+        "the proxy in the variable HTTPS_PROXY of the workers",
+    ),
+}
+_AUTHENTICATORS = {
+    "snowflake": "password",
+    "externalbrowser": "browser",
+    "snowflake_jwt": "key",
+    "programmatic_access_token": "pat",
+}
 # Extras for Airflow's own PostgreSQL hook, unknown to libpq.
 NOT_FOR_LIBPQ = frozenset(
     {
@@ -95,6 +119,8 @@ def url_of(connection: Any, conn_id: str) -> str:
         return _mssql_url(connection, conn_id)
     if kind == ODBC:
         return _odbc_url(connection, conn_id)
+    if kind == SNOWFLAKE:
+        return _snowflake_url(connection, conn_id)
     if kind == "aws":
         raise UsageError(
             f"connection {conn_id!r} does not lead to a database: pass a URL such as "
@@ -243,17 +269,55 @@ def _odbc_url(connection: Any, conn_id: str) -> str:
     return _server_url(f"{MSSQL}+pyodbc", connection, host, port, parameters)
 
 
+def _snowflake_url(connection: Any, conn_id: str) -> str:
+    """
+    Raises:
+        UsageError: an extra asks for what Penstock cannot do.
+    """
+    extras = {
+        name.removeprefix("extra__snowflake__"): str(value)
+        for name, value in connection.extra_dejson.items()
+        if value not in (None, "", False)
+    }
+    for name, instead in _REFUSED_FOR_SNOWFLAKE.items():
+        if name in extras:
+            raise UsageError(f"connection {conn_id!r}: expected {instead}; found {name} in Extra")
+    account, region = extras.pop("account", connection.host or ""), extras.pop("region", "")
+    if region and "." not in account:
+        account = f"{account}.{region}"
+    port = extras.pop("port", str(connection.port or ""))
+    database = connection.schema or ""
+    if "database" in extras:
+        database = f"{extras.pop('database')}/{database}".rstrip("/")
+    if how := extras.pop("authenticator", "").lower():
+        extras["authenticator"] = _AUTHENTICATORS.get(how, how)
+    if "private_key_file" in extras:
+        extras.pop("authenticator", "")  # as the hook has it: a key comes first
+    host = extras.pop("host", account)
+    known = {name: text for name, text in extras.items() if name not in _NOT_FOR_SNOWFLAKE}
+    return _server_url(SNOWFLAKE, connection, host, port, known, database)
+
+
 def _server_url(
-    scheme: str, connection: Any, host: str, port: str, parameters: Mapping[str, str]
+    scheme: str,
+    connection: Any,
+    host: str,
+    port: str,
+    parameters: Mapping[str, str],
+    database: str | None = None,
 ) -> str:
+    """
+    Parameters:
+        database: the connection's field Schema by default.
+    """
     user = quote(connection.login or "", safe="")
     if connection.password:
         user += f":{quote(connection.password, safe='')}"
     place = f"[{host}]" if ":" in host else host
     place += f":{port}" if port else ""
-    database = quote(connection.schema or "", safe="")
+    named = quote((connection.schema or "") if database is None else database, safe="")
     query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
-    return f"{scheme}://{user}{'@' if user else ''}{place}/{database}{query}"
+    return f"{scheme}://{user}{'@' if user else ''}{place}/{named}{query}"
 
 
 def _is_on(value: Any) -> bool:

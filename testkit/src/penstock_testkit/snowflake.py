@@ -10,7 +10,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import urlopen
 
@@ -34,13 +36,19 @@ def is_emulated(url: str) -> bool:
 
 
 @contextmanager
-def any_snowflake() -> Iterator[str]:
-    """The URL of the account that PENSTOCK_TEST_SNOWFLAKE names, or else of an emulator."""
+def any_snowflake(log: Path | None = None) -> Iterator[str]:
+    """The URL of the account that PENSTOCK_TEST_SNOWFLAKE names, or else of an emulator.
+
+    Parameters:
+        log: where an emulator notes each COPY INTO: its begin and its end, in seconds since 1970.
+    """
     if url := os.environ.get(EXTERNAL):
         yield url
         return
     port = free_port()
     program = [sys.executable, "-m", "penstock_testkit.snowflake_server", str(port)]
+    if log is not None:
+        program.append(str(log))
     with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             _wait_for(server, port)
@@ -54,9 +62,10 @@ def _wait_for(server: subprocess.Popen[bytes], port: int) -> None:
     while True:
         try:
             urlopen(f"http://{HOST}:{port}/", timeout=5).close()
-        except OSError as error:
-            if "404" in str(error):  # it answers
-                return
+        except HTTPError as answer:
+            answer.close()
+            return
+        except OSError:
             if server.poll() is not None or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

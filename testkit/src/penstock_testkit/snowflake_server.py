@@ -1,4 +1,4 @@
-"""`python -m penstock_testkit.snowflake_server PORT`: an emulator of Snowflake, and no Snowflake.
+"""`python -m penstock_testkit.snowflake_server PORT [LOG]`: an emulator, and no Snowflake.
 
 It is fakesnow, which translates to DuckDB, behind a front that makes it more alike in what Penstock
 relies on: transactions that change something take turns, as by Snowflake's locks of tables, instead
@@ -32,6 +32,8 @@ HOST = "127.0.0.1"
 IDLE_SECONDS = 2.0
 _READING = {"SELECT", "SHOW", "DESCRIBE", "DESC", "WITH", "PUT", "LIST", "LS", "USE", "("}
 _DDL = {"CREATE", "ALTER", "DROP"}
+LOG = sys.argv[2] if len(sys.argv) > 2 else ""
+_COPY = re.compile(r"\s*COPY\s+INTO\s", re.I)
 _REMOVE = re.compile(r"\s*REMOVE\s+@(\S+)\s*", re.I)
 
 
@@ -106,7 +108,13 @@ def execute(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:
             for old, new in ((mine, aside), (theirs, mine), (aside, theirs)):
                 _turning(cursor, f"ALTER TABLE {old} RENAME TO {new}")
             return cursor
-        return _turning(cursor, command, *arguments, **named)
+        begun = time.time()
+        try:
+            return _turning(cursor, command, *arguments, **named)
+        finally:
+            if LOG and _COPY.match(command):
+                with open(LOG, "a", encoding="ascii") as log:
+                    log.write(f"{begun} {time.time()}\n")
 
 
 def _turning(cursor: Any, command: str, *arguments: Any, **named: Any) -> Any:

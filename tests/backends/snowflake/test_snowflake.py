@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from snowflake.connector.errors import ProgrammingError
 
-from penstock import CopySpec, copy
+from penstock import CopySpec, copy, plan
 from penstock.backends.shared.arrow import kind_of
+from penstock.backends.snowflake.connection import connect
+from penstock.backends.snowflake.errors import from_driver
 from penstock.backends.snowflake.leases import is_gone, this_process
 from penstock.backends.snowflake.location import URLS, login, place, resolved
 from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
+from penstock.backends.snowflake.stage import new_folder
 from penstock.backends.snowflake.target import TYPES
 from penstock.backends.snowflake.types import SnowType, arrow_type
-from penstock.errors import PlanningError, UsageError
+from penstock.errors import (
+    PermanentError,
+    PlanningError,
+    SnapshotLost,
+    TransientError,
+    UsageError,
+)
 from penstock.model.tables import TableRef
-from penstock_testkit import connect_snowflake
+from penstock_testkit import connect_snowflake, is_emulated
 
 from ...types.arrow_types import ARROW_TYPES
 from ...types.reading import lines
@@ -135,6 +149,89 @@ def test_a_process_that_is_gone_is_known_on_its_machine() -> None:
     assert is_gone(re.sub(r"\d+$", "1", mine))  # another one had its number
     assert not is_gone("another machine|1|1")
     assert not is_gone(None)
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "kind", "part"),
+    [
+        (250001, "Incorrect username or password was specified.", PermanentError, "password"),
+        (250001, "JWT token is invalid.", PermanentError, "JWT"),
+        (250001, "404 Not Found: post acme.snowflakecomputing.com", PermanentError, "404"),
+        (250001, "Could not connect to Snowflake backend", TransientError, "Could not connect"),
+        (390114, "Authentication token has expired.", TransientError, "expired"),
+        (625, "Statement has locked table T in another transaction", TransientError, "locked"),
+        (606, "No active warehouse selected in the session.", PermanentError, "?warehouse=NAME"),
+        (3001, "Insufficient privileges to operate on T", PermanentError, "?role=NAME"),
+        (707, "Time travel data is not available for table T.", SnapshotLost, "Time travel"),
+        (2003, "Object T does not exist or not authorized.", PermanentError, "not authorized"),
+    ],
+)
+def test_what_errors_mean(code: int, words: str, kind: type[Exception], part: str) -> None:
+    state = "08001" if code == 250001 else "42000"
+    found = from_driver(ProgrammingError(words, errno=code, sqlstate=state), "target")
+    assert type(found) is kind
+    assert found.message.startswith("target: ")
+    assert part in found.message
+
+
+def test_a_key_that_cannot_be_read_is_said_without_the_passphrase(tmp_path: Path) -> None:
+    for name, text, said in (("none.p8", "", "No such file"), ("a.p8", "s3cret", "passphrase")):
+        if text:
+            (tmp_path / name).write_text(text)
+        url = f"snowflake://me:s3cret@acme/sales?private_key_file={tmp_path / name}"
+        with pytest.raises(PermanentError, match=name) as caught:
+            connect(url, "target")
+        assert said in caught.value.message
+        assert "s3cret" not in caught.value.message
+
+
+def test_what_the_dead_have_staged_is_swept_and_a_password_is_nowhere(
+    source_url: str, snowflake_url: str, tmp_path: Path
+) -> None:
+    if not is_emulated(snowflake_url):
+        pytest.skip("an account knows its passwords")
+    with psycopg.connect(source_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS id")
+    parts = urlsplit(snowflake_url)
+    url = parts._replace(netloc=f"me:s3cret@{parts.hostname}:{parts.port}").geturl()
+    spec = CopySpec(
+        source=source_url, target=url, table="public.t", mode="recreate", strategy="whole", degree=1
+    )
+    said = repr([event.as_json() for event in copy(spec)])
+    file = tmp_path / "part.parquet"
+    file.touch()
+    dead = re.sub(r"\d+$", "1", this_process())
+    with closing(connect_snowflake(snowflake_url)) as connection, connection.cursor() as cursor:
+        for token, owner, process in (
+            ("dead", 1, dead),
+            ("void", 0, this_process()),
+            ("alive", 1, this_process()),
+        ):
+            cursor.execute(f"PUT 'file://{file}' @penstock.files/{token}/ AUTO_COMPRESS = FALSE")
+            cursor.execute(
+                "INSERT INTO penstock.stage SELECT ?, 'r', 'p', 1, ?, 0, ?, SYSDATE()",
+                (token, owner, process),
+            )
+        assert len(cursor.execute("LIST @penstock.files").fetchall()) == 3
+        said += repr([event.as_json() for event in copy(spec)])
+        (left,) = cursor.execute("LIST @penstock.files").fetchall()
+        assert "alive" in left[0]
+        assert cursor.execute("SELECT token FROM penstock.stage").fetchall() == [("alive",)]
+        said += repr(cursor.execute("SELECT * FROM penstock.run").fetchall())
+        said += repr(cursor.execute("SELECT * FROM penstock.journal").fetchall())
+    with pytest.raises(PlanningError) as caught:
+        plan(replace(spec, source=url, table="public.none", snapshot="none"))
+    assert "expected table public.none" in caught.value.message
+    assert "s3cret" not in said + repr(spec) + repr(caught.value) + str(caught.value.__cause__)
+
+
+def test_folders_of_the_dead_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mine, dead = new_folder(), new_folder()
+    (dead / "process").write_text(re.sub(r"\d+$", "1", this_process()))
+    (dead / "00000.parquet").touch()
+    another = new_folder()
+    assert sorted(tmp_path.iterdir()) == sorted([mine, another])
 
 
 def test_a_partition_of_several_files_and_names_of_both_cases(

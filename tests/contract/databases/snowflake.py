@@ -70,6 +70,9 @@ class Snowflake(SqlDatabase):
             values = [str(v) if isinstance(v, date | time | Decimal) else v for v in row]
             cursor.execute(statement, values)
 
+    def in_sql(self, name: str) -> str:
+        return name.upper()
+
     def connected(self) -> AbstractContextManager[Any]:
         return closing(connect_snowflake(self.url))
 

@@ -356,6 +356,98 @@ def test_mssql_with_another_extra_is_refused_without_showing_it() -> None:
     assert "pa55" not in repr(raised.value)
 
 
+def snowflake_url(**fields: Any) -> str:
+    given = {"conn_type": "snowflake", "login": "me", "password": "p/w", **fields}
+    return resolve(url_of(**given), "--source")[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"schema": "raw", "extra": {"account": "acme-prod", "database": "sales"}},
+            "acme-prod:443/sales/raw",
+        ),
+        (
+            {"extra": {"account": "ab1", "region": "eu-central-1", "database": "sales"}},
+            "ab1.eu-central-1:443/sales",
+        ),
+        (
+            {
+                "schema": "raw",
+                "extra": {
+                    "extra__snowflake__account": "acme",
+                    "extra__snowflake__database": "sales",
+                    "extra__snowflake__warehouse": "load",
+                    "role": "loader",
+                    "authenticator": "snowflake",
+                    "insecure_mode": False,
+                    "session_parameters": {"QUERY_TAG": "x"},
+                },
+            },
+            "acme:443/sales/raw?warehouse=load&role=loader&authenticator=password",
+        ),
+        (
+            {
+                "extra": {
+                    "account": "acme",
+                    "database": "sales",
+                    "authenticator": "snowflake",
+                    "private_key_file": "/k.p8",
+                }
+            },
+            "acme:443/sales?private_key_file=%2Fk.p8",
+        ),
+        (
+            {"extra": {"account": "a", "database": "d", "authenticator": "oauth"}},
+            "a:443/d?authenticator=oauth",
+        ),
+        (
+            {
+                "extra": {
+                    "account": "a",
+                    "database": "d",
+                    "authenticator": "PROGRAMMATIC_ACCESS_TOKEN",
+                }
+            },
+            "a:443/d?authenticator=pat",
+        ),
+        (
+            {
+                "extra": {
+                    "account": "test",
+                    "host": "snow.example",
+                    "port": 4566,
+                    "protocol": "http",
+                    "database": "d",
+                }
+            },
+            "snow.example:4566/d?protocol=http",
+        ),
+        # As a URL of Penstock's has them.
+        ({"host": "acme", "schema": "sales/raw"}, "acme:443/sales/raw"),
+    ],
+)
+def test_snowflake(fields: dict[str, Any], expected: str) -> None:
+    assert snowflake_url(**fields) == f"snowflake://me:p%2Fw@{expected}"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("refresh_token", "expected a token as its Password"),
+        ("azure_conn_id", "expected a token as its Password"),
+        ("private_key_content", "the path of a file with the key in private_key_file"),
+        ("proxy_password", "HTTPS_PROXY"),
+        ("wharehouse", "found another one"),
+    ],
+)
+def test_snowflake_with_what_penstock_cannot_do(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        snowflake_url(extra={"account": "acme", "database": "sales", name: SECRET})
+    assert "pa55" not in repr(raised.value)
+
+
 def odbc_url(**fields: Any) -> str:
     url = url_of(conn_type="odbc", **{"host": "db", "login": "me", "password": "p/w", **fields})
     return resolve(url, "--source")[0]

@@ -80,9 +80,6 @@ class MssqlSession(ServerSession):
         found = sorted((row for row in rows if not row[_HIDDEN]), key=lambda row: row[_ORDINAL])
         return [(row[_NAME] or "", type_of(row[_TYPE] or row[_CLR], *row[_SIZES])) for row in found]
 
-    def check(self, query: str, subject: str) -> None:
-        self.describe(query, subject)
-
 
 # Columns of what describes a query.
 _HIDDEN, _ORDINAL, _NAME, _TYPE, _SIZES, _CLR = 0, 1, 2, 5, slice(6, 9), 13

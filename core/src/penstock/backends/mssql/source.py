@@ -34,7 +34,7 @@ from penstock.backends.mssql.written import WRITTEN, attached, portable, read_wr
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.relations import TYPE, matching, read_relations
+from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PlanningError
 from penstock.model.codec import to_json
@@ -42,7 +42,6 @@ from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
     Column,
-    NotCopied,
     Query,
     Relation,
     SequencePosition,
@@ -132,11 +131,6 @@ class MssqlSource(SqlSource):
             return {}
         name, first, _, last = found
         return {name: SequencePosition(first if last is None else last, last is not None)}
-
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        known = read_relations(self._session)
-        views = matching([table for table in known if known[table]], include, exclude)
-        return tuple(NotCopied("views", str(view)) for view in views)
 
     def state(self, relation: Relation) -> SourceState:
         # Nothing tells for sure whether somebody has written: no moment is like another one.

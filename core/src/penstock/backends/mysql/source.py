@@ -28,14 +28,13 @@ from penstock.backends.mysql.types import arrow_type
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql import keys
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.relations import TYPE, matching, read_relations
+from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PenstockError
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
     Column,
-    NotCopied,
     Query,
     Relation,
     TableDefinition,
@@ -124,11 +123,6 @@ class MySqlSource(SqlSource):
             emptied = self._emptied(relation, columns)
             return read_definition(self._session, relation, columns, emptied)
         return super().definition(relation, partitioning=partitioning)
-
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        known = read_relations(self._session)
-        views = matching([table for table in known if known[table]], include, exclude)
-        return tuple(NotCopied("views", str(view)) for view in views)
 
     def state(self, relation: Relation) -> SourceState:
         session = self._session

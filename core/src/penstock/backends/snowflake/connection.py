@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,9 @@ _SETTINGS = {
     "LOCK_TIMEOUT": LOCK_SECONDS,
     "CLIENT_TELEMETRY_ENABLED": False,
 }
+# At each login it would ask the metadata services of three clouds, and AWS with the keys that it
+# finds, where it runs, and tell Snowflake.
+os.environ.setdefault("SNOWFLAKE_DISABLE_PLATFORM_DETECTION", "true")
 # It tells of each try to connect.
 logging.getLogger("snowflake.connector").setLevel(logging.CRITICAL)
 
@@ -143,9 +147,11 @@ def connect(url: str, side: str) -> Connection:
         with translated(side, where):
             connection = Connection(url, side)
     except (OSError, TypeError, ValueError) as error:  # of a key that cannot be read
+        file = URLS.parse(url).options.get("private_key_file")
+        found = error.strerror if isinstance(error, OSError) else "another file, or passphrase"
         raise PermanentError(
-            f"{side}: {where}: expected a private key in a PEM file and its passphrase, found "
-            f"{type(error).__name__}",
+            f"{side}: {where}: expected a private key in PEM (PKCS 8) in {file}, and its "
+            f"passphrase as the password; found: {found}",
             Diagnosis(side=side),
         ) from None
     try:

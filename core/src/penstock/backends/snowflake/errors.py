@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from snowflake.connector.errors import Error
 
-from penstock.backends.shared.refusals import as_planning
 from penstock.errors import Diagnosis, PenstockError, PermanentError, SnapshotLost, TransientError
 
 # Numbers of errors: of the driver's network, its results and HTTP; of the server: a statement that
@@ -20,7 +19,7 @@ _NEVER = re.compile(
     r"incorrect|invalid|not allowed|does not exist|locked|disabled|expired|403|404|certificate",
     re.I,
 )
-_PREFIX = re.compile(r"^\d{6} \(\w{5}\): (?:[0-9a-f-]{36}: )?")
+_PREFIX = re.compile(r"^\d{6}(?: \(\w{5}\))?: (?:[0-9a-f-]{36}: )?")
 _ADVICE = {
     606: "add ?warehouse=NAME to the URL, or give the user a default one",
     3001: "the role lacks that privilege; add ?role=NAME to the URL, or grant it",
@@ -54,10 +53,3 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
         yield
     except Error as error:
         raise from_driver(error, side, subject) from error
-
-
-@contextmanager
-def planning(side: str, subject: str) -> Iterator[None]:
-    """Turn a server's refusal into a `PlanningError` that names the subject."""
-    with as_planning(), translated(side, subject):
-        yield

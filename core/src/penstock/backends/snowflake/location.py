@@ -38,12 +38,12 @@ def resolved(url: str, environ: Mapping[str, str], flag: str) -> str:
     """
     url = URLS.resolve(url, environ, flag)
     found = URLS.parse(url)
-    place(found)
-    login(found)
+    place(found, flag)
+    login(found, flag)
     return url
 
 
-def login(found: Location) -> dict[str, Any]:
+def login(found: Location, flag: str = "connection") -> dict[str, Any]:
     """What the driver is told of who logs in.
 
     Raises:
@@ -52,15 +52,15 @@ def login(found: Location) -> dict[str, Any]:
     key = found.options.get("private_key_file")
     how = found.options.get("authenticator", "key" if key else "password")
     if not found.user:
-        raise UsageError("connection: expected a user in the URL, found none")
+        raise UsageError(f"{flag}: expected a user in the URL, found none")
     if (how == "key") != bool(key):
         raise UsageError(
-            "connection: expected ?private_key_file=FILE together with authenticator=key, found "
+            f"{flag}: expected ?private_key_file=FILE together with authenticator=key, found "
             "one without the other"
         )
     if how in ("password", "oauth", "pat") and not found.password:
         what = "a password" if how == "password" else "a token"
-        raise UsageError(f"connection: expected {what} in {URLS.password_variable}, found none")
+        raise UsageError(f"{flag}: expected {what} in {URLS.password_variable}, found none")
     said: dict[str, Any] = {"user": found.user}
     match how:
         case "key":
@@ -79,7 +79,7 @@ def login(found: Location) -> dict[str, Any]:
     return said
 
 
-def place(found: Location) -> dict[str, Any]:
+def place(found: Location, flag: str = "connection") -> dict[str, Any]:
     """What the driver is told of where to go.
 
     Raises:
@@ -87,7 +87,7 @@ def place(found: Location) -> dict[str, Any]:
     """
     database, _, schema = found.database.partition("/")
     if not database:
-        raise UsageError("connection: expected a database in the URL, found none")
+        raise UsageError(f"{flag}: expected a database in the URL, found none")
     said: dict[str, Any] = {"account": found.host.removesuffix(DOMAIN)}
     if found.host.endswith(DOMAIN) or found.port != HTTPS or "protocol" in found.options:
         said |= {"host": found.host, "port": found.port}

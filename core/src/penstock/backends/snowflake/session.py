@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
+from penstock.backends.shared.refusals import as_planning
 from penstock.backends.snowflake.connection import Connection
 from penstock.backends.snowflake.dialect import SNOWFLAKE
-from penstock.backends.snowflake.errors import planning, translated
+from penstock.backends.snowflake.errors import translated
 from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.types import type_of
 from penstock.backends.sql.dialect import Type
@@ -51,14 +52,11 @@ class SnowflakeSession(ServerSession):
         return translated(self.side, subject)
 
     def stream(self, query: str, subject: str) -> Iterator[Row]:
-        with planning(self.side, subject):
+        with as_planning(), self.translated(subject):
             for rows in self.connection.stream(query, BATCH):
                 yield from rows
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
-        with planning(self.side, subject):
+        with as_planning(), self.translated(subject):
             found = self.connection.described(query)
         return [(swapped(column.name), type_of(column)) for column in found]
-
-    def check(self, query: str, subject: str) -> None:
-        self.describe(query, subject)

@@ -12,13 +12,12 @@ from penstock.backends.snowflake.dialect import SNOWFLAKE
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.sql.definition import definition_of
 from penstock.backends.sql.dialect import Type
-from penstock.backends.sql.relations import TYPE, matching, read_relations
+from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.source import SqlSource
 from penstock.model.extents import Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
     Column,
-    NotCopied,
     Query,
     Relation,
     TableDefinition,
@@ -79,11 +78,6 @@ class SnowflakeSource(SqlSource):
         lengths = {name: type_.length for name, type_ in types.items() if type_.is_short_text}
         definition = definition_of(SNOWFLAKE.name.lower(), columns, keys, ())
         return replace(definition, lengths=lengths)
-
-    def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        known = read_relations(self._session)
-        views = matching([table for table in known if known[table]], include, exclude)
-        return tuple(NotCopied("views", str(view)) for view in views)
 
     def state(self, relation: Relation) -> SourceState:
         # Nothing tells for sure whether somebody has written: no moment is like another one.

@@ -26,7 +26,7 @@ from penstock.backends.shared.row_groups import COMPRESSION, RowGroups
 from penstock.backends.shared.transfer import Transfer
 from penstock.backends.snowflake.connection import Error
 from penstock.backends.snowflake.errors import translated
-from penstock.backends.snowflake.leases import is_gone
+from penstock.backends.snowflake.leases import is_gone, this_process
 from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.errors import Diagnosis, PermanentError
@@ -42,6 +42,21 @@ _FORMAT = (
 )
 _LOADED = 3
 """The column of what COPY INTO lists that says how many rows a file has brought."""
+
+
+_FOLDER, _OWNER = "penstock-stage-", "process"
+"""Folders for files on their way, and the file in each that says whose it is."""
+
+
+def new_folder() -> Path:
+    """One of this process; those of killed processes of this machine are removed."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*/{_OWNER}"):
+        with suppress(OSError):
+            if is_gone(owner.read_text(encoding="utf-8")):
+                shutil.rmtree(owner.parent, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
+    (folder / _OWNER).write_text(this_process(), encoding="utf-8")
+    return folder
 
 
 def stage_table(records: SnowflakeRecords, token: str) -> str:
@@ -63,7 +78,7 @@ class FileStage:
             pa.field(swapped(field.name), pa.string() if field.type == pa.uuid() else field.type)
             for field in schema
         )
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+        self._folder = new_folder()
         self._groups = RowGroups()
         self._most = spec.writing.get("file_size") or FILE_BYTES
         self._writer: Any = None

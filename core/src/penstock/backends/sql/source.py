@@ -100,7 +100,9 @@ class SqlSource:
         return definition_of(self._session.dialect.name.lower(), self.columns(relation), (), ())
 
     def others(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[NotCopied, ...]:
-        return ()
+        known = read_relations(self._session)
+        views = matching([table for table in known if known[table]], include, exclude)
+        return tuple(NotCopied("views", str(view)) for view in views)
 
     def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
         return ()

@@ -43,8 +43,8 @@ class ServerSession(NamedRelations, ABC):
     @abstractmethod
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]: ...
 
-    @abstractmethod
-    def check(self, query: str, subject: str) -> None: ...
+    def check(self, query: str, subject: str) -> None:
+        self.describe(query, subject)
 
     def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
         with as_planning(), self.translated(subject):
