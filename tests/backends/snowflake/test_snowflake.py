@@ -19,7 +19,7 @@ from penstock.backends.shared.arrow import kind_of
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.errors import from_driver
 from penstock.backends.snowflake.leases import is_gone, this_process
-from penstock.backends.snowflake.location import URLS, login, place, resolved
+from penstock.backends.snowflake.location import URLS, login, place
 from penstock.backends.snowflake.names import swapped
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.snowflake.stage import new_folder
@@ -130,7 +130,7 @@ def test_who_logs_in(query: str, expected: dict[str, Any]) -> None:
 )
 def test_a_url_that_says_too_little(url: str, found: str) -> None:
     with pytest.raises(UsageError, match=found) as caught:
-        resolved(url, {}, "--target")
+        URLS.resolve(url, {}, "--target")
     assert "s3cret" not in str(caught.value)
 
 

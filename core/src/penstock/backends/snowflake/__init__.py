@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.backends.snowflake.backend import SnowflakeBackend
+from penstock.backends.shared.installed import check_installed
+from penstock.backends.snowflake.capabilities import SOURCE, TARGET
+from penstock.backends.snowflake.location import URLS
+from penstock.backends.sql.backend import ModularBackend
 
-backend = SnowflakeBackend()
+check_installed("snowflake.connector", "pyarrow")
+
+backend = ModularBackend(
+    __name__,
+    URLS,
+    SOURCE,
+    TARGET,
+    rewrites="DROP TABLE or CREATE OR REPLACE TABLE",
+    snapshot_burden="relied on the source's time travel",
+)
 """The object that the entry point names."""

@@ -14,7 +14,19 @@ from penstock.errors import UsageError
 
 DOMAIN = ".snowflakecomputing.com"
 HTTPS = 443
-URLS = ServerUrls(
+
+
+class _Urls(ServerUrls):
+    def resolve(self, url: str, environ: Mapping[str, str], flag: str) -> str:
+        url = super().resolve(url, environ, flag)
+        # What the driver would lack is told now.
+        found = self.parse(url)
+        place(found, flag)
+        login(found, flag)
+        return url
+
+
+URLS = _Urls(
     scheme="snowflake",
     port=HTTPS,
     user="",
@@ -28,19 +40,6 @@ URLS = ServerUrls(
     texts=("warehouse", "role", "private_key_file"),
     place_form="account/database/schema",
 )
-
-
-def resolved(url: str, environ: Mapping[str, str], flag: str) -> str:
-    """See `Backend.resolve`.
-
-    Raises:
-        UsageError: malformed, or the driver would lack something.
-    """
-    url = URLS.resolve(url, environ, flag)
-    found = URLS.parse(url)
-    place(found, flag)
-    login(found, flag)
-    return url
 
 
 def login(found: Location, flag: str = "connection") -> dict[str, Any]:

@@ -85,3 +85,6 @@ class SnowflakeReader(BatchReader):
             if ahead is not None:
                 ahead.leave(session.connection.interrupt)
             session.connection.close()
+
+
+open_reader = SnowflakeReader

@@ -53,3 +53,6 @@ def _check(session: SnowflakeSession, relation: Relation) -> None:
         session.fetch(f"SELECT 1 FROM {session.table(relation)} LIMIT 1", f"snapshot of {relation}")
     except PenstockError as error:
         raise PlanningError(f"{error.message}{_OTHERWISE}", error.diagnosis) from error
+
+
+hold_snapshot = HeldMoment

@@ -140,3 +140,6 @@ class SnowflakeSource(SqlSource):
             return f"{rows} SAMPLE ({SAMPLE} ROWS)", f"a sample of {SAMPLE:,} rows"
         share = 100 * SAMPLE / count
         return f"{rows} SAMPLE SYSTEM ({share:.6f})", f"a sample of about {SAMPLE:,} rows"
+
+
+open_source = SnowflakeSource

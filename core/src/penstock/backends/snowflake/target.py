@@ -114,3 +114,6 @@ class SnowflakeTarget(SqlTarget):
         by_name = {column.name: column for column in columns}
         written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
         return plan_load(self._session, self.tables, request, columns, written)
+
+
+open_target = SnowflakeTarget

@@ -27,7 +27,7 @@ from penstock.spec.worker_spec import WorkerSpec
 T = TypeVar("T")
 
 
-def snowflake_writer(spec: WorkerSpec) -> StagedWriter:
+def open_writer(spec: WorkerSpec) -> StagedWriter:
     return StagedWriter(spec, Hooks())
 
 
