@@ -36,7 +36,7 @@ def available() -> bool:
 
 
 def is_plain(connection: Connection) -> bool:
-    """Whether rows can pass by the connection's socket: it has no encryption."""
+    """Whether rows can be read from the connection's socket: it has no encryption."""
     _, libpq = _loaded()
     return bool(libpq.is_plain(pointer(connection)))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import select
-import struct
 import time
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -19,7 +17,7 @@ from penstock.backends.postgresql.catalog.columns import planned_columns, read_c
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.error_ahead import error_ahead
-from penstock.backends.postgresql.native import CopySink, available, is_plain
+from penstock.backends.postgresql.native import CopySink
 from penstock.backends.postgresql.statements import column_list, copy_format, statement
 from penstock.errors import Diagnosis, TransientError
 from penstock.model.tables import Column
@@ -31,10 +29,6 @@ if TYPE_CHECKING:
 # A larger row is handed to libpq in pieces: it would copy the whole of it into its own buffer.
 PIECE = 256 * 1024
 POLL_SECONDS = 0.2
-# CopyData, its length and the length's own:
-# https://www.postgresql.org/docs/current/protocol-message-formats.html
-_DATA = struct.Struct("!ci")
-_LENGTH = 4
 TAKE_ERROR_SECONDS = 5.0
 
 
@@ -71,7 +65,6 @@ class CopyStream:
             freeze=self._freeze,
         )
         start_copy(self._connection, copy, "target", wait, ExecStatus.COPY_IN)
-        self._plain = available() and is_plain(self._connection)
 
     def fileno(self) -> int:
         return self._connection.fileno()
@@ -118,36 +111,12 @@ class CopyStream:
         return translated("target", rows=self._spec.format == ARROW)
 
     def _send(self, piece: bytes | memoryview, wait: Wait) -> None:
-        if self._plain:
-            self._write(piece, wait)
-            return
         pgconn = self._connection.pgconn
         pgconn.put_copy_data(piece)
         while pgconn.flush():
             wait("target", pgconn.socket, True)
             if select.select([pgconn.socket], [], [], 0)[0]:
                 self.check()
-
-    def _write(self, piece: bytes | memoryview, wait: Wait) -> None:
-        """Past libpq, which would copy the piece into its own buffer."""
-        socket = self._connection.fileno()
-        left = [memoryview(_DATA.pack(b"d", _LENGTH + len(piece))), memoryview(piece)]
-        while left:
-            try:
-                sent = os.writev(socket, left)
-            except BlockingIOError:
-                wait("target", socket, True)
-                if select.select([socket], [], [], 0)[0]:
-                    self.check()
-                continue
-            except OSError:
-                self._plain = False  # libpq finds the same, and says it in its own words
-                self._send(piece, wait)
-                return
-            while left and sent >= len(left[0]):
-                sent -= len(left.pop(0))
-            if left:
-                left[0] = left[0][sent:]
 
     def check(self) -> None:
         """Look at what the server says in mid-stream: an error ends the stream early."""
