@@ -34,6 +34,8 @@ ROOM = 2
 ABANDON_SECONDS = 2.0
 # Babelfish takes decimals of fewer digits wrongly, and CHAR not at all, from bulk loads.
 _NARROW = 28
+ALIGNMENT = 16
+"""Of 128-bit numbers, as the loader takes them."""
 
 
 class _Abandoned(Exception):
@@ -215,12 +217,31 @@ def _staged_type(column: Column, connection: Connection) -> str:
 
 
 def _as_loaded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The loader knows no UUIDs, but their texts."""
+    """The loader knows no UUIDs, but their texts; and takes no numbers at odd addresses."""
     columns = [
-        uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else array
+        uuid_texts(array).cast(pa.string()) if array.type == pa.uuid() else aligned(array)
         for array in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def aligned(array: pa.Array) -> pa.Array:
+    """The same with buffers at addresses that are multiples of `ALIGNMENT`: streams may have them
+    at others.
+
+    https://arrow.apache.org/docs/format/Columnar.html#buffer-alignment-and-padding
+    """
+    buffers = array.buffers()
+    if all(buffer is None or buffer.address % ALIGNMENT == 0 for buffer in buffers):
+        return array
+    copies = [None if buffer is None else _copied(buffer) for buffer in buffers]
+    return pa.Array.from_buffers(array.type, len(array), copies, offset=array.offset)
+
+
+def _copied(buffer: pa.Buffer) -> pa.Buffer:
+    copy = pa.allocate_buffer(buffer.size)
+    memoryview(copy)[:] = memoryview(buffer)
+    return copy
 
 
 def sweep(records: MssqlRecords, mine: str = "") -> None:
