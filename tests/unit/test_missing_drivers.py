@@ -25,7 +25,6 @@ EXTRAS = metadata("penstock").get_all("Provides-Extra") or ()
         ("mssql", "mssql", "pyarrow"),
         ("mysql", "mysql", "pyarrow"),
         ("s3", "parquet", "boto3"),
-        ("snowflake", "snowflake", "snowflake"),
         ("snowflake", "snowflake", "snowflake.connector"),
     ],
 )
