@@ -38,6 +38,7 @@ from penstock_testkit import (
 )
 
 from .shared_nurseries import shared_nurseries
+from .skipped import skip_table
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
@@ -47,6 +48,13 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if lines := skip_table(terminalreporter.getreports("skipped")):
+        terminalreporter.section("skipped")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 def native_missing() -> str | None:

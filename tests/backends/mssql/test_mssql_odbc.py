@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import re
 import socket
 import struct
-import sys
 import threading
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -16,7 +16,6 @@ from urllib.parse import quote
 from uuid import UUID
 
 import pyarrow as pa
-import pyodbc
 import pytest
 
 from penstock.backends.api.registry import find_backend
@@ -25,9 +24,13 @@ from penstock.backends.mssql.as_text import JSON_ROWS, LITERAL_ROWS, READS_JSON,
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.errors import DriverError, from_driver
 from penstock.backends.mssql.location import ODBC_URLS, odbc_string, urls_of
-from penstock.backends.mssql.odbc import array_of, told
 from penstock.backends.mssql.types import MAX, MsType
 from penstock.errors import PermanentError, TransientError, UsageError
+
+from .mssql_tables import NO_PYODBC, freetds_missing
+
+pyodbc = pytest.importorskip("pyodbc", reason=NO_PYODBC, exc_type=ImportError)
+odbc = importlib.import_module("penstock.backends.mssql.odbc")
 
 MARK = "Zz9"
 MICROSOFT = "ODBC Driver 18 for SQL Server"
@@ -114,16 +117,6 @@ def test_a_driver_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
         connect(f"mssql+pyodbc://me:{MARK}@/s?dsn=shop", "source")
 
 
-def test_a_module_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for scheme, module, extra in [
-        ("mssql", "native", "mssql"),
-        ("mssql+pyodbc", "odbc", "mssql-odbc"),
-    ]:
-        monkeypatch.setitem(sys.modules, f"penstock.backends.mssql.{module}", None)
-        with pytest.raises(PermanentError, match=rf"pip install 'penstock\[{extra}\]'"):
-            connect(f"{scheme}://me:{MARK}@h/s", "source")
-
-
 # What a driver makes of it
 
 
@@ -156,7 +149,7 @@ def logged_in(url: str) -> dict[str, str]:
     return {name: text.decode("utf-16le") for name, text in names.items()}
 
 
-@pytest.mark.skipif("FreeTDS" not in pyodbc.drivers(), reason="no ODBC driver FreeTDS")
+@pytest.mark.skipif(bool(freetds_missing()), reason=freetds_missing())
 @pytest.mark.parametrize(
     ("user", "password", "database"),
     [
@@ -228,7 +221,7 @@ def test_a_value_ends_where_it_ends(user: str, password: str, database: str) -> 
     ],
 )
 def test_errors(state: str, words: str, expected: type[Exception], said: str) -> None:
-    found = from_driver(told(pyodbc.Error(state, words)), "source", "table t")
+    found = from_driver(odbc.told(pyodbc.Error(state, words)), "source", "table t")
     assert type(found) is expected
     assert found.message.startswith(f"source: table t: {said}")
 
@@ -251,12 +244,12 @@ def test_errors(state: str, words: str, expected: type[Exception], said: str) ->
     ],
 )
 def test_a_value_of_the_driver(type_: pa.DataType, given: Any, found: Any) -> None:
-    assert array_of((None, given), type_).to_pylist() == [None, found]
+    assert odbc.array_of((None, given), type_).to_pylist() == [None, found]
 
 
 def test_a_value_of_another_type() -> None:
     with pytest.raises(DriverError, match="expected values of type int32, found: "):
-        array_of(("1",), pa.int32())
+        odbc.array_of(("1",), pa.int32())
 
 
 # What is written

@@ -45,7 +45,7 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
     """The backend of a URL's scheme, and its ``module:attribute``.
 
     Raises:
-        UsageError: no backend has that scheme, or its driver is not installed.
+        UsageError: no backend has that scheme, or its driver is not installed or cannot be loaded.
     """
     scheme = url.partition("://")[0].lower()
     known = {entry.name: entry for entry in _own_entry_points()}
@@ -65,6 +65,8 @@ def find_backend(url: str, flag: str) -> tuple[Backend, str]:
             f"{flag}: {scheme} needs the module {error.name!r}; "
             f"install it with: pip install 'penstock[{extra}]'"
         ) from error
+    except ImportError as error:  # the module is there, a library that it loads is not
+        raise UsageError(f"{flag}: the driver of {scheme} cannot be loaded: {error}") from error
 
 
 def url_examples() -> str:
@@ -92,7 +94,7 @@ def ddl_scheme() -> str:
     """
     found: dict[str, str] = {}
     for entry in _entry_points():
-        with suppress(ModuleNotFoundError):  # its driver is not installed
+        with suppress(ImportError):  # its driver is not installed
             if cast("Backend", entry.load()).target_capabilities.control_ddl:
                 found.setdefault(entry.value, entry.name)
     if len(found) != 1:

@@ -9,7 +9,13 @@ import pyarrow as pa
 
 from penstock.backends.mssql.location import ODBC_URLS, urls_of
 from penstock.backends.mssql.types import MsType
-from penstock.errors import Diagnosis, PermanentError
+from penstock.errors import Diagnosis, UsageError
+
+LIBRARIES = {
+    "mssql": "apt-get install libltdl7 libgssapi-krb5-2, or dnf install libtool-ltdl krb5-libs",
+    "mssql+pyodbc": "apt-get install unixodbc, or dnf install unixODBC",
+}
+"""How to install what each scheme's driver loads and its wheel does not bring."""
 
 
 class Driver(Protocol):
@@ -56,8 +62,9 @@ def open_driver(url: str, side: str) -> Driver:
     """
     Raises:
         DriverError: no connection.
-        PermanentError: the driver is not installed.
+        UsageError: the driver, or a library of the system that it needs, is not installed.
     """
+    scheme = urls_of(url).scheme
     try:
         if urls_of(url) is ODBC_URLS:
             from penstock.backends.mssql.odbc import OdbcDriver  # noqa: PLC0415
@@ -68,8 +75,14 @@ def open_driver(url: str, side: str) -> Driver:
         return NativeDriver(url)
     except ModuleNotFoundError as error:
         extra = "mssql-odbc" if urls_of(url) is ODBC_URLS else "mssql"
-        raise PermanentError(
-            f"{side}: {urls_of(url).scheme} needs the module {error.name!r}; install it with: "
+        raise UsageError(
+            f"{side}: {scheme} needs the module {error.name!r}; install it with: "
             f"pip install 'penstock[{extra}]'",
+            Diagnosis(side=side),
+        ) from error
+    except ImportError as error:  # a library of the system, which no wheel brings
+        raise UsageError(
+            f"{side}: {scheme} needs a library of the system that is not installed "
+            f"({error}); install it with: {LIBRARIES[scheme]}",
             Diagnosis(side=side),
         ) from error

@@ -39,6 +39,9 @@ def told(error: NativeError) -> DriverError:
     return DriverError(state, error.ddbc_error or error.driver_error)
 
 
+# Its wheel brings Microsoft's ODBC driver, but not the library of the system that this one loads:
+# https://github.com/microsoft/mssql-python#installation
+_NOT_LOADED = "Failed to load the driver"
 CLOSE_SECONDS = 5.0
 """For how long a call that was cancelled may go on."""
 
@@ -67,9 +70,14 @@ class NativeDriver:
         seconds = int(URLS.parse(url).options.get("connect_timeout", CONNECT_SECONDS))
         # A session of a pool would keep what the last one had set.
         mssql_python.pooling(enabled=False)
-        self._connection = mssql_python.connect(
-            connection_string(url), autocommit=True, timeout=seconds, native_uuid=False
-        )
+        try:
+            self._connection = mssql_python.connect(
+                connection_string(url), autocommit=True, timeout=seconds, native_uuid=False
+            )
+        except NativeError as error:
+            if _NOT_LOADED not in error.ddbc_error:
+                raise
+            raise ImportError(error.ddbc_error) from error
         self._cursor = self._connection.cursor()
         # A load has a connection of its own; of this one it reads how to connect.
         self._loader = self._connection.cursor()

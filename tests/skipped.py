@@ -1,0 +1,28 @@
+"""The tests that were skipped, by the reason: a table at the end of a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+
+def skip_table(reports: list[Any]) -> list[str]:
+    """Lines of a table, the most frequent reason first.
+
+    Parameters:
+        reports: pytest's, of tests and modules that were skipped.
+    """
+    # pytest gives a skip as a path, a line and a text.
+    counts = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in reports
+        if isinstance(report.longrepr, tuple)
+    )
+    if not counts:
+        return []
+    width = max(len(f"{counts.total():,}"), len("tests"))
+    return [
+        f"{'tests':>{width}}  skipped because",
+        *(f"{count:>{width},}  {reason}" for reason, count in counts.most_common()),
+        f"{counts.total():>{width},}  in all",
+    ]
