@@ -24,6 +24,7 @@ from benchmarks import (
     snowflake,
     speed,
     start,
+    tables,
 )
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
@@ -34,6 +35,8 @@ PARTS = (
     "speed",
     "memory",
     "overhead",
+    "tables",
+    "distance",
     "modes",
     "partitioned",
     "files",
@@ -50,6 +53,8 @@ Part = (
     | speed.Speed
     | memory.Memory
     | overhead.Overhead
+    | tables.Tables
+    | tables.Distance
     | modes.Walls
     | partitioned.Partitioned
     | files.Files
@@ -73,6 +78,10 @@ def main() -> int:
             found["memory"] = memory.measure(bench, options.scale)
         if "overhead" in options.only:
             found["overhead"] = overhead.measure(bench, options.repeat)
+        if "tables" in options.only:
+            found["tables"] = tables.many_tables(bench, options.tables, options.repeat)
+        if "distance" in options.only:
+            found["distance"] = tables.distant(bench, options.repeat)
         if "modes" in options.only:
             found["modes"] = modes.measure(bench, options.scale, options.repeat)
         if "partitioned" in options.only:
@@ -142,6 +151,7 @@ def _options() -> argparse.Namespace:
         help="streams at once, ascending (default: 1,2,4)",
     )
     parser.add_argument("--repeat", type=int, default=3, help="turns (default: 3)")
+    parser.add_argument("--tables", type=int, default=300, help="small ones (default: 300)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to a file")
     parser.add_argument("--check", action="store_true", help="exit with 1 if a limit is not kept")
     return parser.parse_args()

@@ -7,6 +7,7 @@ from penstock_testkit.clickhouse import (
     connect_clickhouse,
     new_clickhouse_database,
 )
+from penstock_testkit.distance import DistantServer
 from penstock_testkit.http_faults import HttpFaults
 from penstock_testkit.mssql import (
     any_mssql_server,
@@ -42,6 +43,7 @@ from penstock_testkit.snowflake import (
 
 __all__ = [
     "AnyMysqlServer",
+    "DistantServer",
     "ExternalMysqlServer",
     "ExternalServer",
     "HttpFaults",
