@@ -122,8 +122,8 @@ class _Link:
         self._server = server
         self._requests = _Blocks()
         self._answers = _Blocks()
-        self._answered = False
-        """Whether the server was the last to speak."""
+        self._answered = True
+        """Whether what the client says next begins a round trip."""
         self._open = 2
         self._lock = threading.Lock()
 
