@@ -13,6 +13,7 @@ from penstock.backends.sql.definition import KINDS, definition_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
+from penstock.model.extents import Key
 from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
 
 DIALECT = "mysql"
@@ -160,6 +161,17 @@ def read_definition(
 def flavour_of(session: MySqlSession) -> str:
     """Whose types, collations and functions a column's definition is written with."""
     return "MariaDB" if session.connection.is_mariadb else "MySQL"
+
+
+def collation_of(session: MySqlSession, rows: str, key: Key) -> str:
+    """The one by which the server compares a text.
+
+    Parameters:
+        rows: an item of FROM.
+    """
+    asked = f"SELECT collation((SELECT {MYSQL.key(key)} FROM {rows} LIMIT 0))"
+    ((found,),) = session.fetch(asked, f"--key {key.text}")
+    return str(found)
 
 
 def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
