@@ -157,6 +157,9 @@ class MySqlDialect(CatalogDialect):
         tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))
         return " OR ".join(tests) or "1 = 0"
 
+    def respelled(self, key: Sequence[str]) -> str:
+        return self.differ(key)
+
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
         keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
@@ -169,11 +172,10 @@ class MySqlDialect(CatalogDialect):
             f"INSERT INTO {table} ({', '.join([*keys, *others])}) SELECT {values}"
             f" FROM {staged} AS s LEFT JOIN {target} WHERE t.{keys[0]} IS NULL"
         )
-        if not others:
-            return insert
-        changes = ", ".join(f"t.{name} = s.{name}" for name in others)
+        # The key, too: a row gets the source's spelling.
+        changes = ", ".join(f"t.{name} = s.{name}" for name in [*others, *keys])
         update = f"UPDATE {staged} AS s STRAIGHT_JOIN {target} SET {changes}"
-        return f"{update} WHERE {self.differ(rest)};\n{insert}"
+        return f"{update} WHERE {self.differ([*rest, *key])};\n{insert}"
 
     # Bounds
 

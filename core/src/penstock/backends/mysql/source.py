@@ -11,18 +11,17 @@ from penstock.backends.mysql.catalog import bounds
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
 from penstock.backends.mysql.catalog.tables import (
     OF_TABLE,
-    collation_of,
     explained_rows,
     first_key,
-    flavour_of,
     made_at,
+    order_of,
     read_definition,
     table_columns,
     unique_keys,
 )
 from penstock.backends.mysql.connection import connect, kill
 from penstock.backends.mysql.decoding import DATES
-from penstock.backends.mysql.dialect import MYSQL, order_name
+from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.snapshot import take
@@ -230,9 +229,7 @@ class MySqlSource(SqlSource):
             return ""
         if type_.name in ("enum", "set"):
             return BYTES  # their own order is that of their numbers
-        return order_name(
-            flavour_of(self._session), collation_of(self._session, self._rows(relation), key)
-        )
+        return order_of(self._session, self._rows(relation), key)
 
     def shared_order(self, relation: Relation, key: Key) -> str:
         return BYTES if self.key_type(relation, key) in TEXTS else ""

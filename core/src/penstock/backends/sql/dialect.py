@@ -211,6 +211,10 @@ class CatalogDialect(Dialect):
         columns = map(self.ident, names)
         return " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in columns) or "1 = 0"
 
+    def respelled(self, key: Sequence[str]) -> str:
+        """Whether the rows `t` and `s` write equal keys differently."""
+        return "1 = 0"
+
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
         """The statement that updates the rows of a table that differ from those staged for the same
         key, and inserts the others.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.catalog.written import parse, read_statement
-from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.dialect import MYSQL, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.definition import KINDS, definition_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
@@ -163,15 +163,18 @@ def flavour_of(session: MySqlSession) -> str:
     return "MariaDB" if session.connection.is_mariadb else "MySQL"
 
 
-def collation_of(session: MySqlSession, rows: str, key: Key) -> str:
-    """The one by which the server compares a text.
+def order_of(session: MySqlSession, rows: str, key: Key) -> str:
+    """What `Key.collation` calls the collation by which the server compares a key; empty for one
+    that is no text.
 
     Parameters:
         rows: an item of FROM.
     """
-    asked = f"SELECT collation((SELECT {MYSQL.key(key)} FROM {rows} LIMIT 0))"
-    ((found,),) = session.fetch(asked, f"--key {key.text}")
-    return str(found)
+    value = MYSQL.key(key)
+    ((found,),) = session.fetch(
+        f"SELECT collation((SELECT {value} FROM {rows} LIMIT 0))", f"--key {key.text}"
+    )
+    return "" if found == "binary" else order_name(flavour_of(session), found)
 
 
 def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:
