@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from penstock.backends.api.capabilities import Capabilities, TargetCapabilities
+from penstock.backends.api.capabilities import Capabilities, SourceCapabilities, TargetCapabilities
 from penstock.backends.api.children import (
     AttachesChildren,
     ChildRequest,
@@ -26,11 +26,12 @@ from penstock.planning.choice import Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
+from penstock.planning.orders import compared_key, disorder
 from penstock.planning.steps_left import with_steps_left
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
-from penstock.spec.strategies import NAMED, NTILE, TIME, VALUES
+from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 
 
 def build_plan(
@@ -92,7 +93,7 @@ def build_plan(
     statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
     choice, cut, partitions = _partitions(
-        spec, streams, given, statistics, source, capabilities, names
+        spec, streams, given, statistics, source, target, capabilities, names
     )
     if _deletes_by_condition(spec, capabilities.target):
         _check_conditions(spec, choice, partitions, mapping, table, target)
@@ -215,18 +216,56 @@ def _partitions(
     given: Sequence[Partition],
     statistics: TableStatistics,
     source: SourceCatalog,
+    target: TargetCatalog,
     capabilities: Capabilities,
     columns: set[str],
 ) -> tuple[Choice, Cut, tuple[Partition, ...]]:
     """Those that are given, or those that the strategy makes."""
     if given:
-        resolved = resolve_partitions(spec, given, source, columns)
+        resolved = resolve_partitions(spec, given, source, target, columns)
         cut = Cut((), resolved.reasons, resolved.warnings)
         return Choice(NAMED, (), spec.key), cut, resolved.partitions
     choice = choose(spec, statistics, streams, capabilities.source.block_strategy)
-    by_condition = _deletes_by_condition(spec, capabilities.target)
-    cut = _cut(spec, choice, statistics, source, columns, deletes_by_condition=by_condition)
+    key = _key(spec, choice, columns)
+    if key is not None and not choice.how.hashes:
+        by_condition = _deletes_by_condition(spec, capabilities.target)
+        key = compared_key(spec, key, source, target, on_both_sides=by_condition)
+    cut = _cut(spec, choice, statistics, source, key)
+    if found := disorder(spec, source, (extent for extent, _ in cut.extents)):
+        assert key is not None
+        choice = _in_disorder(spec, choice, streams, capabilities.source, found)
+        cut = planning.cut_hash(key, choice.count)
     return choice, cut, planning.number(cut.extents, statistics)
+
+
+def _key(spec: CopySpec, choice: Choice, columns: set[str]) -> Key | None:
+    if choice.key is None:
+        return None
+    key = Key(choice.key, expression=choice.key not in columns)
+    if key.expression and not (choice.how.hashes or choice.how is VALUES):
+        raise PlanningError(
+            f"--key {key.text}: no such column in {spec.source_name}; "
+            f"--strategy {choice.strategy} cuts by a column; it has {', '.join(sorted(columns))}"
+        )
+    return key
+
+
+def _in_disorder(
+    spec: CopySpec, choice: Choice, streams: Streams, source: SourceCapabilities, found: str
+) -> Choice:
+    """What needs no order, in place of a strategy whose bounds are in none.
+
+    Raises:
+        PlanningError: somebody has asked for that strategy.
+    """
+    if spec.cut_strategy.chooses and choice.how in (RANGE, NTILE) and HASH in source.strategies:
+        why = f"hash: not {choice.how}, since {found}"
+        return Choice(HASH, (*choice.reasons, why), choice.key, streams.usual)
+    raise PlanningError(
+        f"--strategy {choice.strategy}: --key {choice.key}: expected bounds that ascend as the "
+        f"source compares them, so that each row is in one partition; found that {found}; cut by "
+        "another column, or by --strategy hash"
+    )
 
 
 def _deletes_by_condition(spec: CopySpec, target: TargetCapabilities) -> bool:
@@ -366,9 +405,7 @@ def _cut(
     choice: Choice,
     statistics: TableStatistics,
     source: SourceCatalog,
-    columns: set[str],
-    *,
-    deletes_by_condition: bool,
+    key: Key | None,
 ) -> Cut:
     relation = spec.relation
     how = choice.how
@@ -382,25 +419,16 @@ def _cut(
         return cut(statistics.children, choice.count)
     if how.leaves_whole:
         return planning.cut_whole()
-    assert choice.key is not None
-    key = Key(choice.key, expression=choice.key not in columns)
+    assert key is not None
     if choice.how.hashes:
         source.key_type(relation, key)  # an error in the expression is found now
         return planning.cut_hash(key, choice.count)
-    if deletes_by_condition:
-        # The target decides by the same condition what to delete: both must compare alike.
-        key = replace(key, collation=source.shared_order(relation, key))
     if how is VALUES:
         values = source.distinct(
             relation, key, spec.where, spec.values_query, planning.MOST_PARTITIONS
         )
         nullable, _ = source.key_facts(relation, key)
         return planning.cut_values(values, key, nullable=nullable)
-    if key.expression:
-        raise PlanningError(
-            f"--key {key.text}: no such column in {spec.source_name}; "
-            f"--strategy {choice.strategy} cuts by a column; it has {', '.join(sorted(columns))}"
-        )
     if how is TIME:
         starts, origin, interval = _windows(spec, choice, source, key)
         nullable, indexed = source.key_facts(relation, key)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
 from penstock.model.extents import (
     Bound,
@@ -25,6 +26,7 @@ from penstock.model.extents import (
 )
 from penstock.model.plans import Partition
 from penstock.planning.named_bounds import read_ranges, read_values
+from penstock.planning.orders import compared_key
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import MAX_PARTITION_ID
 from penstock.spec.modes import mode_names
@@ -86,6 +88,7 @@ def resolve_partitions(
     spec: CopySpec,
     given: Sequence[Partition],
     source: SourceCatalog,
+    target: TargetCatalog,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """The partitions with bounds of the key's type, as the source writes them.
@@ -96,11 +99,11 @@ def resolve_partitions(
     assert spec.key is not None
     relation = spec.relation
     key = Key(spec.key, expression=spec.key not in columns)
-    if spec.load_mode.deletes_by_partition:
-        # The target deletes by the same condition: both must compare alike.
-        key = replace(key, collation=source.shared_order(relation, key))
     # Even if its type is not needed: an error in the expression shows now.
     source.key_type(relation, key)
+    if not all(isinstance(partition.extent, HashBucket) for partition in given):
+        deletes = spec.load_mode.deletes_by_partition
+        key = compared_key(spec, key, source, target, on_both_sides=deletes)
     extents: dict[str, Extent] = {}
     for partition in given:
         assert isinstance(partition.extent, _BY_KEY)

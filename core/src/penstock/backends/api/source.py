@@ -170,8 +170,18 @@ class SourceCatalog(Schemas, Protocol):
         """
         ...
 
+    def own_order(self, relation: Relation, key: Key) -> str:
+        """The collation by which the source itself compares this key, for `Key.collation`; empty
+        where conditions need not name it."""
+        ...
+
     def shared_order(self, relation: Relation, key: Key) -> str:
         """The collation under which any server compares this key alike; empty if it has none."""
+        ...
+
+    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+        """The place of the first bound that is not greater than the one before it, as conditions
+        compare values of this key; None where each is. Reads no rows."""
         ...
 
     def windows(

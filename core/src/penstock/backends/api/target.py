@@ -10,7 +10,7 @@ from penstock.backends.api.source import Schemas
 if TYPE_CHECKING:
     from penstock.backends.api.control import ControlStore
     from penstock.backends.api.facts import Checksum, Fit, LoadRequest
-    from penstock.model.extents import Extent
+    from penstock.model.extents import Extent, Key
     from penstock.model.plans import LoadPlan
     from penstock.model.records import CommitRecord
     from penstock.model.tables import (
@@ -80,6 +80,11 @@ class TargetCatalog(Schemas, Protocol):
         Raises:
             PlanningError: the mode cannot be used on this table, or a privilege is missing.
         """
+        ...
+
+    def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
+        """Whether conditions on the table can compare a key by the source's own collation, see
+        `SourceCatalog.own_order`."""
         ...
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:

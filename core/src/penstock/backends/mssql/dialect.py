@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.backends.mssql.canonical import TEXT, UTF8, canonical
-from penstock.backends.sql.bounds import decimal
-from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
+from penstock.backends.sql.bounds import TEXTS, decimal
+from penstock.backends.sql.dialect import BYTES, NEW_UUID, NOW, UTC_NOW, CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
-from penstock.model.extents import Bound
+from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef
 
 _TAGS = {
@@ -65,6 +65,7 @@ BY_BYTES = "Latin1_General_BIN2"
 _ISO = 121
 """The style of dates and times: yyyy-mm-dd hh:mi:ss.nnnnnnn."""
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
+_NAME = re.compile(r"\w*")
 _SELECT = re.compile(r"SELECT (?:DISTINCT )?")
 
 
@@ -163,6 +164,9 @@ class MssqlDialect(CatalogDialect):
         )
         return " OR ".join(tests) or "1 = 0"
 
+    def respelled(self, key: Sequence[str]) -> str:
+        return self.differ([name for name in key if name in self._texts])
+
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
         keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
@@ -172,11 +176,13 @@ class MssqlDialect(CatalogDialect):
             f"INSERT INTO {table} ({listed}) SELECT {values} FROM {staged} AS s"
             f" WHERE NOT EXISTS (SELECT 1 FROM {table} AS t WHERE {same})"
         )
-        if not others:
+        # Texts of the key, too: a row gets the source's spelling.
+        changed = [*rest, *(name for name in key if name in self._texts)]
+        if not changed:
             return insert
-        changes = ", ".join(f"{name} = s.{name}" for name in others)
+        changes = ", ".join(f"{name} = s.{name}" for name in map(self.ident, changed))
         update = f"UPDATE t SET {changes} FROM {table} AS t JOIN {staged} AS s ON {same}"
-        return f"{update} WHERE {self.differ(rest)};\n{insert}"
+        return f"{update} WHERE {self.differ(changed)};\n{insert}"
 
     # Bounds
 
@@ -185,6 +191,32 @@ class MssqlDialect(CatalogDialect):
         # character have another order than those of two, which bounds are: 'a-c' and 'ab' change
         # places, and rows between them would be in two partitions.
         return f"CAST({value} AS nvarchar(4000))" if tag == "varchar" else value
+
+    def compared(self, key: Key, tag: str) -> str:
+        if tag in TEXTS and key.collation == BYTES:
+            return self._exact(self.key(key))
+        # What it is compared with names the collation: so the key's index finds it.
+        return super().compared(key, tag)
+
+    def collated(self, key: Key, tag: str, value: str) -> str:
+        if tag in TEXTS and key.collation == BYTES:
+            return self._exact(value)
+        collation = f" COLLATE {key.collation}" if tag in TEXTS and key.collation else ""
+        return f"{self.comparable(tag, value)}{collation}"
+
+    def bounded(self, key: Key, bound: Bound) -> str:
+        return self.collated(key, bound.type, self.bound(bound))
+
+    def check_collation(self, key: Key) -> None:
+        if not _NAME.fullmatch(key.collation):
+            super().check_collation(key)
+
+    def _exact(self, value: str) -> str:
+        """What has the order of a text's bytes in UTF-8. Blanks at ends are no part of a text
+        where two are compared; so each ends with what comes before all characters."""
+        if not self._utf8:
+            return f"CAST({value} AS nvarchar(4000)) COLLATE {BY_BYTES} + NCHAR(0)"
+        return f"{self._bytes(self.text(value))} + CHAR(0)"
 
     def tag_of(self, type_: Type) -> str:
         return _TAGS.get(type_.name, str(type_.name))

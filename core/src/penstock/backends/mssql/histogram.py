@@ -17,7 +17,7 @@ from typing import Any
 from penstock.backends.api.facts import WeightedBound
 from penstock.backends.mssql.catalog import of_table
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.sql.between import middle, time_of
+from penstock.backends.sql.between import middles, time_of
 from penstock.backends.sql.dialect import Type
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key
@@ -129,7 +129,7 @@ def _halved(
 ) -> Iterator[tuple[str, float]]:
     """Where rows between two keys are halved, again and again until they are few; each with its
     rows up to the next one."""
-    at = middle(tag, low, high) if rows > least and tag in _EVEN else None
+    at = next(iter(middles(tag, low, high)), None) if rows > least and tag in _EVEN else None
     # A text may say less than its value: a bound in the wrong place would cut rows twice.
     if at is None or not _EVEN[tag](low) < _EVEN[tag](at) < _EVEN[tag](high):
         yield low, rows

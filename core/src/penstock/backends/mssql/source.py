@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
 from penstock.backends.mssql.catalog import (
+    COLLATION,
     DIALECT,
     indexed,
     kept_as,
@@ -231,6 +232,18 @@ class MssqlSource(SqlSource):
             return None
         rows = f"{self._rows(relation)} TABLESAMPLE ({SAMPLE} ROWS)"
         return rows, f"a sample of about {SAMPLE:,} rows"
+
+    def own_order(self, relation: Relation, key: Key) -> str:
+        if key.expression:
+            return ""
+        return next(
+            (
+                column.traits[COLLATION]
+                for column in self.columns(relation)
+                if column.name == key.text and COLLATION in column.traits
+            ),
+            "",
+        )
 
     def shared_order(self, relation: Relation, key: Key) -> str:
         """

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Loaded, Wait
-from penstock.backends.mssql.catalog import IDENTITY, table_columns
+from penstock.backends.mssql.catalog import COLLATION, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MssqlDialect
 from penstock.backends.mssql.errors import translated
@@ -39,6 +39,7 @@ class Loading(SqlLoading[BulkStage]):
     def __init__(self, records: MssqlRecords, attempt: Attempt, columns: Sequence[Column]) -> None:
         super().__init__(records, attempt)
         self._own = records
+        self._orders = {column.name: column.traits[COLLATION] for column in columns}
         self._numbered = any(column.traits[IDENTITY] for column in columns)
         self._loads = attempt.spec.target_table
         self._stage: BulkStage | None = None
@@ -64,6 +65,9 @@ class Loading(SqlLoading[BulkStage]):
         self._dialect = MssqlDialect(utf8=utf8, texts=stage.texts)
         with self._identity_kept():
             return super().merge(attempt, stage)
+
+    def orders(self, key: Sequence[str]) -> Mapping[str, str]:
+        return self._orders
 
     @contextmanager
     def _identity_kept(self) -> Iterator[None]:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.mysql.catalog.canonical import canonical
-from penstock.backends.sql.bounds import decimal
-from penstock.backends.sql.dialect import CatalogDialect, Type
+from penstock.backends.sql.bounds import TEXTS, decimal
+from penstock.backends.sql.dialect import BYTES, CatalogDialect, Type
 from penstock.backends.sql.server.intervals import parse_interval
 from penstock.errors import PlanningError
-from penstock.model.extents import Bound
+from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef
 
 _TAGS = {
@@ -61,6 +61,15 @@ _SYSTEM = "'information_schema', 'mysql', 'performance_schema', 'sys'"
 _ZONE = re.compile(r"(?:Z|[+-]00(?::?00)?)$")
 
 
+def order_name(flavour: str, collation: str) -> str:
+    """What `Key.collation` calls a collation: MySQL's and MariaDB's of one name may differ."""
+    return f"{flavour}:{collation}"
+
+
+def own_name(order: str) -> str:
+    return order.rpartition(":")[2]
+
+
 def replaced(new: TableRef) -> TableRef:
     """What a table is called whose place another one has taken, until it is dropped."""
     return replace(new, name=f"{new.name}-old")
@@ -69,8 +78,7 @@ def replaced(new: TableRef) -> TableRef:
 class MySqlDialect(CatalogDialect):
     """
     Parameters:
-        by_bytes: compare texts by their bytes, as bounds of other systems have to be. The source's
-            own bounds are compared in the order of its columns, which its indexes have.
+        by_bytes: compare texts by their bytes, where a key names no collation.
         found_by: the index of the target's table by which `merge` finds rows; any, if it is empty.
     """
 
@@ -149,6 +157,9 @@ class MySqlDialect(CatalogDialect):
         tests = (f"NOT BINARY t.{n} <=> BINARY s.{n}" for n in map(self.ident, names))
         return " OR ".join(tests) or "1 = 0"
 
+    def respelled(self, key: Sequence[str]) -> str:
+        return self.differ(key)
+
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
         keys, others = list(map(self.ident, key)), list(map(self.ident, rest))
         same = " AND ".join(f"t.{name} = s.{name}" for name in keys)
@@ -161,11 +172,10 @@ class MySqlDialect(CatalogDialect):
             f"INSERT INTO {table} ({', '.join([*keys, *others])}) SELECT {values}"
             f" FROM {staged} AS s LEFT JOIN {target} WHERE t.{keys[0]} IS NULL"
         )
-        if not others:
-            return insert
-        changes = ", ".join(f"t.{name} = s.{name}" for name in others)
+        # The key, too: a row gets the source's spelling.
+        changes = ", ".join(f"t.{name} = s.{name}" for name in [*others, *keys])
         update = f"UPDATE {staged} AS s STRAIGHT_JOIN {target} SET {changes}"
-        return f"{update} WHERE {self.differ(rest)};\n{insert}"
+        return f"{update} WHERE {self.differ([*rest, *key])};\n{insert}"
 
     # Bounds
 
@@ -183,13 +193,35 @@ class MySqlDialect(CatalogDialect):
         return self.types.get(self.tag_of(type_), str(type_))
 
     def comparable(self, tag: str, value: str) -> str:
-        if self._by_bytes and tag in ("text", "varchar", "bpchar"):
-            return f"CAST({self.text(value)} AS BINARY)"
-        return value
+        if self._by_bytes and tag in TEXTS:
+            return self._bytes(value)
+        # A number of four bytes is shown, and read, with six digits.
+        return f"({value} + 0e0)" if tag in ("float4", "float8") else value
+
+    def compared(self, key: Key, tag: str) -> str:
+        if tag in TEXTS and key.collation:
+            # What it is compared with names the collation: so the key's index finds it.
+            return self._bytes(self.key(key)) if key.collation == BYTES else self.key(key)
+        return self.comparable(tag, self.key(key))
+
+    def collated(self, key: Key, tag: str, value: str) -> str:
+        if tag in TEXTS and key.collation == BYTES:
+            return self._bytes(value)
+        if tag in TEXTS and key.collation:
+            collation = own_name(key.collation)
+            charset = collation.partition("_")[0]
+            return f"CONVERT({value} USING {self.ident(charset)}) COLLATE {self.ident(collation)}"
+        return self.comparable(tag, value)
+
+    def bounded(self, key: Key, bound: Bound) -> str:
+        return self.collated(key, bound.type, self.bound(bound))
+
+    def _bytes(self, value: str) -> str:
+        return f"CAST({self.text(value)} AS BINARY)"
 
     def bound(self, bound: Bound) -> str:
-        if bound.type in ("text", "varchar", "bpchar", "uuid"):
-            return self.comparable(bound.type, self.literal(bound.text))
+        if bound.type in (*TEXTS, "uuid"):
+            return self.literal(bound.text)
         if bound.type == "timestamptz":
             if not _ZONE.search(bound.text):
                 raise PlanningError(f"expected a time in UTC, found {bound.text!r}")

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics
+from penstock.backends.api.facts import ChildTable, KeyStatistics, TableStatistics, WeightedBound
 from penstock.backends.mysql.catalog import bounds
 from penstock.backends.mysql.catalog.partitions import partitioning, partitions_of, within
 from penstock.backends.mysql.catalog.tables import (
@@ -14,6 +14,7 @@ from penstock.backends.mysql.catalog.tables import (
     explained_rows,
     first_key,
     made_at,
+    order_of,
     read_definition,
     table_columns,
     unique_keys,
@@ -27,7 +28,8 @@ from penstock.backends.mysql.snapshot import take
 from penstock.backends.mysql.types import arrow_type
 from penstock.backends.shared.arrow import TRAIT
 from penstock.backends.sql import keys
-from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.bounds import TEXTS
+from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.relations import TYPE
 from penstock.backends.sql.source import SqlSource
 from penstock.errors import PenstockError
@@ -195,7 +197,8 @@ class MySqlSource(SqlSource):
 
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         nullable, _ = super().key_facts(relation, key)
-        return nullable, not key.expression and self._indexed(relation, key.text)
+        found = key.collation != BYTES and not key.expression
+        return nullable, found and self._indexed(relation, key.text)
 
     def _indexed(self, relation: Relation, name: str) -> bool:
         return self.is_table(relation) and bounds.is_indexed(self._session, relation, name)
@@ -203,14 +206,33 @@ class MySqlSource(SqlSource):
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         tag = self._ranged(relation, key)
         nullable, indexed = self.key_facts(relation, key)
-        if not indexed:
+        own = replace(key, collation=self.own_order(relation, key))
+        if own.collation == BYTES or not self.key_facts(relation, own)[1]:
             return KeyStatistics(key, nullable, 0.0, (), keys.NOTHING, indexed)
-        found, nulls = bounds.dive(self._session, self._rows(relation), key, tag, nullable=nullable)
-        return KeyStatistics(key, nullable, nulls, found, bounds.ORIGIN, indexed)
+        rows, origin = self._rows(relation), bounds.ORIGIN
+        found, nulls = bounds.dive(self._session, rows, own, tag, nullable=nullable)
+        if key.collation == BYTES:
+            found, origin = self._by_bytes(relation, key, found), f"{origin}; ranged by bytes"
+        return KeyStatistics(key, nullable, nulls, found, origin, indexed)
+
+    def _by_bytes(
+        self, relation: Relation, key: Key, found: Sequence[WeightedBound]
+    ) -> tuple[WeightedBound, ...]:
+        """Bounds in another order than that in which they were weighed: their weights are rough."""
+        ranked = self.ranked(relation, key, [each.bound.text for each in found], ordered=True)
+        placed = {place.rank: each for each, place in zip(found, ranked, strict=True)}
+        return tuple(each for _, each in sorted(placed.items(), key=lambda item: item[0]))
+
+    def own_order(self, relation: Relation, key: Key) -> str:
+        type_ = self._type_of(relation, key)
+        if MYSQL.tag_of(type_) not in TEXTS:
+            return ""
+        if type_.name in ("enum", "set"):
+            return BYTES  # their own order is that of their numbers
+        return order_of(self._session, self._rows(relation), key)
 
     def shared_order(self, relation: Relation, key: Key) -> str:
-        # Ranges of texts are in the order of the column's collation, which no other system has.
-        return ""
+        return BYTES if self.key_type(relation, key) in TEXTS else ""
 
 
 open_source = MySqlSource

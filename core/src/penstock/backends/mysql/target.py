@@ -17,7 +17,7 @@ from penstock.backends.mysql.catalog.tables import (
     table_columns,
 )
 from penstock.backends.mysql.connection import connect
-from penstock.backends.mysql.dialect import BY_BYTES
+from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import takes_files
@@ -27,15 +27,16 @@ from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.source import server_of
-from penstock.backends.mysql.types import MyType, arrow_type
+from penstock.backends.mysql.types import MyType, arrow_type, is_text
 from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
 from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import fit_column
 from penstock.backends.sql.load_plan import plan_load
-from penstock.backends.sql.relations import TYPE
+from penstock.backends.sql.relations import TYPE, read_relations
 from penstock.backends.sql.target import SqlTarget
 from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
 from penstock.spec.modes import Mode
@@ -129,6 +130,23 @@ class MySqlTarget(SqlTarget):
         if not takes_files(self._session.connection):
             return fits
         return [carried(*each) for each in zip(fits, source, target, strict=True)]
+
+    def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
+        if collation != order_name(flavour_of(self._session), own_name(collation)):
+            return False
+        there = table in read_relations(self._session)
+        known = {
+            column.name: column for column in (self.columns(table) if there else self._defined)
+        }
+        column = known.get(key.text)
+        if key.expression or column is None or not is_text(column.traits[TYPE]):
+            return False
+        compared = replace(key, collation=collation)
+        try:
+            self.check_condition(table, None, KeyRange(compared, Bound("text", ""), None))
+        except PlanningError:
+            return False  # of another character set
+        return True
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         super().check_writable(table, mode, columns)

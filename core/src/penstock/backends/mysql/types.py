@@ -84,6 +84,11 @@ _FIXED = {36: "uuid", 39: "inet6", 15: "inet4"}
 _MOST_LENGTHS = (((1 << 8) - 1, "tiny"), ((1 << 16) - 1, ""), ((1 << 24) - 1, "medium"))
 
 
+def is_text(type_: MyType) -> bool:
+    """Compared by a collation."""
+    return not type_.binary and (type_.name in ("char", "varchar") or type_.name.endswith("text"))
+
+
 def type_of(field: FieldDescriptorPacket) -> MyType:
     unsigned = bool(field.flags & FLAG.UNSIGNED)
     name = _NAMES.get(field.type_code)

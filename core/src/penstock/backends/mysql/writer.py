@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pymysql
@@ -11,7 +11,7 @@ import pymysql
 from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.records import NOW, Kind
 from penstock.backends.api.worker import LINES, Block, Loaded, Wait
-from penstock.backends.mysql.catalog.tables import table_columns, unique_keys
+from penstock.backends.mysql.catalog.tables import order_of, table_columns, unique_keys
 from penstock.backends.mysql.connection import Connection, connect, wait_for_locks
 from penstock.backends.mysql.dialect import BY_BYTES, MySqlDialect
 from penstock.backends.mysql.errors import translated
@@ -21,6 +21,7 @@ from penstock.backends.mysql.locks import holder, release, try_lock
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import check_loaded
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.mysql.types import is_text
 from penstock.backends.shared.arrow import Caster, schema_from_text
 from penstock.backends.shared.refusals import started_over
 from penstock.backends.shared.transactional import TransactionalWriter
@@ -33,7 +34,9 @@ from penstock.backends.sql.loading import (
     completed_record,
     standing,
 )
+from penstock.backends.sql.relations import TYPE
 from penstock.errors import Diagnosis, TransientError
+from penstock.model.extents import Key
 from penstock.spec.worker_spec import WorkerSpec
 
 # During LOAD DATA LOCAL: MySQL, and MariaDB.
@@ -62,11 +65,33 @@ class Staged(SqlLoading[int]):
 
     def merge(self, attempt: Attempt, stage: int) -> Loaded:
         assert isinstance(self._session, MySqlSession)
+        self._target = attempt.spec.target_table
         key = set(attempt.spec.conflict_columns)
         known = unique_keys(self._session, attempt.spec.target_table)
         index = next((each.name for each in known if set(each.names) == key), "")
         self._dialect = MySqlDialect(by_bytes=True, found_by=index)
         return super().merge(attempt, stage)
+
+    def orders(self, key: Sequence[str]) -> Mapping[str, str]:
+        assert isinstance(self._session, MySqlSession)
+        columns = table_columns(self._session, self._target)
+        texts = {column.name for column in columns if is_text(column.traits[TYPE])}
+        return {
+            name: order_of(self._session, self._table, Key(name)) if name in texts else ""
+            for name in key
+        }
+
+    def spellings(self, staged: str, key: Sequence[str]) -> str:
+        names = list(map(self._dialect.ident, key))
+        texts = [f"CONVERT({name} USING utf8mb4) COLLATE utf8mb4_bin" for name in names]
+        shown = f"concat('(', concat_ws(', ', {', '.join(texts)}), ')')"
+        listed = ", ".join(names)
+        query = (
+            f"SELECT group_concat(DISTINCT {shown} SEPARATOR ' and ') FROM {staged}"
+            f" GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
+        )
+        ((found,),) = self._session.fetch(query, "--mode upsert")
+        return str(found)
 
 
 class CastStream:

@@ -15,7 +15,7 @@ from penstock.backends.parquet.location import identity
 from penstock.backends.parquet.storage.storage import open_storage
 from penstock.backends.shared.arrow import schema_from_text
 from penstock.errors import PlanningError
-from penstock.model.extents import Extent, Whole
+from penstock.model.extents import Extent, Key, Whole
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
@@ -77,6 +77,9 @@ class ParquetTarget:
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
         return load_plan.plan_load(self._storage, request)
+
+    def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
+        return False
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         self._comparing().check_condition(where, extent)

@@ -151,6 +151,9 @@ class PostgresSource:
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         return self._key(relation, key).ntile(where, count)
 
+    def own_order(self, relation: Relation, key: Key) -> str:
+        return ""
+
     def shared_order(self, relation: Relation, key: Key) -> str:
         # The order of bytes: the only one that needs no library, of whatever version.
         return "C" if self._key(relation, key).collatable else ""
@@ -172,6 +175,9 @@ class PostgresSource:
         if ordered:
             found.check_ranged()
         return found.ranked(texts)
+
+    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+        return self._key(relation, key).misplaced(bounds)
 
     def checksum(
         self,

@@ -29,7 +29,7 @@ from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
 from penstock.backends.postgresql.load.loadable import check_loadable
 from penstock.backends.postgresql.statements import DIALECT, ident, name, rows_of, statement
-from penstock.model.extents import Extent
+from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
@@ -133,6 +133,9 @@ class PostgresTarget:
         from penstock.backends.postgresql.load.children import plan_children  # noqa: PLC0415 - seldom
 
         return plan_children(self._connection, self._control_schema, request)
+
+    def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
+        return False  # no other system's; its own ends compare by bytes
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(

@@ -139,6 +139,20 @@ def key_twice(key: Sequence[str], found: str, code: str = "") -> PermanentError:
     )
 
 
+def key_respelled(
+    key: Sequence[str], mine: Sequence[object], theirs: Sequence[object]
+) -> PermanentError:
+    """Two rows of the source may be one to the target, and which of them is last is chance."""
+    found, there = (f"({', '.join(map(str, each))})" for each in (mine, theirs))
+    return PermanentError(
+        f"--mode upsert: the target's key ({', '.join(key)}) holds {found}, which is copied, equal "
+        f"to {there}, which is there, and another partition may have copied; expected keys that "
+        "are written alike; cut by the key's own column under the target's collation, or copy in "
+        "one partition (--partitions 1), or have the key tell all texts apart",
+        Diagnosis(side="target"),
+    )
+
+
 def superseded(run_id: str) -> Superseded:
     return Superseded(
         f"target: another process has replaced the snapshot of run {run_id}, or started the run "

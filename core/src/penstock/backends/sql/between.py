@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from itertools import takewhile
 from math import floor
+from unicodedata import combining, normalize
 
 _PREFIX = 8
+_POINTS = 0x110000
 _DIGITS = " 0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def middle(tag: str, low: str, high: str) -> str | None:
-    """A text between two others, as far as can be told without knowing their order."""
+def middles(tag: str, low: str, high: str) -> Sequence[str]:
+    """Texts that may be between two others, the likeliest first. Only the database can tell for
+    texts of a collation, whose order is not known here."""
     match tag:
         case "int2" | "int4" | "int8":
-            return str((int(low) + int(high) + 1) // 2)
+            return (str((int(low) + int(high) + 1) // 2),)
         case "numeric":
-            return _halved_decimal(low, high)
+            return (_halved_decimal(low, high),)
         case "date" | "timestamp" | "timestamptz":
-            first, last = (time_of(text) for text in (low, high))
-            at = first + (last - first) / 2
-            if tag == "date":
-                return at.date().isoformat()
-            text = at.replace(tzinfo=None).isoformat(" ", "microseconds")
-            return f"{text}+00" if tag == "timestamptz" else text
+            return _halved_time(tag, low, high)
         case "bytea":
             digits = _halved(bytes.fromhex(low[2:]), bytes.fromhex(high[2:]))
-            return "\\x" + digits.hex()
+            return ("\\x" + digits.hex(),)
         case "text":
-            return _between(low, high)
-    return None
+            letters = _by_letters(_folded(low), _folded(high))
+            return (letters, _by_code_points(low, high), *_beginnings(low, high))
+    return ()
+
+
+def _halved_time(tag: str, low: str, high: str) -> Sequence[str]:
+    try:
+        first, last = (time_of(text) for text in (low, high))
+    except ValueError:
+        return ()  # of a year, or of a day, that there is not: 0000-00-00
+    at = first + (last - first) / 2
+    if tag == "date":
+        return (at.date().isoformat(),)
+    text = at.replace(tzinfo=None).isoformat(" ", "microseconds")
+    return (f"{text}+00" if tag == "timestamptz" else text,)
 
 
 def time_of(text: str) -> datetime:
@@ -61,18 +73,20 @@ def _shared(low: str | bytes, high: str | bytes) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(low, high, strict=False)))
 
 
-def _between(low: str, high: str) -> str:
+def _folded(text: str) -> str:
+    """Without case and accents, which most collations look at last."""
+    return "".join(c for c in normalize("NFKD", text.casefold()) if not combining(c))
+
+
+def _by_letters(low: str, high: str) -> str:
     """Between two texts, as numbers of digits that nearly every collation has in this order."""
     same = _shared(low, high)
-    ends = (low[same : same + _PREFIX], high[same : same + _PREFIX])
-    upper = any(map(str.isupper, ends))
-    number = sum(_number(end.lower()) for end in ends) // 2
+    number = sum(_number(text[same : same + _PREFIX]) for text in (low, high)) // 2
     digits = ""
     for _ in range(_PREFIX):
         number, place = divmod(number, len(_DIGITS))
         digits = _DIGITS[place] + digits
-    digits = digits.rstrip()
-    return low[:same] + (digits.upper() if upper else digits)
+    return low[:same] + digits.rstrip()
 
 
 def _number(text: str) -> int:
@@ -81,3 +95,27 @@ def _number(text: str) -> int:
         place = bisect_right(_DIGITS, character) - 1
         number = number * len(_DIGITS) + max(place, 0)
     return number
+
+
+def _by_code_points(low: str, high: str) -> str:
+    same = _shared(low, high)
+    number = 0
+    for text in (low, high):
+        for place in range(same, same + 2):
+            point = ord(text[place]) if place < len(text) else 0
+            number += point * (_POINTS if place == same else 1)
+    first, second = divmod(number // 2, _POINTS)
+    # Low ones are no characters, and high ones may be halves of one.
+    points = (chr(each) for each in (first, second) if each >= ord(" ") and not _is_half(each))
+    return low[:same] + "".join(points)
+
+
+def _beginnings(low: str, high: str) -> Sequence[str]:
+    """Those of the ends themselves: letters between them may be elsewhere in the alphabet."""
+    same = _shared(low, high)
+    longer = [low[: same + count] + "n" for count in range(1, _PREFIX)]
+    return (high[: same + 1], *longer)
+
+
+def _is_half(point: int) -> bool:
+    return 0xD800 <= point < 0xE000

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.api.facts import Checksum
-from penstock.backends.sql.dialect import CatalogDialect
+from penstock.backends.sql.dialect import BYTES, CatalogDialect
 from penstock.backends.sql.session import Row, Session
+from penstock.model.extents import Key
 from penstock.model.tables import ColumnPair
 
 # The longest text of a key.
 KEY_LENGTH = 300
+_BYTES = Key("", collation=BYTES)
 
 
 def as_loaded(pairs: Sequence[ColumnPair]) -> list[ColumnPair]:
@@ -79,12 +81,13 @@ def read_digests(
     """
     dialect = session.dialect
     number = dialect.text(dialect.digest(row_text(dialect, list(texts.values()))))
-    among = f"row_key IN ({', '.join(map(dialect.literal, only))})" if only else "1 = 1"
-    order = ", ".join(dialect.comparable("text", name) for name in ("row_key", "digest"))
+    compared, order = (dialect.collated(_BYTES, "text", name) for name in ("row_key", "digest"))
+    wanted = (dialect.collated(_BYTES, "text", dialect.literal(text)) for text in only)
+    among = f"{compared} IN ({', '.join(wanted)})" if only else "1 = 1"
     rows = f"SELECT {_key_text(dialect, texts, key)} AS row_key, {number} AS digest FROM {rows}"
     query = (
         f"SELECT row_key, digest FROM ({rows} WHERE {chosen}) AS digests WHERE {among} "
-        f"ORDER BY {order}"
+        f"ORDER BY {compared}, {order}"
     )
     return session.stream(query, "digests of rows")
 

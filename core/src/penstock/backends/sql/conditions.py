@@ -45,9 +45,9 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
         case KeyRange(key, first, last):
             ends = []
             if first is not None:
-                ends.append(f"{dialect.compared(key, first.type)} >= {dialect.bound(first)}")
+                ends.append(f"{dialect.compared(key, first.type)} >= {dialect.bounded(key, first)}")
             if last is not None:
-                ends.append(f"{dialect.compared(key, last.type)} < {dialect.bound(last)}")
+                ends.append(f"{dialect.compared(key, last.type)} < {dialect.bounded(key, last)}")
             return ends
         case KeyIsNull(key):
             return [f"{dialect.key(key)} IS NULL"]
@@ -64,5 +64,5 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
 
 
 def _listed(dialect: Dialect, key: Key, test: str, values: Sequence[Bound]) -> str:
-    listed = ", ".join(map(dialect.bound, values))
+    listed = ", ".join(dialect.bounded(key, value) for value in values)
     return f"{dialect.compared(key, values[0].type)} {test} ({listed})"

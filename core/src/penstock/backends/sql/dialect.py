@@ -25,6 +25,8 @@ def raw(text: str) -> str:
     return f"(\n{text.rstrip(_ENDS)}\n)"
 
 
+BYTES = "C"
+"""The collation of a key that is compared by the bytes of its text in UTF-8."""
 NOW, UTC_NOW, NEW_UUID = "now", "now in UTC", "new uuid"
 
 
@@ -73,11 +75,33 @@ class Dialect(ABC):
         """
 
     def comparable(self, tag: str, value: str) -> str:
-        """A value of a key as partitions compare it."""
+        """A value of a key as partitions compare it, if the key names no collation."""
         return value
 
     def compared(self, key: Key, tag: str) -> str:
+        """A key as partitions compare it.
+
+        Raises:
+            PlanningError: another system's collation.
+        """
+        self.check_collation(key)
         return self.comparable(tag, self.key(key))
+
+    def collated(self, key: Key, tag: str, value: str) -> str:
+        """Any value as partitions compare those of a key: one of a list, for instance, which has
+        no collation of its own, or another one."""
+        return self.comparable(tag, value)
+
+    def bounded(self, key: Key, bound: Bound) -> str:
+        """A bound as partitions compare a key with it."""
+        return self.bound(bound)
+
+    def check_collation(self, key: Key) -> None:
+        if key.collation not in ("", BYTES):
+            raise PlanningError(
+                f"--key {key.text}: {self.name} cannot compare by the source's collation "
+                f"{key.collation}"
+            )
 
     def blocks(self, lower: int, upper: int | None) -> Sequence[str]:
         """Conditions that select the rows of some blocks.
@@ -186,6 +210,10 @@ class CatalogDialect(Dialect):
         """Whether the rows `t` and `s` differ in one of these columns."""
         columns = map(self.ident, names)
         return " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in columns) or "1 = 0"
+
+    def respelled(self, key: Sequence[str]) -> str:
+        """Whether the rows `t` and `s` write equal keys differently."""
+        return "1 = 0"
 
     def merge(self, table: str, staged: str, key: Sequence[str], rest: Sequence[str]) -> str:
         """The statement that updates the rows of a table that differ from those staged for the same

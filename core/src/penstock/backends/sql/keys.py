@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from penstock.backends.api.facts import RankedBound, WeightedBound
 from penstock.backends.sql.bounds import TIMES
@@ -16,6 +17,8 @@ from penstock.model.extents import Bound, Key, Whole
 TILES_PER_PARTITION = 4
 # Of a sample: enough for a thousand even partitions.
 MOST_BOUNDS = 4000
+# Of two bounds, in one statement: some servers have no wider rows.
+MOST_TESTS = 1000
 NOTHING = "nothing: the source has no statistics on it, and it cannot be sampled"
 SPAN = "the key's least and greatest value"
 
@@ -116,9 +119,10 @@ def check_windows(interval: str, count: int, limit: int, first: str, last: str) 
 
 
 def distinct(
-    session: Session, listed: str, tag: str, type_: str, limit: int, subject: str
+    session: Session, key: Key, listed: str, tag: str, type_: str, limit: int, subject: str
 ) -> tuple[Bound, ...]:
-    """The values of a query's one column that are not NULL, in the key's order.
+    """The values of a query's one column that are not NULL and differ as partitions compare them,
+    in the key's order.
 
     Parameters:
         type_: the key's, to which they are cast.
@@ -127,7 +131,7 @@ def distinct(
         PlanningError: there are more than the limit, or no condition can name them.
     """
     dialect = session.dialect
-    value = dialect.comparable(tag, "value")
+    value = dialect.collated(key, tag, "value")
     chosen = dialect.limited(
         f"SELECT DISTINCT {value} AS value FROM (SELECT {dialect.cast('value', type_)} AS value "
         "FROM penstock_listed) AS typed WHERE value IS NOT NULL",
@@ -142,7 +146,7 @@ def distinct(
     bounds = tuple(Bound(tag, text) for (text,) in values)
     try:
         for each in bounds[:1]:
-            dialect.bound(each)
+            dialect.bounded(key, each)
     except PlanningError:
         raise PlanningError(f"{subject}: no condition can name values of type {tag}") from None
     return bounds
@@ -163,6 +167,21 @@ def check_distinct(subject: str, count: int, limit: int) -> None:
             f"{subject}: more than {limit:,} distinct values; expected a key with fewer, or "
             "--strategy range or hash"
         )
+
+
+def misplaced(session: Session, key: Key, bounds: Sequence[Bound]) -> int | None:
+    """See `SourceCatalog.misplaced`."""
+    dialect = session.dialect
+    texts = [dialect.collated(key, bound.type, dialect.bound(bound)) for bound in bounds]
+    # A comparison with NULL, which some casts make of a text, is no proof.
+    tests = [f"CASE WHEN {low} < {high} THEN 0 ELSE 1 END" for low, high in pairwise(texts)]
+    for first in range(0, len(tests), MOST_TESTS):
+        listed = ", ".join(tests[first : first + MOST_TESTS])
+        (found,) = session.fetch(f"SELECT {listed}", f"--key {key.text}: bounds")
+        for place, fails in enumerate(found, first + 1):
+            if fails:
+                return place
+    return None
 
 
 def ranked(session: Session, key: Key, tag: str, texts: Sequence[str]) -> tuple[RankedBound, ...]:
@@ -192,7 +211,7 @@ def _plain(tag: str, text: str) -> str:
 
 def _value(session: Session, key: Key, tag: str, text: str) -> str:
     try:
-        return session.dialect.comparable(tag, session.dialect.bound(Bound(tag, text)))
+        return session.dialect.collated(key, tag, session.dialect.bound(Bound(tag, text)))
     except PlanningError as error:
         raise PlanningError(f"--key {key.text}: {error.message}") from error
 

@@ -10,7 +10,7 @@ from penstock.backends.sql.bounds import check_ranged
 from penstock.backends.sql.checksums import canonical_texts, read_checksum, read_digests
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.definition import definition_of
-from penstock.backends.sql.dialect import Type
+from penstock.backends.sql.dialect import BYTES, Type
 from penstock.backends.sql.relations import find_relation, matching, read_columns, read_relations
 from penstock.backends.sql.session import Session, closed
 from penstock.model.extents import Bound, Extent, Key, Whole
@@ -182,9 +182,11 @@ class SqlSource:
         nullable, indexed = self.key_facts(relation, key)
         return KeyStatistics(key, nullable, nulls, bounds, origin, indexed)
 
+    def own_order(self, relation: Relation, key: Key) -> str:
+        return ""
+
     def shared_order(self, relation: Relation, key: Key) -> str:
-        # The order of bytes.
-        return "C" if self.key_type(relation, key) == "text" else ""
+        return BYTES if self.key_type(relation, key) == "text" else ""
 
     def windows(
         self, relation: Relation, key: Key, interval: str, where: str | None, limit: int
@@ -209,13 +211,17 @@ class SqlSource:
             keys.check_one_column(len(self._session.describe(listed, subject)))
         tag = dialect.tag_of(type_)
         # A query may be unlike.
-        return keys.distinct(self._session, listed, tag, dialect.cast_type(type_), limit, subject)
+        cast = dialect.cast_type(type_)
+        return keys.distinct(self._session, key, listed, tag, cast, limit, subject)
 
     def ranked(
         self, relation: Relation, key: Key, texts: Sequence[str], *, ordered: bool
     ) -> tuple[RankedBound, ...]:
         tag = self._ranged(relation, key) if ordered else self.key_type(relation, key)
         return keys.ranked(self._session, key, tag, texts)
+
+    def misplaced(self, relation: Relation, key: Key, bounds: Sequence[Bound]) -> int | None:
+        return keys.misplaced(self._session, key, bounds)
 
     # Checksums
 

@@ -23,7 +23,7 @@ from penstock.backends.sql.relations import (
     read_relations,
 )
 from penstock.backends.sql.session import Session
-from penstock.model.extents import Extent
+from penstock.model.extents import Extent, Key
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.spec.modes import Mode
@@ -88,6 +88,9 @@ class SqlTarget(ABC):
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         with self._reading() as session:
             check_is_table(session, table, "target")
+
+    def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
+        return False
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         with self._reading() as session:

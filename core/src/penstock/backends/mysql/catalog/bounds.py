@@ -12,7 +12,7 @@ from penstock.backends.api.facts import WeightedBound
 from penstock.backends.mysql.catalog.tables import OF_TABLE, rows_of_each
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.sql.between import middle
+from penstock.backends.sql.between import middles
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import Relation, TableRef
 
@@ -63,9 +63,10 @@ class _Dive:
     def __init__(self, session: MySqlSession, rows: str, key: Key, tag: str) -> None:
         self._session = session
         self._rows = rows
+        self._key = key
         self._tag = tag
         self._subject = f"--key {key.text}"
-        self.column = MYSQL.key(key)
+        self.column = MYSQL.compared(key, tag)
 
     def ranges(self) -> list[_Range]:
         low, high = self._fetch([f"min({self.column})", f"max({self.column})"], [""] * 2)
@@ -95,55 +96,82 @@ class _Dive:
     def _weigh(self, ranges: list[_Range]) -> None:
         tests = []
         for each in ranges:
-            ends = [self._from(each.first)]
-            if each.last is not None:
-                ends.append(f"{self.column} < {self._literal(each.last)}")
-            tests.append(" AND ".join(ends))
+            tests.append(
+                " AND ".join([f"{self.column} >= {self._literal(each.first)}", *self._below(each)])
+            )
         for each, weight in zip(ranges, self.estimates(tests), strict=True):
             each.weight = max(1, weight)
 
     def _divide(self, ranges: list[_Range], greatest: str) -> list[str | None]:
         """Of each range a key within it, about in its middle; None where none is found."""
         found: list[str | None] = [None] * len(ranges)
-        lasts = [each.last or greatest for each in ranges]
-        ends = list(lasts)
+        ends = [each.last or greatest for each in ranges]
         open_ = set(range(len(ranges)))
         for _ in range(TRIES):
-            middles: dict[int, str] = {}
-            for place in sorted(open_):
-                at = middle(self._tag, ranges[place].first, ends[place])
-                if at is not None and at != ends[place]:
-                    middles[place] = at
-            if not middles:
+            halves = self._middles(ranges, ends, sorted(open_))
+            if not halves:
                 break
             empty = []
-            for place, at in zip(middles, self._nearest([*middles.values()]), strict=True):
-                if at is None or at == lasts[place]:
+            nearest = self._within("min", ">=", ranges, halves)
+            for place, at in zip(halves, nearest, strict=True):
+                if at is None:
                     empty.append(place)
-                elif at != ranges[place].first:
+                else:
                     found[place] = at
             # Nothing is between the middle and the end. What is left of the range ends with its
             # last key, however far before that is.
             open_ = set()
-            before = self._before([middles[place] for place in empty])
+            before = self._within("max", "<", ranges, {place: halves[place] for place in empty})
             for place, at in zip(empty, before, strict=True):
-                if at is not None and at != ranges[place].first:
-                    ends[place] = at
+                if at is not None:
+                    ends[place] = found[place] = at
                     open_.add(place)
         return found
 
-    def _nearest(self, texts: list[str]) -> list[str | None]:
-        """The first key that there is from each of them on."""
-        return self._fetch(
-            [f"min({self.column})"] * len(texts), [f" WHERE {self._from(text)}" for text in texts]
-        )
+    def _middles(self, ranges: list[_Range], ends: list[str], open_: list[int]) -> dict[int, str]:
+        """Of each range that is open a value between its first key and an end, where there is one.
 
-    def _before(self, texts: list[str]) -> list[str | None]:
-        """The last key that there is before each of them."""
-        return self._fetch(
-            [f"max({self.column})"] * len(texts),
-            [f" WHERE {self.column} < {self._literal(text)}" for text in texts],
-        )
+        Those of texts are guesses at the collation's order: the server says which are right.
+        """
+        guesses = {place: middles(self._tag, ranges[place].first, ends[place]) for place in open_}
+        if self._tag != "text":
+            return {
+                place: texts[0]
+                for place, texts in guesses.items()
+                if texts and texts[0] != ends[place]
+            }
+        tests = []
+        for place, texts in guesses.items():
+            low, high = self._literal(ranges[place].first), self._literal(ends[place])
+            cases = (
+                f"WHEN {low} < {at} AND {at} < {high} THEN {number}"
+                for number, at in enumerate(map(self._literal, texts))
+            )
+            tests.append(f"CASE {' '.join(cases)} END")
+        if not tests:
+            return {}
+        (right,) = self._session.fetch(f"SELECT {', '.join(tests)}", self._subject)
+        return {
+            place: guesses[place][number]
+            for place, number in zip(guesses, right, strict=True)
+            if number is not None
+        }
+
+    def _within(
+        self, end: str, side: str, ranges: list[_Range], halves: dict[int, str]
+    ) -> list[str | None]:
+        """The first key (`min`) from each middle on (`>=`), or the last one before it, of those
+        that lie within a range and do not begin it."""
+        conditions = []
+        for place, text in halves.items():
+            each = ranges[place]
+            above = f"{self.column} > {self._literal(each.first)}"
+            beyond = f"{self.column} {side} {self._literal(text)}"
+            conditions.append(f" WHERE {' AND '.join([above, beyond, *self._below(each)])}")
+        return self._fetch([f"{end}({self.column})"] * len(halves), conditions)
+
+    def _below(self, each: _Range) -> list[str]:
+        return [] if each.last is None else [f"{self.column} < {self._literal(each.last)}"]
 
     def estimates(self, tests: list[str]) -> list[int]:
         if not tests:
@@ -160,8 +188,5 @@ class _Dive:
         (found,) = self._session.fetch(f"SELECT {', '.join(asked)}", self._subject)
         return [None if text is None else str(text) for text in found]
 
-    def _from(self, text: str) -> str:
-        return f"{self.column} >= {self._literal(text)}"
-
     def _literal(self, text: str) -> str:
-        return MYSQL.bound(Bound(self._tag, text))
+        return MYSQL.bounded(self._key, Bound(self._tag, text))

@@ -7,12 +7,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.mysql.catalog.written import parse, read_statement
-from penstock.backends.mysql.dialect import MYSQL
+from penstock.backends.mysql.dialect import MYSQL, order_name
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.definition import KINDS, definition_of
 from penstock.backends.sql.relations import TYPE, no_such, read_relations
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
+from penstock.model.extents import Key
 from penstock.model.tables import Column, NotCopied, TableDefinition, TableRef
 
 DIALECT = "mysql"
@@ -160,6 +161,20 @@ def read_definition(
 def flavour_of(session: MySqlSession) -> str:
     """Whose types, collations and functions a column's definition is written with."""
     return "MariaDB" if session.connection.is_mariadb else "MySQL"
+
+
+def order_of(session: MySqlSession, rows: str, key: Key) -> str:
+    """What `Key.collation` calls the collation by which the server compares a key; empty for one
+    that is no text.
+
+    Parameters:
+        rows: an item of FROM.
+    """
+    value = MYSQL.key(key)
+    ((found,),) = session.fetch(
+        f"SELECT collation((SELECT {value} FROM {rows} LIMIT 0))", f"--key {key.text}"
+    )
+    return "" if found == "binary" else order_name(flavour_of(session), found)
 
 
 def explained_rows(session: MySqlSession, rows: str, tested: str) -> int | None:

@@ -152,13 +152,6 @@ class SourceKey:
         return self._weighted(rows, null_fraction, "the key of every row, read once")
 
     def _weighted(self, rows: Rows, null_fraction: float, origin: str) -> KeyStatistics:
-        """All rests on the order of the bounds: if they overlap, rows are doubled or lost."""
-        ranked = self.ranked([row[0] for row in rows])
-        if any(before.rank >= after.rank for before, after in pairwise(ranked)):
-            raise PlanningError(
-                f"{self._subject}: the source does not order the bounds as it listed them; "
-                "expected them to ascend (is the index or the collation damaged?)"
-            )
         nullable, indexed = column_facts(self._connection, self._read, self._key)
         bounds = tuple(WeightedBound(Bound(self.type, row[0]), float(row[1])) for row in rows)
         return KeyStatistics(self._key, nullable, null_fraction, bounds, origin, indexed)
@@ -173,6 +166,12 @@ class SourceKey:
         with planning("source", f"{self._subject}: bounds"):
             rows = self._connection.execute(query, {"texts": list(texts)}).fetchall()
         return tuple(RankedBound(Bound(self.type, text), rank, exact) for text, rank, exact in rows)
+
+    def misplaced(self, bounds: Sequence[Bound]) -> int | None:
+        """See `SourceCatalog.misplaced`."""
+        ranks = [found.rank for found in self.ranked([bound.text for bound in bounds])]
+        pairs = enumerate(pairwise(ranks), 1)
+        return next((place for place, (low, high) in pairs if low >= high), None)
 
     def _histogram(self, where: str | None) -> tuple[Rows, str]:
         """Weighted bounds from pg_stats; those that the run's condition rules out are left out."""
