@@ -84,6 +84,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "target_table": texts,
     "ok": st.booleans(),
     "mismatches": amounts,
+    "counted": amounts,
     "method": st.sampled_from(["counts", "checksums"]),
     "warnings": st.lists(texts, max_size=3).map(tuple),
     "kind": texts,

@@ -1,8 +1,8 @@
 """The event protocol: one JSON object a line, versioned.
 
 A worker emits opened, progress, committed and failed; a run adds planned, prepared, snapshot,
-retrying, degree, sampled, step, verified, warning and finished. Every opened attempt ends with
-exactly one terminal event, committed or failed.
+retrying, degree, sampled, step, partitions_checked, verified, warning and finished. Every opened
+attempt ends with exactly one terminal event, committed or failed.
 
 Readers ignore unknown fields; when a field changes its meaning, `VERSION` rises.
 """
@@ -236,6 +236,19 @@ class Verified(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsChecked(Event):
+    """The rows of all partitions together were compared with one count of them."""
+
+    name: ClassVar[str] = "partitions_checked"
+    ok: bool
+    """They are as many."""
+    rows: int
+    """Of the partitions."""
+    counted: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
     name: ClassVar[str] = "warning"
     message: str
@@ -378,6 +391,7 @@ _EVENTS: tuple[type[Event], ...] = (
     DegreeChanged,
     Sampled,
     StepChanged,
+    PartitionsChecked,
     Verified,
     Warned,
     Finished,

@@ -61,6 +61,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "attempts",
         "on_error",
         "verify",
+        "check_partitions",
         "stall_timeout",
         "grace",
         "snapshot_warn_after",

@@ -41,6 +41,7 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
+from penstock.verification.partitions import is_compared
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
@@ -411,7 +412,12 @@ def _continue_run(
     try:
         if pending:
             yield from continuation.find_view(view, ends, target)
-        elif continuation.complete and finish and spec.verify != "none" and run.status != "done":
+        elif (
+            continuation.complete
+            and finish
+            and is_compared(spec, run.plan)
+            and run.status != "done"
+        ):
             with closing(view.open()) as source:
                 yield from view.view_for_comparison(source, target.control)
         with closing(ends.link(target, spec.control_schema, spec.patience)) as link:

@@ -26,6 +26,7 @@ from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
 from penstock.run.pulses import Pulses
 from penstock.run.state import RunState
+from penstock.run.whole_counts import WholeCounts
 from penstock.spec.degrees import Streams
 from penstock.workers.process import Nursery
 from penstock.workers.steering import Senses, Steering
@@ -78,6 +79,7 @@ class Execution:
         self._link = link
         self._batch = batch
         self._stop_all = stop_all
+        self._counts = WholeCounts(())
 
     def run(self, plan: Callable[[], Iterable[Event]]) -> Generator[Event, None, None]:
         """Execute the runs; the last event of each is `Finished`.
@@ -96,6 +98,7 @@ class Execution:
                 yield from self.attempt(run, run.prepare)
             prepared = True
             self.stop_if_asked()
+            self._counts = WholeCounts(self.working())
             yield from self._copy()
             yield from self._finish()
             if self._batch:
@@ -109,6 +112,8 @@ class Execution:
             cancelled = is_cancellation(error)
             briefly(lambda: self._note_end(cancelled=cancelled))
             raise
+        finally:
+            self._counts.close()
 
     def working(self) -> list[RunState]:
         """The runs that nothing has ended."""
@@ -261,7 +266,7 @@ class Execution:
             yield from self._load_again(error, emptied)
             yield from self._copy()
         for run in self.working():
-            yield from self._events_of(run, run.verify)
+            yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
         failures = yield from self._do_steps(self._steps_due())
         lost = None
         for run in self.working():

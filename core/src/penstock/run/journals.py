@@ -22,6 +22,7 @@ from penstock.events import (
     Finished,
     Moved,
     Opened,
+    PartitionsChecked,
     Planned,
     Sampled,
     StepChanged,
@@ -209,7 +210,7 @@ class Keeper:
                 self._planning += event.seconds
             case StepChanged():
                 self._step(at, event)
-            case Verified():
+            case Verified() | PartitionsChecked():
                 self._comparing += event.seconds
             case BatchStarted():
                 self._runs = {table.run_id: table.table for table in event.tables}

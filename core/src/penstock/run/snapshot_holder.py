@@ -19,6 +19,7 @@ from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
+from penstock.verification.partitions import is_compared
 
 # How often to check the snapshot's session, and the target; in seconds.
 LOOK_EVERY = 0.5
@@ -66,9 +67,11 @@ def hold(
         spec = stored_spec(run, source, target, control_schema, "hold", overrides)
         outlook = catalog.control.outlook(run_id)
         assert outlook is not None
-        if outlook.released or not _needed(spec, outlook):
+        compared = is_compared(spec, run.plan)
+        if outlook.released or not _needed(spec, outlook, compared=compared):
             return
-        yield from _Holder(spec, run_id, ends, link, stop or threading.Event()).run()
+        holder = _Holder(spec, run_id, ends, link, stop or threading.Event(), compared=compared)
+        yield from holder.run()
 
 
 def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
@@ -106,11 +109,11 @@ def _note(
             raise not_there(run_id, control_schema)
 
 
-def _needed(spec: CopySpec, outlook: Outlook) -> bool:
+def _needed(spec: CopySpec, outlook: Outlook, *, compared: bool) -> bool:
     if spec.snapshot == "none" or outlook.status == "done":
         return False
-    # Whoever compares both sides marks the snapshot as released.
-    return outlook.pending > 0 or (spec.verify != "none" and not outlook.released)
+    # Whoever compares what was copied with the source marks the snapshot as released.
+    return outlook.pending > 0 or (compared and not outlook.released)
 
 
 class _Stopped(Exception):
@@ -125,12 +128,15 @@ class _Holder:
         ends: Connections,
         link: ControlLink,
         stop: threading.Event,
+        *,
+        compared: bool,
     ) -> None:
         self._spec = spec
         self._run_id = run_id
         self._ends = ends
         self._link = link
         self._stop = stop
+        self._compared = compared
         self._view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
         self._looked = time.monotonic()
         self._away_since: float | None = None
@@ -238,7 +244,7 @@ class _Holder:
         if outlook is None:
             return False
         self._replaced = outlook.snapshot != self._view.snapshot
-        return not outlook.released and _needed(self._spec, outlook)
+        return not outlook.released and _needed(self._spec, outlook, compared=self._compared)
 
     def _note_away(self, error: TransientError) -> None:
         """

@@ -10,19 +10,45 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.backends.api.source import SourceCatalog
-from penstock.errors import LoadLost, PenstockError, PermanentError, TargetChanged
-from penstock.events import Committed, Event, Finished, Planned, Prepared, Verified, Warned
+from penstock.errors import (
+    LoadLost,
+    PenstockError,
+    PermanentError,
+    SnapshotLost,
+    TargetChanged,
+)
+from penstock.events import (
+    Committed,
+    Event,
+    Finished,
+    PartitionsChecked,
+    Planned,
+    Prepared,
+    Verified,
+    Warned,
+)
 from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
+from penstock.model.snapshots import Snapshot
 from penstock.model.tables import NotCopied
 from penstock.run.claims import collision_check
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.report import Report
 from penstock.run.snapshot.source_view import SourceView
+from penstock.run.whole_counts import WholeCounts
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.worker_spec import WorkerSpec
+from penstock.verification.partitions import (
+    Proof,
+    difference,
+    is_checked,
+    is_compared,
+    prove,
+    remedy,
+    unsure,
+)
 from penstock.workers.supervisor import Supervisor, Work
 
 if TYPE_CHECKING:
@@ -244,14 +270,21 @@ class RunState:
         """Note what ended the run, other than a failed partition."""
         self._report.error = error
 
-    def verify(self) -> Iterator[Event]:
-        """Compare both sides if requested, before the steps after the last partition.
+    def verify(self, counts: WholeCounts) -> Iterator[Event]:
+        """Compare both sides if requested, and the partitions with all rows, before the steps after
+        the last partition.
 
         A difference fails the run at its end. A run that was done before is not verified again:
         its source may have changed since.
+
+        Parameters:
+            counts: of all rows, as far as they are counted.
         """
         complete = self._report.error is None and self._all_committed()
-        if self.spec.verify == "none" or self.was_done or not complete:
+        if not is_compared(self.spec, self.plan) or self.was_done or not complete:
+            return
+        if self.spec.verify == "none":
+            yield from self._check_partitions(counts)
             return
         from penstock.verification.checks import verify_run  # noqa: PLC0415 - most do not verify
 
@@ -281,6 +314,68 @@ class RunState:
             seconds=round(time.monotonic() - begun, 3),
             differences=found.differences,
         )
+
+    @property
+    def awaits_count(self) -> bool:
+        """Whether its partitions will be compared with one count of all rows that can be taken now,
+        in the snapshot with which all of them are read."""
+        snapshot = self.view.snapshot
+        return (
+            self.finishes
+            and self.spec.verify == "none"
+            and is_checked(self.spec, self.plan)
+            and self.error is None
+            and self.reads_snapshot
+            and snapshot is not None
+            and all(record.read_at == snapshot.taken_at for record in self._records)
+        )
+
+    def _check_partitions(self, counts: WholeCounts) -> Iterator[Event]:
+        """Compare the rows that are committed with one count of all rows."""
+        begun = time.monotonic()
+        self._load_records()
+        committed = sum(record.rows for record in self._records)
+        snapshot = self.view.snapshot
+        at_once = snapshot is not None and all(
+            record.read_at == snapshot.taken_at for record in self._records
+        )
+        counted = counts.of(self.run_id, snapshot) if at_once else None
+        if counted == committed:
+            proof = Proof(committed, committed)
+        else:
+            with closing(self.view.open()) as source:
+                adopted = snapshot is not None and self._adopts(source, snapshot)
+                proof = prove(
+                    source,
+                    self.spec,
+                    self.plan,
+                    committed,
+                    same_moment=at_once and adopted,
+                    counted=counted if adopted else None,
+                )
+        # The source is not read again.
+        self._link.call(lambda control: control.release_snapshot(self.run_id))
+        if proof.doubt:
+            yield Warned(run_id=self.run_id, message=unsure(proof))
+            return
+        if proof.wrong:
+            found = difference(self.spec, self.plan, proof)
+            self._mismatch = PermanentError(f"run {self.run_id}: {found}; {remedy(self.plan)}")
+        yield PartitionsChecked(
+            run_id=self.run_id,
+            ok=proof.ok,
+            rows=proof.rows,
+            counted=proof.counted,
+            seconds=round(time.monotonic() - begun, 3),
+        )
+
+    def _adopts(self, source: SourceCatalog, snapshot: Snapshot) -> bool:
+        """Read the source as of the run's newest snapshot, if somebody holds it still."""
+        try:
+            source.adopt(snapshot)
+        except SnapshotLost:
+            return False
+        return True
 
     def steps(self) -> list[Step]:
         """The steps after the last partition that are due."""
@@ -329,7 +424,7 @@ class RunState:
 
     def _leaves_work(self) -> bool:
         """Whether work after the last partition remains that this execution leaves to another."""
-        compared = self.spec.verify == "none" or self.was_done
+        compared = not is_compared(self.spec, self.plan) or self.was_done
         return not self.finishes and (not compared or bool(self.steps()))
 
     def conclude(self, degree: int) -> Finished:

@@ -12,6 +12,7 @@ from penstock.events import (
     DegreeChanged,
     Event,
     Failed,
+    PartitionsChecked,
     Planned,
     Prepared,
     Retrying,
@@ -96,6 +97,12 @@ def note(event: Event, tally: Tally) -> Note | None:
             table = tally.table(event.run_id)
             which = f" {one_line(table)}" if table else ""
             text = f"verified{which} by {event.method} in {duration(event.seconds)}{differ}"
+            return Note("plain" if event.ok else "error", (text,))
+        case PartitionsChecked():
+            table = tally.table(event.run_id)
+            of = f" of {one_line(table)}" if table else ""
+            text = f"partitions{of} checked: {number(event.rows)} rows together, "
+            text += "as counted" if event.ok else f"but {number(event.counted)} counted"
             return Note("plain" if event.ok else "error", (text,))
         case Warned():
             return Note("warning", (f"warning: {one_line(event.message)}",))

@@ -34,6 +34,7 @@ SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
 VERIFY = ("none", "counts", "checksums")
+CHECK_PARTITIONS = ("auto", "always", "never")
 UNNAMED = "target"
 """What a target's table is called where its URL leads to the rows."""
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
@@ -264,6 +265,15 @@ class CopySpec:
         "counts, or checksums of values; a difference fails the run, and prevents a swap",
         execution=True,
         choices=VERIFY,
+    )
+    check_partitions: str = option(
+        "auto",
+        "once every partition is committed, compare their rows with one count of all rows in the "
+        "same snapshot, which finds partitions that overlap or miss rows: auto: where the key is a "
+        "text, an expression, or of another type that is compared in more than one way; always; "
+        "never. --verify compares them in any case",
+        execution=True,
+        choices=CHECK_PARTITIONS,
     )
     stall_timeout: float = option(
         600.0,

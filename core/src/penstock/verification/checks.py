@@ -14,6 +14,7 @@ from penstock.model.plans import Partition, id_list
 from penstock.model.records import read_later
 from penstock.spec.copy_spec import CopySpec
 from penstock.verification.comparison import Comparison, Sums
+from penstock.verification.partitions import Proof, difference, unsure
 from penstock.verification.result import Check, Verification
 from penstock.verification.rows import RowSearch
 from penstock.verification.sums import SourceSums, TargetSums
@@ -52,6 +53,7 @@ class _Checks:
         self._at_the_end = at_the_end
         self._later = read_later(comparison.records.values())
         self._rows = RowSearch(comparison)
+        self._proof: Proof | None = None
 
     def verification(self) -> Verification:
         apart = self._read_apart()
@@ -62,6 +64,7 @@ class _Checks:
         if self._at_the_end and self._later:
             self._comparison.outdated = apart if adopted else frozenset(self._comparison.records)
         mine = source.sums(now, adopted=adopted)
+        self._proof = source.proof(mine, at_once=adopted and not now)
         theirs = TargetSums(self._comparison, self._rows).sums(mine)
         same = self._comparison.owns_rows and theirs.total == mine.total
         checks = [
@@ -86,6 +89,8 @@ class _Checks:
     def _warnings(self) -> Iterator[str]:
         for moment, names in self._later.items():
             yield f"read later than the rest, as of {moment}: {id_list(names)}"
+        if self._proof is not None and self._proof.doubt:
+            yield unsure(self._proof)
         written = self._comparison.changed
         if written:
             first = next(iter(written))
@@ -166,6 +171,9 @@ class _Checks:
             note = "as many rows, but not the same ones: the checksums differ"
         if not note and compared and target is None and theirs.missing is None:
             note = "the target cannot be compared"
+        if self._proof is not None and self._proof.wrong:
+            found = difference(self._comparison.spec, self._comparison.run.plan, self._proof)
+            note = f"{note}; {found}" if note else found
         return self._check(None, "whole run", committed, source, target, note)
 
     def _check(

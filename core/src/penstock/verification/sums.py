@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.facts import Checksum
 from penstock.model.extents import Extent, Whole
 from penstock.verification.comparison import STORAGE, Comparison, Sums
+from penstock.verification.partitions import Proof, may_overlap, prove
 from penstock.verification.rows import RowSearch
 
 
@@ -50,6 +51,18 @@ class SourceSums:
         left = {partition.id for partition in plan.partitions}.difference(read)
         parts = {**read, **self.parts(left)}
         return Sums(parts, _total(parts.values()))
+
+    def proof(self, mine: Sums, *, at_once: bool) -> Proof | None:
+        """Whether the partitions hold each row once; None where nothing is to be proved.
+
+        Parameters:
+            at_once: all partitions were read as of the moment that the source is read as of.
+        """
+        spec, plan = self._comparison.spec, self._comparison.run.plan
+        if mine.total is None or not mine.parts or not may_overlap(plan):
+            return None
+        source = self._comparison.source
+        return prove(source, spec, plan, mine.total.rows, same_moment=at_once)
 
 
 class TargetSums:
