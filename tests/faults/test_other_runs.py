@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +13,7 @@ import pytest
 
 from penstock.events import Committed, Failed, Opened
 
-from .cli import Run
+from .cli import PATIENCE, Run
 from .pair import DEFINITION, ROWS, Pair, ask, execute
 
 WITHOUT_KEY = "ALTER TABLE item DROP CONSTRAINT item_pkey"
@@ -234,6 +235,30 @@ def test_rows_that_others_have_loaded_since_are_not_lost(
     again.ended(65)
     assert "run other has loaded rows into public.item since" in again.errors
     assert ask(pair.target, "SELECT count(*) FROM item") == before
+
+
+def test_swap_waits_for_an_attempt_of_a_run_that_nobody_sees(pair: Pair) -> None:
+    """It has its rows in the table before swap can lock it, and commits them first."""
+    execute(pair.target, WITHOUT_KEY)
+    gates = pair.gates(2)
+    append = pair.copy("--mode", "append", degree=1, partitions=1)
+    gates[0].reached()
+    append.signal_all(signal.SIGSTOP)
+    # All its sessions but the one that loads: nothing shows that it lives.
+    idle = """
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name LIKE 'penstock:%' AND datname = current_database()
+            AND state = 'idle'
+    """
+    execute(pair.target, idle)
+    gates[0].open()
+    swap = other(pair, "swap")
+    pair.waiting_for_lock("target", 1)
+    append.signal_all(signal.SIGCONT)
+    codes = [run.popen.wait(PATIENCE) for run in (swap, append)]
+    assert codes == [65, 0], swap.errors + append.errors
+    assert "run faults has loaded rows into public.item since" in swap.errors
+    pair.check_content()
 
 
 @pytest.mark.parametrize("keyed", [False, True])

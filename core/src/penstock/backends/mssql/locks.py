@@ -5,6 +5,8 @@ https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.backends.mssql.connection import Connection
 from penstock.backends.mssql.errors import translated
 from penstock.errors import Diagnosis, StallError
@@ -39,12 +41,11 @@ def release(connection: Connection, name: str) -> None:
     connection.change("EXEC sp_releaseapplock @Resource = ?, @LockOwner = 'Session'", [name])
 
 
-def is_free(connection: Connection, name: str) -> bool:
-    """Whether no session has it, other than this one."""
-    ((found,),) = connection.rows(
-        "SELECT APPLOCK_TEST('public', ?, 'Exclusive', 'Session')", [name]
-    )
-    return int(found) == 1
+def are_free(connection: Connection, names: Sequence[str]) -> bool:
+    """Whether no session has one of them, other than this one."""
+    tested = ", ".join(["APPLOCK_TEST('public', ?, 'Exclusive', 'Session')"] * len(names))
+    (found,) = connection.rows(f"SELECT {tested}", names)
+    return all(int(free) == 1 for free in found)
 
 
 def wait_for(

@@ -16,7 +16,7 @@ from penstock.backends.mssql.locks import (
     EXCLUSIVE,
     SESSION,
     SHARED,
-    is_free,
+    are_free,
     try_lock,
     wait_for,
 )
@@ -24,6 +24,7 @@ from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.swap import LOCK_MS
 from penstock.backends.sql.server.records import CONTROL, ServerRecords
 from penstock.errors import Diagnosis, TransientError
+from penstock.model.tables import TableRef
 
 T = TypeVar("T")
 _KEYS = {
@@ -91,7 +92,7 @@ class MssqlRecords(ServerRecords):
         return try_lock(self.connection, name, owner=SESSION)
 
     def is_held(self, names: Sequence[str]) -> bool:
-        return not all(is_free(self.connection, name) for name in names)
+        return not are_free(self.connection, names)
 
     # The tables
 
@@ -195,6 +196,10 @@ class MssqlRecords(ServerRecords):
         """As an attempt does it when it commits: meanwhile the run cannot be started over."""
         self._wait(self.lock(f"penstock:run:{run_id}"), f"run {run_id}", mode)
 
+    def hold_loads(self, table: TableRef, seconds: float) -> None:
+        """Keep attempts of all runs from loading a table until the transaction ends."""
+        wait_for(self.connection, self.lock(f"penstock:load:{table}"), seconds, f"table {table}")
+
     def _wait(self, name: str, what: str, mode: str) -> None:
         wait_for(self.connection, name, self.patience.stall_timeout, what, mode=mode)
 
@@ -234,7 +239,7 @@ class MssqlRecords(ServerRecords):
         return None
 
     def is_alive(self, token: str) -> bool:
-        return not is_free(self.connection, self.lock(token))
+        return not are_free(self.connection, [self.lock(token)])
 
     @contextmanager
     def alone(self, run_id: str, step_id: str = "") -> Iterator[None]:

@@ -75,6 +75,11 @@ class MssqlRuns(ServerRuns):
 
     # Steps
 
+    def keep_out(self, run_id: str, table: TableRef) -> None:
+        # As each attempt does before it loads. To change the rows of their runs instead would have
+        # them and this transaction wait for each other.
+        self._tables.hold_loads(table, self._tables.patience.stall_timeout)
+
     def perform(self, step: Step, table: TableRef) -> None:
         session = self._tables.session
         if (indexes := IndexChange.of(step, table)) is not None:

@@ -13,7 +13,7 @@ from penstock.backends.mssql.catalog import COLLATION, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MssqlDialect
 from penstock.backends.mssql.errors import translated
-from penstock.backends.mssql.locks import SESSION, SHARED, release, try_lock, wait_for
+from penstock.backends.mssql.locks import SESSION, SHARED, release, try_lock
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.runs import check_loaded
 from penstock.backends.mssql.session import MssqlSession
@@ -213,9 +213,7 @@ class Hooks:
             columns = self._columns(attempt)
             records.connection.change("BEGIN TRANSACTION")
             try:
-                table = attempt.spec.target_table
-                name = records.lock(f"penstock:load:{table}")
-                wait_for(records.connection, name, attempt.spec.stall_timeout, f"table {table}")
+                records.hold_loads(attempt.spec.target_table, attempt.spec.stall_timeout)
                 yield Loading(records, attempt, columns)
             finally:
                 records.roll_back()  # nothing is left of it after a commit

@@ -15,7 +15,7 @@ from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.backends.sql.server.runs import ServerRuns
-from penstock.errors import Diagnosis, PermanentError, TargetChanged
+from penstock.errors import Diagnosis, PermanentError, TargetChanged, TransientError
 from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.tables import TableRef
@@ -30,10 +30,17 @@ def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str)
     """
     Raises:
         TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
+        TransientError: it cannot tell at this moment.
     """
     LoadedTable(records, table).check(run_id, MODES[mode])
     (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
     found, made = made_at(records.session, table), row["made"]
+    if found == "" and made:
+        raise TransientError(
+            f"target: {table}: expected the server to say when the table was made, found that it "
+            "does not (is somebody renaming, altering or dropping it right now?)",
+            Diagnosis(side="target"),
+        )
     if found is not None and made and made in (found, found + ALTERING):
         return
     if found is not None and made and made.endswith(ALTERING):

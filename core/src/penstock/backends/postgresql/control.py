@@ -121,7 +121,7 @@ class ControlTables(RecordedRuns):
 
     def check_emptying(self, run: RunRow) -> None:
         if run.plan.load.before and not run.plan.load.volatile:
-            self._loaded(run.run_id).check_loaded_since()
+            self._loaded(run.run_id).check_loaded_since(run.plan.load.table)
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         if load.volatile:
@@ -137,7 +137,8 @@ class ControlTables(RecordedRuns):
                 self._connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}")
             self._loaded(run.run_id).check()
             if step.id == SWAP:
-                self._loaded(run.run_id).check_loaded_since()
+                target = CopySpec.from_stored(run.spec, "", "").target_ref
+                self._loaded(run.run_id).check_loaded_since(target)
             elif self.is_done(run, step) and (OF_STOPPED in step.id or self.left_to_another(run)):
                 return
         self._connection.execute(step.statement.encode(), _parameters(step))

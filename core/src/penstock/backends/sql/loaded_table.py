@@ -221,6 +221,17 @@ class LoadedTable:
                 Diagnosis(side="target"),
             )
 
+    def keep_out(self, run_id: str) -> None:
+        """Tell all other runs that their rows go, before that is so: an attempt reads it when it
+        commits, in a transaction that locks its run's row. So whatever comes after this one sees
+        what they have committed, and they commit no more."""
+        self._tell(run_id, self._others(run_id))
+
+    def let_in(self, run_id: str) -> None:
+        """Take that back: nothing has become of it."""
+        told = {"loads": self.id, "disturbed_by": run_id}
+        self._records.change(Kind.RUN, told, {"disturbed_by": None})
+
     # What the transaction does
 
     def begin(self, run_id: str) -> None:

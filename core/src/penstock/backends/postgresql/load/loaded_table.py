@@ -94,12 +94,20 @@ class LoadedTable:
             Diagnosis(side="target"),
         )
 
-    def check_loaded_since(self) -> None:
-        """For what takes all rows out of the target's table, late in a run.
+    def check_loaded_since(self, emptied: TableRef) -> None:
+        """For what takes all rows out of the target's table, late in a run, in its transaction.
+
+        Parameters:
+            emptied: that table. It is locked first: what others commit while this waits for the
+                lock is found, and nobody commits any more.
 
         Raises:
             TargetChanged: another run has loaded rows since this one was prepared, which would go.
         """
+        quoted = name(emptied)
+        if self._connection.value("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", [quoted]):
+            lock = f"LOCK TABLE ONLY {quoted} IN ACCESS EXCLUSIVE MODE"
+            self._connection.execute(lock.encode())
         for table, other, _ in self._loaded_since(tuple(MODES), same_rows=False):
             raise TargetChanged(
                 f"target: run {other} has loaded rows into {table} since run {self._run_id} was "

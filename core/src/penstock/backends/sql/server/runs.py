@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import Kind, Row
@@ -11,6 +11,7 @@ from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_runs import LoadedRuns
 from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.backends.sql.server.records import ServerRecords
+from penstock.errors import PenstockError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
@@ -19,6 +20,9 @@ from penstock.spec.modes import MODES
 
 # Of one run, at the same time: of more, some are not seen by other runs.
 EXECUTIONS = 8
+# Names of locks in one question.
+MOST_NAMES = 1_000
+UNFINISHED = ("created", "running", "failed", "interrupted", "partial")
 
 
 class ServerRuns(LoadedRuns):
@@ -61,17 +65,30 @@ class ServerRuns(LoadedRuns):
         records, what = self._tables, f"table {table}"
         gate = records.lock(f"penstock:table:{table}")
         with records.session.translated(what), records.holding(gate, what):
-            loads = {"loads": LoadedTable(records, table).id}
-            others = [
-                row["run_id"]
-                for row in records.read(Kind.RUN, loads, ("run_id",))
-                if row["run_id"] != run_id and self.is_executed(row["run_id"], table)
-            ]
+            others = self._executed(self._runs_on(table) - {run_id}, table)
             if others:
                 check(others)
             for name in self._presences(run_id):
                 if records.keep(name):
                     break
+
+    def _runs_on(self, table: TableRef) -> set[str]:
+        """All whose target it is. One that loads a table beside it, or is not prepared yet, shows
+        by what was asked of it alone."""
+        loads = {"loads": LoadedTable(self._tables, table).id}
+        found = {row["run_id"] for row in self._tables.read(Kind.RUN, loads, ("run_id",))}
+        for row in self._tables.read(Kind.RUN, {"status": UNFINISHED}, ("run_id", "spec")):
+            if CopySpec.from_stored(row["spec"], "", "").target_ref == table:
+                found.add(row["run_id"])
+        return found
+
+    def _executed(self, run_ids: Collection[str], table: TableRef) -> list[str]:
+        # There may be hundreds, and nearly always none is: that takes one question.
+        names = [name for run_id in run_ids for name in self._presences(run_id)]
+        some = (names[start : start + MOST_NAMES] for start in range(0, len(names), MOST_NAMES))
+        if not any(map(self._tables.is_held, some)):
+            return []
+        return [run_id for run_id in sorted(run_ids) if self.is_executed(run_id, table)]
 
     def _presences(self, run_id: str) -> list[str]:
         """Locks of which each execution of a run takes one: they are not shared."""
@@ -97,8 +114,33 @@ class ServerRuns(LoadedRuns):
             spec = CopySpec.from_stored(run.spec, "", "")
             self.check_loaded(run.run_id, table, spec.mode)
             if step.id == SWAP:
-                LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
+                self._swap(run, step, spec.target_ref)
+                return
         self.perform(step, table)
+
+    def _swap(self, run: RunRow, step: Step, target: TableRef) -> None:
+        """Put the table in its place, for whose lock it may have to wait: what others commit
+        meanwhile would go with the old one."""
+        others = LoadedTable(self._tables, target)
+        self.keep_out(run.run_id, target)
+        others.check_loaded_since(run.run_id)
+        try:
+            self.perform(step, run.plan.load.table)
+        except PenstockError:
+            # Where the statement has ended the transaction, what they were told is committed.
+            if not self._tables.steps_with_records:
+                others.let_in(run.run_id)
+            raise
+
+    def keep_out(self, run_id: str, table: TableRef) -> None:
+        """From here on no attempt of another run commits rows into a table, until the transaction
+        ends; where it ends before the table is locked, no longer either."""
+        LoadedTable(self._tables, table).keep_out(run_id)
+
+    def check_emptying(self, run: RunRow) -> None:
+        if MODES[run.spec["mode"]].starts_empty:
+            self.keep_out(run.run_id, run.plan.load.table)
+        super().check_emptying(run)
 
     def after_step(self, run: RunRow, step: Step) -> None:
         """Nothing is noted."""

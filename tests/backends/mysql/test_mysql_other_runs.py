@@ -1,0 +1,104 @@
+"""Two runs on one table: nobody's rows are lost behind a run that said it was done."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from penstock.events import Opened
+
+from ...faults.cli import PATIENCE, Run, eventually
+from .mysql_pair import ROWS, RUN_ID, Pair, execute, middle, rows
+
+WITHOUT_KEY = "ALTER TABLE item DROP PRIMARY KEY, ADD INDEX (id)"
+WAITING = """
+    SELECT 1 FROM information_schema.processlist
+    WHERE state LIKE 'Waiting for table metadata lock%'
+"""
+
+
+def other(pair: Pair, mode: str) -> Run:
+    return pair.copy("--mode", mode, run_id="other", partitions=5)
+
+
+@pytest.mark.parametrize(
+    ("mode", "second"),
+    [("append", "swap"), ("swap", "append"), ("truncate", "swap"), ("swap", "truncate")],
+)
+def test_the_second_is_refused_while_the_first_is_executed(
+    pair: Pair, mode: str, second: str
+) -> None:
+    execute(pair.target, WITHOUT_KEY)
+    gate = pair.gate(middle(1))
+    running = pair.copy("--mode", mode)
+    gate.reached()
+    refused = other(pair, second)
+    refused.ended(75)
+    assert f"run faults (--mode {mode}) is changing the same rows" in refused.errors
+    assert not refused.of(Opened)
+    gate.open()
+    running.ended(0)
+    pair.check_done()
+
+
+def unseen(pair: Pair, run: Run) -> None:
+    """Stop a run, and end its sessions but those of its attempts: nothing shows that it lives."""
+    run.signal_all(signal.SIGSTOP)
+    database = pair.target.rpartition("/")[2]
+    # What the server shows of transactions is as old as the last look, where that was lately.
+    time.sleep(0.2)
+    idle = (
+        "SELECT id FROM information_schema.processlist WHERE db = '{}' AND id <> connection_id()"
+        " AND id NOT IN (SELECT trx_mysql_thread_id FROM information_schema.innodb_trx)"
+    )
+    for (number,) in rows(pair.target, idle.format(database)):
+        execute(pair.target, f"KILL {number}")
+
+
+def check_nothing_lost(pair: Pair, taking: Run, append: Run, append_id: str) -> None:
+    """Who takes rows away has ended well, and nobody has committed any that it took."""
+    codes = [run.popen.wait(PATIENCE) for run in (taking, append)]
+    ((found,),) = rows(pair.target, "SELECT count(*) FROM item")
+    told = f"{codes}, {found} rows: {taking.errors} {append.errors}"
+    assert codes == [0, 65], told
+    assert found == ROWS, told
+    assert not pair.attempts(append_id), told
+    assert "taken rows out of" in append.errors
+
+
+def test_swap_waits_for_an_attempt_of_a_run_that_nobody_sees(pair: Pair) -> None:
+    """It has its rows in the table before swap can lock it, and would commit them first."""
+    execute(pair.target, WITHOUT_KEY)
+    gate = pair.gate(middle(4))
+    append = pair.copy("--mode", "append", degree=1, partitions=1)
+    gate.reached()
+    unseen(pair, append)
+    gate.open()
+    swap = other(pair, "swap")
+    eventually("swap waits", lambda: bool(rows(pair.target, WAITING)), PATIENCE)
+    append.signal_all(signal.SIGCONT)
+    check_nothing_lost(pair, swap, append, RUN_ID)
+
+
+def test_a_run_that_starts_over_waits_for_such_an_attempt(pair: Pair) -> None:
+    """TRUNCATE would take what the attempt commits before it."""
+    execute(pair.target, WITHOUT_KEY)
+    words = ("--on-snapshot-lost", "restart")
+    gate = pair.gate(middle(4))
+    killed = pair.copy("--mode", "truncate", *words, degree=1)
+    gate.reached()
+    killed.signal_all(signal.SIGKILL)
+    killed.ended(-signal.SIGKILL)
+    gate.open()
+    gate = pair.gate(middle(4))
+    append = pair.copy("--mode", "append", run_id="other", degree=1, partitions=1)
+    gate.reached()
+    unseen(pair, append)
+    gate.open()
+    execute(pair.source, "INSERT INTO digit VALUES (10)", "DELETE FROM digit WHERE d = 10")
+    again = pair.resume(*words)
+    eventually("it waits", lambda: bool(rows(pair.target, WAITING)), PATIENCE)
+    append.signal_all(signal.SIGCONT)
+    check_nothing_lost(pair, again, append, "other")
