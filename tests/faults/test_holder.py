@@ -185,3 +185,23 @@ def test_killed_between_forgetting_and_copying_again(pair: Pair) -> None:
     assert partition_id(3) in copied
     assert len(copied) == len(set(copied)) <= 2
     pair.check_done()
+
+
+def test_who_reads_as_of_now_goes_on_when_a_holder_starts_over(pair: Pair) -> None:
+    """Nobody retries it: its one attempt is of the old generation, and it takes up the new one."""
+    pair.create("--mode", "truncate", "--attempts", "1")
+    first = pair.hold()
+    first.wait_for(SnapshotChanged, state="taken")
+    first.kill()
+    eventually("the session is gone", lambda: ask(pair.source, HELD) == 0, PATIENCE)
+    (gate,) = pair.gates(6)
+    run = pair.resume("--as-of-now", "--only", partition_id(6))
+    gate.reached()
+    # Nothing is committed: the lost snapshot is replaced, and nobody may read with it any more.
+    holder = pair.hold()
+    holder.wait_for(SnapshotChanged, state="renewed")
+    gate.open()
+    run.ended(0)
+    assert pair.status().run.generation == 2
+    assert set(pair.attempts()) == {partition_id(6)}
+    end(pair, holder)

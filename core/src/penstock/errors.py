@@ -140,7 +140,8 @@ class Superseded(TransientError):
 
 
 class TargetBusy(TransientError):
-    """Another process is executing a run that changes the same rows of the target's table."""
+    """Another process executes a run that changes the same rows of the target's table, or reads
+    other partitions of this run with a snapshot that does not go with the one asked for."""
 
 
 class RunFailedTransiently(TransientError):

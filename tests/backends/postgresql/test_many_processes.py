@@ -514,7 +514,7 @@ class TestAsOfNow:
         holding.wait_for("taken")
         resume(filled, only=["p0004"], await_snapshot=PATIENCE)
         filled.source.run(f"UPDATE t SET name = '{'good' * 1000}' WHERE id = 300")
-        with pytest.raises(penstock.PlanningError, match="try again when those have ended"):
+        with pytest.raises(penstock.TransientError, match="try again when those have ended"):
             resume(filled, only=["p0002"], as_of_now=True)
         release(filled)
         holding.ended()

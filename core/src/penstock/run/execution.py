@@ -191,7 +191,7 @@ class Execution:
                 if not superseded:
                     return
                 for run in superseded:
-                    yield from self._events_of(run, run.replace_view)
+                    yield from self._events_of(run, run.follow)
             except SnapshotLost as error:
                 yield from self._replace_views(error)
             except LoadLost as error:

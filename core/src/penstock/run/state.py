@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.backends.api.control import ControlStore
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     LoadLost,
@@ -35,6 +36,7 @@ from penstock.run.claims import collision_check
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.report import Report
+from penstock.run.resume_checks import unless_complete
 from penstock.run.snapshot.source_view import SourceView
 from penstock.run.whole_counts import WholeCounts
 from penstock.spec.copy_spec import CopySpec
@@ -209,10 +211,35 @@ class RunState:
             yield self._prepared(already=False)
         self.view.started_over = self.view.started_over or before
 
+    def follow(self) -> Iterator[Event]:
+        """Continue with the generation that somebody else has begun: with its snapshot as far as
+        that is held, otherwise as for a run that is resumed.
+
+        Raises:
+            SnapshotLost, PlanningError: the run allows no view of the source.
+        """
+        self.view.close()
+        run = self._link.call(lambda control: control.load_run(self.run_id))
+        if run is None:
+            return
+        self.view.reload(run)
+        self.complete = False
+        self._load_records()
+        found: tuple[Event, ...] = ()
+        with closing(self.view.open()) as source:
+
+            def find(control: ControlStore) -> tuple[Event, ...]:
+                return tuple(
+                    self.view.recover(source, control, anything_committed=bool(self._done))
+                )
+
+            with unless_complete(run, self._link.catalog.control):
+                found = self._link.call(find)
+        yield from found
+        yield from self.prepare()
+
     def is_superseded(self) -> bool:
-        """Whether the snapshot's holder has begun a new generation, so that our attempts fail."""
-        if not self.view.awaits:
-            return False
+        """Whether somebody else has begun a new generation, so that our attempts fail."""
         outlook = self._link.call(lambda control: control.outlook(self.run_id))
         return outlook is not None and outlook.generation != self.view.generation
 

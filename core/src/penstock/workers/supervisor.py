@@ -18,6 +18,7 @@ from penstock.errors import (
     PenstockError,
     PermanentError,
     SnapshotLost,
+    Superseded,
     TooManyConnections,
     WorkerLost,
 )
@@ -206,6 +207,10 @@ class Supervisor:
             if process.worker.pid in told:
                 self._say(process, rate_line(told[process.worker.pid]))
 
+    def _may_retry(self, assignment: _Assignment, error: Mapping[str, Any]) -> bool:
+        # An attempt of an old generation is refused however often it is made.
+        return error["error"] != Superseded.__name__ and self._wanted(assignment)
+
     def _wanted(self, assignment: _Assignment) -> bool:
         return not self._stopped or not (
             self._stop_all or assignment.work.spec.run_id in self._stopped
@@ -369,7 +374,7 @@ class Supervisor:
                 cause=CONNECTIONS,
                 message=str(error["message"]),
             )
-        elif error["transient"] and attempt < work.attempts and self._wanted(assignment):
+        elif error["transient"] and attempt < work.attempts and self._may_retry(assignment, error):
             delay = backoff(attempt)
             following = _Assignment(work, attempt + 1, assignment.crashed)
             self._delay(following, delay)

@@ -9,6 +9,7 @@ from penstock.backends.api.attempt import Attempt, Standing
 from penstock.errors import (
     Diagnosis,
     LoadLost,
+    PenstockError,
     PermanentError,
     PlanningError,
     Superseded,
@@ -30,8 +31,8 @@ def as_planning() -> Iterator[None]:
 def check_standing(attempt: Attempt, standing: Standing) -> None:
     """
     Raises:
-        PermanentError: the run was started over, or another run of the series has committed the
-            partition.
+        Superseded: the run was started over.
+        PermanentError: the run is gone, or another run of the series has committed the partition.
         LoadLost: a crash has emptied the table.
     """
     spec = attempt.spec
@@ -43,12 +44,16 @@ def check_standing(attempt: Attempt, standing: Standing) -> None:
         raise loaded_already(spec.series, attempt.partition.id, *standing.loaded_by)
 
 
-def started_over(attempt: Attempt, generation: int | None) -> PermanentError:
+def started_over(attempt: Attempt, generation: int | None) -> PenstockError:
     spec = attempt.spec
-    found = "no such run" if generation is None else generation
-    return PermanentError(
+    if generation is None:
+        return PermanentError(
+            f"target: run {spec.run_id} is no longer there", Diagnosis(side="target")
+        )
+    # The rows were rolled back, and the new generation has them copied again.
+    return Superseded(
         f"target: another process has started run {spec.run_id} over: expected generation "
-        f"{spec.generation}, found {found}",
+        f"{spec.generation}, found {generation}",
         Diagnosis(side="target"),
     )
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from penstock.backends.api.control import ControlStore
 from penstock.backends.api.source import SourceCatalog
-from penstock.errors import PlanningError, SnapshotLost
+from penstock.errors import SnapshotLost, TargetBusy
 from penstock.events import Event, SnapshotChanged, Warned
 from penstock.model.extents import BlockRange, ChildBlocks, Extent
 from penstock.model.plans import id_list
@@ -30,8 +30,6 @@ class ReadAsOfNow:
     Parameters:
         only: ids of the requested partitions; empty for all that are left.
     """
-
-    awaits = False
 
     def __init__(self, only: Sequence[str]) -> None:
         self._only = only
@@ -61,6 +59,7 @@ class ReadAsOfNow:
         """
         Raises:
             PlanningError: the rows are not where the plan says.
+            TargetBusy: others still read with a snapshot in which some rows are elsewhere.
         """
         view.close()
         with closing(view.open()) as source:
@@ -96,7 +95,7 @@ class ReadAsOfNow:
             view, source, control, held=held
         ):
             if held:
-                raise PlanningError(
+                raise TargetBusy(
                     f"rows of {view.spec.source_name} were written after the snapshot of run "
                     f"{view.run_id} was taken, and may now be in another partition's blocks, while "
                     "other partitions are still read with that snapshot; try again when those have "

@@ -27,8 +27,6 @@ class AwaitHolder:
         seconds: how long to wait for a holder.
     """
 
-    awaits = True
-
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._alone = OptionPolicy()

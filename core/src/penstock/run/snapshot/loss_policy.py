@@ -18,8 +18,6 @@ class OptionPolicy:
     """Replaces the snapshot if nothing is committed yet, or if the source shows that nothing was
     written since; otherwise `on_snapshot_lost` decides."""
 
-    awaits = False
-
     def recover(
         self,
         view: SourceView,

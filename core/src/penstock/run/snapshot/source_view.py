@@ -21,10 +21,6 @@ from penstock.spec.copy_spec import CopySpec
 class LossPolicy(Protocol):
     """How an unfinished run, or one whose snapshot is lost, gets a view of the source."""
 
-    @property
-    def awaits(self) -> bool:
-        """Whether it waits for somebody else to hold the snapshot."""
-
     def recover(
         self,
         view: SourceView,
@@ -125,11 +121,6 @@ class SourceView:
     def held_since(self) -> float:
         """By the monotonic clock."""
         return self._handle.since
-
-    @property
-    def awaits(self) -> bool:
-        """Whether it waits for somebody else to hold the snapshot."""
-        return self._policy.awaits
 
     @property
     def state(self) -> SourceState:
