@@ -1,4 +1,4 @@
-"""Options of a copy as arguments of operators: split off, and checked when a DAG is parsed."""
+"""Options of a copy as arguments of operators: gathered, and checked when a DAG is parsed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _OURS = ("source", "target", "run_id")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _INTERVAL = re.compile(r"\bdata_interval_(start|end)\b")
+_DEFAULTS = {item.name: item.default for item in fields(CopySpec)}
 _KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
 _CHOICES = {item.name: item.metadata["choices"] for item in fields(CopySpec)}
 _TEXTS = {"table": "some.table", "target_table": "some.table", "types": "column=type"}
@@ -25,11 +26,36 @@ _TEXTS = {"table": "some.table", "target_table": "some.table", "types": "column=
 _LISTS = ("columns", "conflict_columns", "order_by", "partition_by", "types")
 
 
-def split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of a copy, and the rest, which are arguments of the task."""
-    options = {name: value for name, value in arguments.items() if name in OPTIONS}
-    rest = {name: value for name, value in arguments.items() if name not in OPTIONS}
-    return options, rest
+def options_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of a call: its `locals()`, before it has others.
+
+    They are named parameters, since Airflow applies `default_args` to no others.
+    """
+    return {name: arguments[name] for name in OPTIONS if name in arguments}
+
+
+def asked_for(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are not the default."""
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None
+        and not (type(value) is type(_DEFAULTS[name]) and value == _DEFAULTS[name])
+    }
+
+
+@contextmanager
+def naming_table(options: Mapping[str, Any]) -> Iterator[None]:
+    """Begin the messages of errors with the table: a DAG may copy many."""
+    try:
+        yield
+    except (PlanningError, UsageError) as error:
+        named = options.get("target_table") or options.get("table")
+        # Not twice, and not where the name itself is wrong.
+        known = (f"{named}: ", "table:", "target_table:")
+        if not isinstance(named, str) or error.message.startswith(known):
+            raise
+        raise type(error)(f"{named}: {error.message}") from None
 
 
 def check(options: Mapping[str, Any], source: End, target: End) -> None:
