@@ -168,5 +168,5 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         )
         summary = summary_of(status)
         if self.outlet is not None:
-            emit(context, self.outlet, ends["target"], status, summary)
+            emit(context, self.outlet, ends["target"], status)
         return summary

@@ -25,7 +25,7 @@ _STAND_IN = "x"
 
 
 def ends_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Those among the arguments of a call: its `locals()`."""
+    """The connections and URLs among the arguments of a call: its `locals()`."""
     return {name: arguments[name] for name in ARGUMENTS if name in arguments}
 
 

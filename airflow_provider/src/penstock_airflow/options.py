@@ -67,18 +67,18 @@ def check(options: Mapping[str, Any], source: End, target: End) -> None:
     """
     known: dict[str, Any] = {}
     for name, value in options.items():
-        if not _is_open(value):
+        if not is_open(value):
             known[name] = value
         elif _KINDS[name] in ("str", "bool") and name != "control_schema":
             return  # a choice: the other checks depend on it
         else:
             known[name] = _stand_in(name)
     spec = make_spec(source.sample, target.sample, known)
-    with _python_names():
+    with python_names():
         spec.check_table_names(source=source.located, target=target.located)
         if target.located is False:
             spec.check_replaceable()
-        if not any(map(_is_open, options.values())):
+        if not any(map(is_open, options.values())):
             check_request(spec)
 
 
@@ -104,7 +104,7 @@ def check_interval(context: Any) -> None:
         )
 
 
-def _is_open(value: Any) -> bool:
+def is_open(value: Any) -> bool:
     """Whether it is known at run time only: a template, or another task's output."""
     if isinstance(value, str):
         return _TEMPLATE.search(value) is not None
@@ -131,16 +131,21 @@ def make_spec(
         UsageError: names the argument.
     """
     named = {**options, "source": source, "target": target, "run_id": run_id}
-    given = {name: value for name, value in named.items() if value is not None}
-    for name in _LISTS:
-        if isinstance(given.get(name), tuple):
-            given[name] = list(given[name])
-    with _python_names():
+    given = {name: value for name, value in lists_as_lists(named).items() if value is not None}
+    with python_names():
         return CopySpec.from_mapping(given, "copy")
 
 
+def lists_as_lists(options: Mapping[str, Any]) -> dict[str, Any]:
+    """With a list for each tuple, as a file has them."""
+    return {
+        name: list(value) if name in _LISTS and isinstance(value, tuple) else value
+        for name, value in options.items()
+    }
+
+
 @contextmanager
-def _python_names() -> Iterator[None]:
+def python_names() -> Iterator[None]:
     """Name options in errors as in Python."""
     try:
         yield

@@ -272,13 +272,13 @@ def test_the_table_is_named_in_which_something_is_wrong() -> None:
 
     tables = ["a.b", {"table": "a.c", "mode": "merge"}]
     with DAG("copies", schedule=None):
-        with pytest.raises(UsageError, match="^a.c: mode: expected one of append, truncate"):
+        with pytest.raises(UsageError, match=r"^a\.c: mode: expected one of append, truncate"):
             penstock_airflow.copy_tables(tables, **ENDS)
-        with pytest.raises(UsageError, match="^a.d: source_conn_id, source: expected one of them"):
+        with pytest.raises(UsageError, match=r"^a\.d: source_conn_id, source: expected one"):
             penstock_airflow.copy_tables(["a.d"], target_conn_id="pg_dst")
 
 
 @pytest.mark.parametrize("tables", ["a.b", {"table": "a.b"}, [3]])
 def test_many_tables_are_a_list_of_names_or_arguments(tables: Any) -> None:
-    with pytest.raises(UsageError, match="^tables: expected"):
+    with pytest.raises(UsageError, match=r"^tables: expected"):
         penstock_airflow.copy_tables(tables, **ENDS)
