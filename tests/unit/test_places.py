@@ -46,12 +46,38 @@ ORDERS = TableRef("dw", "My orders")
             "/data/w.duckdb.dw.My orders",
             "duckdb:///data/w.duckdb/dw/My%20orders",
         ),
+        (
+            Place("mysql", "h", 3306, "shop", schemas_are_databases=True),
+            "mysql://h:3306",
+            "dw.My orders",
+            "mysql://h:3306/dw/My%20orders",
+        ),
     ],
 )
 def test_names_of_places(place: Place, namespace: str, dataset: str, uri: str) -> None:
     assert place.namespace == namespace
     assert place.dataset(ORDERS) == dataset
     assert place.uri(ORDERS) == uri
+
+
+@pytest.mark.parametrize(
+    ("url", "dataset"),
+    [
+        ("mysql://me@h/shop", "shop.orders"),
+        ("clickhouse://me@h/shop", "shop.orders"),
+        ("snowflake://me:x@account/DB/SHOP", "DB.shop.orders"),
+        ("mssql://me@h/db", "db.shop.orders"),
+        ("postgresql://me@h/db", "db.shop.orders"),
+    ],
+)
+def test_a_table_is_named_with_each_of_its_names_once(url: str, dataset: str) -> None:
+    place = place_of(url)
+    assert place.dataset(TableRef("shop", "orders")) == dataset
+    assert place.uri(TableRef("shop", "orders")).endswith("/" + dataset.replace(".", "/"))
+
+
+def test_a_table_without_a_schema_is_in_the_database_of_the_url() -> None:
+    assert place_of("mysql://me@h/shop").dataset(TableRef("", "orders")) == "shop.orders"
 
 
 def test_a_place_knows_whether_it_is_one_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock_airflow.copy_all import CopyAllOperator
     from penstock_airflow.copy_partition import CopyPartitionOperator
     from penstock_airflow.copy_table_operator import CopyTableOperator
     from penstock_airflow.groups import copy_table, copy_tables
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from penstock_airflow.verify import VerifyCopyOperator
 
 _HOMES = {
+    "CopyAllOperator": "copy_all",
     "CopyPartitionOperator": "copy_partition",
     "CopyTableOperator": "copy_table_operator",
     "HoldSnapshotOperator": "hold",
@@ -35,6 +37,7 @@ _HOMES = {
     "copy_tables": "groups",
 }
 __all__ = [
+    "CopyAllOperator",
     "CopyPartitionOperator",
     "CopyTableOperator",
     "HoldSnapshotOperator",

@@ -9,6 +9,11 @@ from airflow.providers.common.compat.sdk import Asset, AssetAlias
 
 from penstock import RunStatus, TableRef, place_of
 from penstock_airflow.ends import End
+from penstock_airflow.results import summary_of
+
+# Of a run's summary.
+_OF_EVENT = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "seconds", "read_at")
+_OF_BATCH = ("run_id", "rows", "bytes", "seconds", "tables")
 
 
 def alias_of(target: End, target_table: str | None) -> AssetAlias:
@@ -17,34 +22,55 @@ def alias_of(target: End, target_table: str | None) -> AssetAlias:
     return AssetAlias(f"penstock:{target.name}{named}")
 
 
-def asset_of(target: str, status: RunStatus) -> Asset:
-    """The table that a run writes, `postgres://host:port/database/schema/table`, or the folder,
+def uri_of(target: str, status: RunStatus) -> str:
+    """Where a run writes: `postgres://host:port/database/schema/table`, or the folder,
     `s3://bucket/folder`.
 
-    These are the URIs that Airflow's own lineage knows.
-
     Parameters:
-        target: a URL; the asset shows only its host, port, database and path.
+        target: a URL; only its host, port, database and path are shown.
     """
     written = status.run.spec["target_table"]
     table = TableRef.parse(written, "target_table") if written else TableRef("", "")
-    return Asset(uri=place_of(target).uri(table))
+    return place_of(target).uri(table)
 
 
-def emit(
-    context: Any, outlet: Any, target: str, status: RunStatus, summary: Mapping[str, Any]
-) -> None:
-    """Emit an event for the table.
+def emit(context: Any, outlet: Any, target: str, status: RunStatus) -> None:
+    """Emit an event for the table that a run writes.
 
     Parameters:
         outlet: an `Asset`, or an `AssetAlias` to which the table's own asset is added.
         target: a URL; the asset shows only its host, port, database and path.
     """
-    extra = {name: summary[name] for name in ("run_id", "rows", "bytes", "partitions", "seconds")}
-    events = context["outlet_events"][outlet]
+    summary, uri = summary_of(status), uri_of(target, status)
+    extra = {name: summary[name] for name in _OF_EVENT} | {"uri": uri}
     if isinstance(outlet, AssetAlias):
-        events.add(asset_of(target, status), extra=extra)
+        # An asset's URI is one that Airflow's own lineage knows.
+        context["outlet_events"][outlet].add(Asset(uri=uri), extra=extra)
         return
+    _emit_once(context, outlet, extra)
+
+
+def emit_all(
+    context: Any,
+    outlet: Any,
+    target: str,
+    statuses: list[RunStatus],
+    summary: Mapping[str, Any],
+) -> None:
+    """Emit an event for each table of a batch; for an `Asset` one for the batch.
+
+    Parameters:
+        outlet, target: as for `emit`.
+    """
+    if not isinstance(outlet, AssetAlias):
+        _emit_once(context, outlet, {name: summary[name] for name in _OF_BATCH})
+        return
+    for status in statuses:
+        emit(context, outlet, target, status)
+
+
+def _emit_once(context: Any, outlet: Any, extra: Mapping[str, Any]) -> None:
+    events = context["outlet_events"][outlet]
     events.extra.update(extra)
     key = getattr(context["dag_run"], "partition_key", None)
     if key is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow.providers.common.compat.sdk import (
     AirflowException,
@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import (
 
 import penstock
 from penstock import (
+    BatchFinished,
     Event,
     Finished,
     Interrupted,
@@ -27,8 +28,12 @@ from penstock import (
 )
 from penstock_airflow.ends import End
 
+Ending = TypeVar("Ending", Finished, BatchFinished)
 
-def as_airflow(error: PenstockError, finished: Finished | None = None) -> AirflowException:
+
+def as_airflow(
+    error: PenstockError, finished: Finished | BatchFinished | None = None
+) -> AirflowException:
     """The core's error as an Airflow failure, which is retried if trying again may help.
 
     Options are named as in a DAG. The first line says what happened.
@@ -125,13 +130,23 @@ class PenstockOperator(TargetOperator):
         Raises:
             AirflowFailException: trying again cannot help. AirflowException: it may.
         """
-        finished: Finished | None = None
+        return self._last(events, Finished, only)
+
+    def _last(
+        self, events: Generator[Event, None, None], kind: type[Ending], only: int = 0
+    ) -> Ending:
+        """As `_follow`.
+
+        Parameters:
+            kind: of the event that ends them.
+        """
+        finished: Ending | None = None
         self._copying = True
         try:
             self._check_not_killed()
             with closing(events):
                 for event in narrate(events, self._say, only, warn=self._warn):
-                    if isinstance(event, Finished):
+                    if isinstance(event, kind):
                         finished = event
         except Interrupted:
             raise AirflowException(

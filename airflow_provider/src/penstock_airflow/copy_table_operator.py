@@ -7,20 +7,27 @@ from typing import Any
 
 import penstock
 from penstock import CopySpec, Event, PenstockError, report_text
+from penstock_airflow import option_kinds as kinds
 from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator, as_airflow
-from penstock_airflow.ends import ARGUMENTS
+from penstock_airflow.defaults import with_own_defaults
+from penstock_airflow.ends import ARGUMENTS, ends_of
 from penstock_airflow.identity import begins_again, clearings, run_id_of
 from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.options import (
+    asked_for,
     asks_for_interval,
     check,
     check_interval,
     execution_of,
     make_spec,
-    split,
+    naming_table,
+    options_of,
 )
+from penstock_airflow.packing import MAX_LABEL
 from penstock_airflow.results import summary_of
+
+LABEL = "{{ task.copied }}"
 
 
 class CopyTableOperator(LineageMixin, PenstockOperator):
@@ -33,8 +40,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         recopy: whether clearing this task begins a new run; by default it does, except in mode
             append, which would double the rows.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
-        kwargs: the options of a copy, as in `penstock.CopySpec` (`table`, `mode`, `degree` ...),
-            and those of every operator.
+        table, mode, degree ...: the options of a copy, as `penstock.CopySpec` has them.
+        kwargs: the arguments of every operator.
 
     Raises:
         UsageError: wrong options; raised when the DAG is parsed, as far as templates allow.
@@ -47,18 +54,81 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         *,
         recopy: bool | None = None,
         outlet: Any = None,
+        # ends and options: scripts/option_arguments.py
+        source_conn_id: str | None = None,
+        source: str | None = None,
+        source_aws_conn_id: str | None = None,
+        target_conn_id: str | None = None,
+        target: str | None = None,
+        target_aws_conn_id: str | None = None,
+        table: str | None = None,
+        query: str | None = None,
+        target_table: str | None = None,
+        descendants: kinds.Descendants | str | None = None,
+        where: str | None = None,
+        columns: kinds.Names | None = None,
+        map: kinds.Map | str = "name",
+        strategy: kinds.Strategy | str = "auto",
+        key: str | None = None,
+        values_query: str | None = None,
+        interval: str | None = None,
+        partitions: int | str | None = None,
+        rows_per_partition: int | str | None = None,
+        bytes_per_partition: int | str | None = None,
+        degree: int | str = "auto",
+        max_rate: int | str | None = None,
+        max_lag: float | str | None = None,
+        mode: kinds.Mode | str = "append",
+        conflict_columns: kinds.Names | None = None,
+        indexes: kinds.Indexes | str = "keep",
+        unlogged: bool = False,
+        partitioning: bool = False,
+        allow_ddl: bool = False,
+        sequences: kinds.Sequences | str = "set",
+        types: kinds.ColumnTypes | None = None,
+        order_by: kinds.Names | None = None,
+        partition_by: kinds.Names | None = None,
+        file_size: int | str | None = None,
+        row_group_size: int | str | None = None,
+        compression: kinds.Compression | str | None = None,
+        snapshot: kinds.Snapshot | str = "shared",
+        on_snapshot_lost: kinds.OnSnapshotLost | str = "fail",
+        accept_moving_rows: bool = False,
+        attempts: int | str = 5,
+        on_error: kinds.OnError | str = "stop",
+        verify: kinds.Verify | str = "none",
+        stall_timeout: float | str = 600.0,
+        grace: float | str = 10.0,
+        snapshot_warn_after: float | str = 3600.0,
+        control_schema: str = "penstock",
+        # end of options
         **kwargs: Any,
     ) -> None:
-        options, rest = split(kwargs)
+        options, ends = asked_for(options_of(locals())), ends_of(locals())
         if outlet is not None:
-            rest["outlets"] = [*rest.get("outlets", ()), outlet]
-        super().__init__(control_schema=options.get("control_schema", "penstock"), **rest)
-        check(options, self._source, self._target)
+            kwargs["outlets"] = [*kwargs.get("outlets", ()), outlet]
+        with naming_table(options):
+            super().__init__(**ends, control_schema=control_schema, **kwargs)
+            check(options, self._source, self._target)
         self.options = options
         self._of_interval = asks_for_interval(options)
         self.recopy = recopy
         self.outlet = outlet
         self._run_id: str | None = None
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """As for every operator; the grid shows mapped tasks by what they copy."""
+        kwargs.setdefault("map_index_template", LABEL)
+        return super().partial(**with_own_defaults(kwargs))
+
+    @property
+    def copied(self) -> str:
+        """What it copies, for people: its table, and its rows where they are selected."""
+        named = self.options.get("target_table") or self.options.get("table") or self.task_id
+        where = self.options.get("where")
+        text = f"{named} where {where}" if where else str(named)
+        return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"
 
     def _copy(
         self, spec: CopySpec, run_id: str, ends: dict[str, Any], *, cleared: bool
@@ -98,5 +168,5 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         )
         summary = summary_of(status)
         if self.outlet is not None:
-            emit(context, self.outlet, ends["target"], status, summary)
+            emit(context, self.outlet, ends["target"], status)
         return summary

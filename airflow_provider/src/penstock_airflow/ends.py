@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,11 @@ _WITH_KEYS = "s3"
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 # What stands for a template while a DAG is parsed.
 _STAND_IN = "x"
+
+
+def ends_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The connections and URLs among the arguments of a call: its `locals()`."""
+    return {name: arguments[name] for name in ARGUMENTS if name in arguments}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, get_args
 
 from airflow.providers.common.compat.sdk import TaskGroup
 
 from penstock import MODES, STRATEGIES, UsageError
+from penstock_airflow import option_kinds as kinds
 from penstock_airflow.assets import alias_of
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT, CopyPartitionOperator
 from penstock_airflow.copy_table_operator import CopyTableOperator
-from penstock_airflow.ends import End
+from penstock_airflow.defaults import takes_default_args
+from penstock_airflow.ends import TARGET_ARGUMENTS, End, ends_of
 from penstock_airflow.hold import HoldSnapshotOperator, ReleaseSnapshotOperator
-from penstock_airflow.options import split
+from penstock_airflow.options import naming_table, options_of
 from penstock_airflow.plan import PlanCopyOperator
 from penstock_airflow.prepare import PrepareCopyOperator
 from penstock_airflow.verify import VerifyCopyOperator
@@ -21,27 +23,69 @@ from penstock_airflow.verify import VerifyCopyOperator
 DEGREE = 4
 # Arguments for the mapped tasks alone: the other tasks take a moment.
 _OF_COPIES = ("execution_timeout", "pool", "pool_slots")
-_HOLDERS = ("triggerer", "worker")
-# As `End` takes them.
-_TARGET = ("target_conn_id", "target", "target_aws_conn_id")
+Holder = Literal["triggerer", "worker"]
+_HOLDERS = get_args(Holder)
 
 
+@takes_default_args
 def copy_table(
     *,
+    group_id: str | None = None,
+    partitions_per_task: int = 1,
+    recopy: bool | None = None,
+    snapshot_holder: Holder = "triggerer",
+    deferrable: bool = True,
+    await_snapshot: float = AWAIT_SNAPSHOT,
+    outlet: Any = None,
+    # ends and options: scripts/option_arguments.py
     source_conn_id: str | None = None,
     source: str | None = None,
     source_aws_conn_id: str | None = None,
     target_conn_id: str | None = None,
     target: str | None = None,
     target_aws_conn_id: str | None = None,
-    group_id: str | None = None,
-    degree: int = DEGREE,
-    partitions_per_task: int = 1,
-    recopy: bool | None = None,
-    snapshot_holder: str = "triggerer",
-    await_snapshot: float = AWAIT_SNAPSHOT,
-    outlet: Any = None,
-    **arguments: Any,
+    table: str | None = None,
+    query: str | None = None,
+    target_table: str | None = None,
+    descendants: kinds.Descendants | str | None = None,
+    where: str | None = None,
+    columns: kinds.Names | None = None,
+    map: kinds.Map | str = "name",
+    strategy: kinds.Strategy | str = "auto",
+    key: str | None = None,
+    values_query: str | None = None,
+    interval: str | None = None,
+    partitions: int | str | None = None,
+    rows_per_partition: int | str | None = None,
+    bytes_per_partition: int | str | None = None,
+    degree: int | str = DEGREE,
+    max_rate: int | str | None = None,
+    max_lag: float | str | None = None,
+    mode: kinds.Mode | str = "append",
+    conflict_columns: kinds.Names | None = None,
+    indexes: kinds.Indexes | str = "keep",
+    unlogged: bool = False,
+    partitioning: bool = False,
+    allow_ddl: bool = False,
+    sequences: kinds.Sequences | str = "set",
+    types: kinds.ColumnTypes | None = None,
+    order_by: kinds.Names | None = None,
+    partition_by: kinds.Names | None = None,
+    file_size: int | str | None = None,
+    row_group_size: int | str | None = None,
+    compression: kinds.Compression | str | None = None,
+    snapshot: kinds.Snapshot | None = None,
+    on_snapshot_lost: kinds.OnSnapshotLost | str = "fail",
+    accept_moving_rows: bool = False,
+    attempts: int | str | None = None,
+    on_error: kinds.OnError | str = "stop",
+    verify: kinds.Verify | str = "none",
+    stall_timeout: float | str = 600.0,
+    grace: float | str = 10.0,
+    snapshot_warn_after: float | str = 3600.0,
+    control_schema: str = "penstock",
+    # end of options
+    **of_tasks: Any,
 ) -> TaskGroup:
     """A task group that copies one table: prepare, plan, one mapped task per partition, verify.
 
@@ -64,47 +108,48 @@ def copy_table(
         recopy: whether clearing a task copies again what it has committed. By default a single
             partition is copied again in modes replace and upsert, a whole run in all but append.
         snapshot_holder: `triggerer`, or `worker`, which takes a slot of its own for the whole copy.
+        deferrable: False: as `snapshot_holder="worker"`. The copies themselves move rows where they
+            run, so they cannot be deferred.
         await_snapshot: seconds that a copy waits for the snapshot's holder.
         outlet: the `Asset` that gets an event for each run; by default an alias of the table.
-        arguments: the options of a copy, as `penstock.CopySpec` has them: `table`, `target_table`,
-            `mode`, `strategy`, `key`, `where` ...; and those of every operator: `retries`,
-            `retry_delay`, `queue` ... (`pool`, `pool_slots` and `execution_timeout` are for the
-            mapped tasks).
+        attempts: of a partition within one try of a task. By default 1 in mapped tasks, which
+            Airflow retries, and 5 where one task copies the table.
+        snapshot: by default `none` in mode `replace` with a `where`, otherwise `shared`.
+        table, target_table, mode, strategy, key, where ...: the options of a copy, as
+            `penstock.CopySpec` has them.
+        of_tasks: arguments of every operator: `retries`, `retry_delay`, `queue` ... (`pool`,
+            `pool_slots` and `execution_timeout` are for the mapped tasks).
 
     Raises:
         UsageError: arguments that are wrong, or do not go together.
     """
-    options, of_tasks = split(arguments)
-    if snapshot_holder not in _HOLDERS:
-        raise UsageError(
-            f"snapshot_holder: expected one of {', '.join(_HOLDERS)}; found {snapshot_holder!r}"
-        )
-    if degree < 1:
-        raise UsageError(f"degree: expected at least 1 mapped task at once, found {degree!r}")
-    options.setdefault("snapshot", _default_snapshot(options))
-    options["degree"] = degree  # planning makes several partitions per stream
+    options, ends = options_of(locals()), ends_of(locals())
+    with naming_table(options):
+        if snapshot_holder not in _HOLDERS:
+            raise UsageError(
+                f"snapshot_holder: expected one of {', '.join(_HOLDERS)}; found {snapshot_holder!r}"
+            )
+        if not isinstance(degree, int) or degree < 1:
+            raise UsageError(
+                "degree: expected the number of mapped tasks that run at once, at least 1; found "
+                f"{degree!r}"
+            )
+    if snapshot is None:
+        options["snapshot"] = _default_snapshot(options)
     if group_id is None:
         group_id = _name_of(options)
-    ends = {
-        "source_conn_id": source_conn_id,
-        "source": source,
-        "source_aws_conn_id": source_aws_conn_id,
-        "target_conn_id": target_conn_id,
-        "target": target,
-        "target_aws_conn_id": target_aws_conn_id,
-    }
     if _is_whole(options):
-        with TaskGroup(group_id=group_id) as group:
+        with naming_table(options), TaskGroup(group_id=group_id) as group:
             _one_task("copy", **ends, recopy=recopy, outlet=outlet, **options, **of_tasks)
         return group
-    with TaskGroup(group_id=group_id) as group:
+    with naming_table(options), TaskGroup(group_id=group_id) as group:
         _mapped_tasks(
             ends,
             options,
             of_tasks,
             partitions_per_task=partitions_per_task,
             recopy=recopy,
-            deferrable=snapshot_holder == "triggerer",
+            deferrable=deferrable and snapshot_holder == "triggerer",
             await_snapshot=await_snapshot,
             outlet=outlet,
         )
@@ -112,7 +157,7 @@ def copy_table(
 
 
 def _mapped_tasks(
-    ends: Mapping[str, str | None],
+    ends: Mapping[str, Any],
     options: Mapping[str, Any],
     of_tasks: dict[str, Any],
     *,
@@ -130,10 +175,10 @@ def _mapped_tasks(
         of_tasks: arguments of operators.
         deferrable: whether the triggerer holds the snapshot.
     """
-    of_target = {name: ends[name] for name in _TARGET}
+    of_target = {name: ends[name] for name in TARGET_ARGUMENTS}
     of_copies = {name: of_tasks.pop(name) for name in _OF_COPIES if name in of_tasks}
-    schema = options.get("control_schema", "penstock")
-    lost = options.get("on_snapshot_lost")
+    schema = options["control_schema"]
+    lost = options["on_snapshot_lost"]
     if outlet is None:
         outlet = _outlet(ends, options)
     prepare = PrepareCopyOperator(task_id="prepare", **ends, recopy=recopy, **options, **of_tasks)
@@ -152,7 +197,9 @@ def _mapped_tasks(
         **ends,
         control_schema=schema,
         recopy=recopy,
-        attempts=options.get("attempts", 1),
+        # Not `degree` of the DAG's default_args, which is meant for the group.
+        degree=1,
+        attempts=options["attempts"] or 1,
         await_snapshot=await_snapshot,
         on_snapshot_lost=lost,
         **of_tasks,
@@ -197,8 +244,63 @@ def _default_snapshot(options: Mapping[str, Any]) -> str:
     return "none" if by_partition and options.get("where") else "shared"
 
 
+@takes_default_args
 def copy_tables(
-    tables: Iterable[Mapping[str, Any]], *, mapped: bool = False, **common: Any
+    tables: Iterable[str | Mapping[str, Any]],
+    *,
+    mapped: bool = False,
+    partitions_per_task: int = 1,
+    recopy: bool | None = None,
+    snapshot_holder: Holder = "triggerer",
+    deferrable: bool = True,
+    await_snapshot: float = AWAIT_SNAPSHOT,
+    outlet: Any = None,
+    # ends and options but table, target_table, query: scripts/option_arguments.py
+    source_conn_id: str | None = None,
+    source: str | None = None,
+    source_aws_conn_id: str | None = None,
+    target_conn_id: str | None = None,
+    target: str | None = None,
+    target_aws_conn_id: str | None = None,
+    descendants: kinds.Descendants | str | None = None,
+    where: str | None = None,
+    columns: kinds.Names | None = None,
+    map: kinds.Map | str = "name",
+    strategy: kinds.Strategy | str = "auto",
+    key: str | None = None,
+    values_query: str | None = None,
+    interval: str | None = None,
+    partitions: int | str | None = None,
+    rows_per_partition: int | str | None = None,
+    bytes_per_partition: int | str | None = None,
+    degree: int | str = DEGREE,
+    max_rate: int | str | None = None,
+    max_lag: float | str | None = None,
+    mode: kinds.Mode | str = "append",
+    conflict_columns: kinds.Names | None = None,
+    indexes: kinds.Indexes | str = "keep",
+    unlogged: bool = False,
+    partitioning: bool = False,
+    allow_ddl: bool = False,
+    sequences: kinds.Sequences | str = "set",
+    types: kinds.ColumnTypes | None = None,
+    order_by: kinds.Names | None = None,
+    partition_by: kinds.Names | None = None,
+    file_size: int | str | None = None,
+    row_group_size: int | str | None = None,
+    compression: kinds.Compression | str | None = None,
+    snapshot: kinds.Snapshot | None = None,
+    on_snapshot_lost: kinds.OnSnapshotLost | str = "fail",
+    accept_moving_rows: bool = False,
+    attempts: int | str | None = None,
+    on_error: kinds.OnError | str = "stop",
+    verify: kinds.Verify | str = "none",
+    stall_timeout: float | str = 600.0,
+    grace: float | str = 10.0,
+    snapshot_warn_after: float | str = 3600.0,
+    control_schema: str = "penstock",
+    # end of options
+    **of_tasks: Any,
 ) -> list[TaskGroup | CopyTableOperator]:
     """One task for each table, or a group of mapped tasks for each big one.
 
@@ -206,21 +308,54 @@ def copy_tables(
     to `degree` streams. A group shows each partition in the grid, and retries it alone.
 
     Parameters:
-        tables: the arguments of `copy_table` for each; `group_id` names the single task.
+        tables: the name of each, or its arguments for `copy_table`; `group_id` names the single
+            task.
         mapped: whether tables get a group (`copy_table`); a table's own `mapped` overrides it.
-        common: arguments of `copy_table` for all; a table's own override them.
+        degree: of a group as in `copy_table`; of a single task its streams.
+        others: as in `copy_table`, for all; a table's own override them.
+
+    Raises:
+        UsageError: arguments that are wrong, or do not go together.
     """
+    common = {**options_of(locals()), **ends_of(locals()), **of_tasks}
+    common |= {"recopy": recopy, "outlet": outlet}
+    of_groups = {
+        "partitions_per_task": partitions_per_task,
+        "snapshot_holder": snapshot_holder,
+        "deferrable": deferrable,
+        "await_snapshot": await_snapshot,
+    }
     tasks: list[TaskGroup | CopyTableOperator] = []
-    for table in tables:
-        arguments = {"mapped": mapped, **common, **table}
+    for table in _each(tables):
+        arguments = {"mapped": mapped, **of_groups, **common, **table}
         if arguments.pop("mapped"):
             tasks.append(copy_table(**arguments))
             continue
         name = arguments.pop("group_id", None) or _name_of(arguments)
-        for of_groups in ("partitions_per_task", "snapshot_holder", "await_snapshot"):
-            arguments.pop(of_groups, None)
-        tasks.append(_one_task(name, **{"degree": DEGREE, **arguments}))
+        for unused in of_groups:
+            arguments.pop(unused)
+        tasks.append(_one_task(name, **arguments))
     return tasks
+
+
+def _each(tables: Iterable[str | Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The arguments of each table.
+
+    Raises:
+        UsageError: a table is neither named nor described.
+    """
+    if isinstance(tables, str | Mapping):
+        raise UsageError(f"tables: expected a list of tables, found {tables!r}")
+    for table in tables:
+        if isinstance(table, str):
+            yield {"table": table}
+        elif isinstance(table, Mapping):
+            yield table
+        else:
+            raise UsageError(
+                "tables: expected the name of a table, or its arguments as a mapping; found "
+                f"{table!r}"
+            )
 
 
 def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTableOperator:
@@ -235,7 +370,7 @@ def _one_task(task_id: str, *, outlet: Any = None, **arguments: Any) -> CopyTabl
 
 def _outlet(ends: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """An alias of the target's table."""
-    end = End("target", *(ends.get(name) for name in _TARGET))
+    end = End("target", *(ends.get(name) for name in TARGET_ARGUMENTS))
     return alias_of(end, options.get("target_table") or options.get("table"))
 
 

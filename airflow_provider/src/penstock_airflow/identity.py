@@ -9,6 +9,8 @@ from typing import Any
 from penstock import MODES
 
 _NAME_LENGTH = 14
+NAME_LENGTH_OF_BATCH = 10
+"""Each table's run has a longer id than its batch."""
 _NOT_FOR_NAMES = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -21,11 +23,12 @@ def clearings(ti: Any) -> int:
     return max(0, int(ti.max_tries) - int(ti.task.retries or 0))
 
 
-def run_id_of(context: Any, *, again: bool) -> str:
+def run_id_of(context: Any, *, again: bool, name_length: int = _NAME_LENGTH) -> str:
     """The id of a task's run: the same for every retry.
 
     Parameters:
         again: whether clearing the task begins a new run.
+        name_length: how much of the task's name the id begins with.
     """
     ti = context["ti"]
     dag_run = context["dag_run"]
@@ -34,7 +37,7 @@ def run_id_of(context: Any, *, again: bool) -> str:
     group, _, own = ti.task_id.rpartition(".")
     name = _NOT_FOR_NAMES.sub("_", group or own).strip("_") or "run"
     number = clearings(ti) if again else 0
-    return f"{name[:_NAME_LENGTH]}-{digest}" + (f"-{number}" if number else "")
+    return f"{name[:name_length]}-{digest}" + (f"-{number}" if number else "")
 
 
 def begins_again(recopy: bool | None, mode: str) -> bool:

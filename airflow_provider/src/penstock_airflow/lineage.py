@@ -6,18 +6,20 @@ of the target's control tables. Nothing here fails a task.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import penstock
-from penstock import PenstockError, Place, RunStatus, TableRef, place_of
+from penstock import PenstockError, Place, RunStatus, TableRef, as_arguments, place_of
 from penstock_airflow.ends import End
+from penstock_airflow.query_lineage import QueryColumns, read_query
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import (
+        InputDataset,
+        OutputDataset,
         SchemaDatasetFacet,
-        SchemaDatasetFacetFields,
     )
     from airflow.providers.openlineage.extractors import OperatorLineage
 
@@ -43,6 +45,9 @@ class LineageMixin:
     def _copy_facts(self) -> CopyFacts:
         raise NotImplementedError
 
+    def _copies(self) -> list[CopyFacts]:
+        return [self._copy_facts()]
+
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any] | None:
         return self._lineage(counted=False)
 
@@ -55,112 +60,154 @@ class LineageMixin:
 
     def _lineage(self, *, counted: bool) -> OperatorLineage[Any, Any] | None:
         try:
-            facts = self._copy_facts()
             source = End.of("source", self).connect()
             target = End.of("target", self).connect()
-            status = self._status(facts.run_id, target)
-            spec = facts.options if status is None else status.run.spec
-            if spec is None:
-                return None
-            records = facts.partitions if counted else ()
-            return lineage_of(place_of(source), place_of(target), spec, status, records)
+            copies = [
+                CopiedTable(spec, status, facts.partitions if counted else ())
+                for facts, status in self._statuses(target, tell=counted)
+                if (spec := facts.options if status is None else status.run.spec) is not None
+            ]
+            return lineage_of(place_of(source), place_of(target), copies) if copies else None
         except PenstockError as error:
-            self.log.warning("no lineage: %s", error.message)
+            self.log.warning("no lineage: %s", as_arguments(error.message))
         except Exception as error:
             # Its name only: the message of an unknown error may contain part of a URL.
             self.log.warning("no lineage: %s", type(error).__name__)
         return None
 
-    def _status(self, run_id: str | None, target: str) -> RunStatus | None:
-        if run_id is None:
-            return None
+    def _statuses(self, target: str, *, tell: bool) -> Iterable[tuple[CopyFacts, RunStatus | None]]:
+        """Each copy, with its run; None where the run is not there, since planning has failed.
+
+        Parameters:
+            tell: log why runs cannot be read. After a failure the task has said that already.
+        """
+        copies = self._copies()
+        run_ids = [facts.run_id for facts in copies if facts.run_id is not None]
+        known: dict[str, RunStatus] = {}
         try:
-            return penstock.status(run_id, target=target, control_schema=self.control_schema)
+            if run_ids:
+                found = penstock.statuses(
+                    run_ids, target=target, control_schema=self.control_schema, columns=True
+                )
+                known = {status.run.run_id: status for status in found}
         except PenstockError as error:
-            # If the run could not be created, the task has said why.
-            self.log.info("lineage lacks columns and rows: %s", error.message)
-            return None
+            if tell:
+                self.log.info("lineage lacks columns and rows: %s", as_arguments(error.message))
+        return [(facts, known.get(facts.run_id or "")) for facts in copies]
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTable:
+    spec: Mapping[str, Any]
+    """The options of the copy."""
+    status: RunStatus | None
+    """Of the run; None if there is none yet."""
+    partitions: Collection[str] | None
+    """Ids of the partitions whose rows are counted; None: all; empty: no count."""
 
 
 def lineage_of(
-    source: Place,
-    target: Place,
-    spec: Mapping[str, Any],
-    status: RunStatus | None,
-    partitions: Collection[str] | None,
+    source: Place, target: Place, copies: Sequence[CopiedTable]
 ) -> OperatorLineage[Any, Any]:
     """
-    Parameters:
-        spec: the options of the copy.
-        status: of the run; None if there is none yet.
-        partitions: ids of the partitions whose rows are counted; None: all; empty: no count.
-
     Raises:
         ImportError: the OpenLineage provider is not installed.
         UsageError: the name of a table is malformed.
     """
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415 - an extra
-        InputDataset,
-        OutputDataset,
         SQLJobFacet,
     )
     from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415
 
-    table, query = spec.get("table"), spec.get("query")
-    read, written = _schemas(status)
-    written_table = spec.get("target_table") or table
-    outputs = []
-    if written_table or target.located:
-        output = OutputDataset(
-            namespace=target.namespace,
-            name=_dataset(target, written_table, "target_table"),
-            facets={"schema": written} if written else {},
-            outputFacets=_statistics(status, partitions),
-        )
-        outputs.append(output)
-    inputs = []
-    if table or source.located:
-        inputs.append(
-            InputDataset(
-                namespace=source.namespace,
-                name=_dataset(source, table, "table"),
-                facets={"schema": read} if read else {},
-            )
-        )
-    # Which tables a query reads is not known here: the event's receiver can parse it.
-    job = {"sql": SQLJobFacet(query=query)} if query else {}
+    inputs: list[InputDataset] = []
+    outputs: list[OutputDataset] = []
+    for copied in copies:
+        of_query = read_query(copied.spec.get("query"), source)
+        inputs += _inputs(source, copied, of_query)
+        outputs += _outputs(source, target, copied, of_query)
+    queries = [query for copied in copies if (query := copied.spec.get("query"))]
+    job = {"sql": SQLJobFacet(query=";\n".join(queries))} if queries else {}
     return OperatorLineage(inputs=inputs, outputs=outputs, job_facets=job)
+
+
+def _inputs(source: Place, copied: CopiedTable, of_query: QueryColumns) -> list[InputDataset]:
+    from airflow.providers.common.compat.openlineage.facet import InputDataset  # noqa: PLC0415
+
+    table = copied.spec.get("table")
+    if table or (source.located and not copied.spec.get("query")):
+        columns = [] if copied.status is None else copied.status.run.plan.columns
+        facets: dict[str, Any] = {
+            "schema": _schema((column.name, column.type) for column in columns)
+        }
+        name = _dataset(source, table, "table")
+        return [InputDataset(source.namespace, name, facets=facets if columns else {})]
+    return [InputDataset(source.namespace, name) for name in of_query.tables]
+
+
+def _outputs(
+    source: Place, target: Place, copied: CopiedTable, of_query: QueryColumns
+) -> list[OutputDataset]:
+    from airflow.providers.common.compat.openlineage.facet import OutputDataset  # noqa: PLC0415
+
+    written = copied.spec.get("target_table") or copied.spec.get("table")
+    if not (written or target.located):
+        return []
+    facets: dict[str, Any] = {}
+    if copied.status is not None:
+        loaded = {pair.target for pair in copied.status.run.plan.pairs}
+        columns = [each for each in copied.status.target_columns if each.name in loaded]
+        if columns:
+            facets["schema"] = _schema((column.name, column.type) for column in columns)
+        if lineage := _column_lineage(source, copied, copied.status, of_query):
+            facets["columnLineage"] = lineage
+    return [
+        OutputDataset(
+            target.namespace,
+            _dataset(target, written, "target_table"),
+            facets=facets,
+            outputFacets=_statistics(copied.status, copied.partitions),
+        )
+    ]
 
 
 def _dataset(place: Place, table: str | None, option: str) -> str:
     return place.dataset(TableRef.parse(table, option) if table else TableRef("", ""))
 
 
-def _schemas(
-    status: RunStatus | None,
-) -> tuple[SchemaDatasetFacet | None, SchemaDatasetFacet | None]:
-    """The columns as read, and as written."""
-    if status is None:
-        return None, None
+def _schema(columns: Iterable[tuple[str, str]]) -> SchemaDatasetFacet:
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415
         SchemaDatasetFacet,
         SchemaDatasetFacetFields,
     )
 
-    def facet(columns: list[SchemaDatasetFacetFields]) -> SchemaDatasetFacet:
-        return SchemaDatasetFacet(fields=columns)
-
-    plan = status.run.plan
-    types = {column.name: column.type for column in plan.columns}
-    return (
-        facet([SchemaDatasetFacetFields(name=name, type=kind) for name, kind in types.items()]),
-        facet(
-            [
-                SchemaDatasetFacetFields(name=pair.target, type=pair.cast or types[pair.source])
-                for pair in plan.pairs
-            ]
-        ),
+    return SchemaDatasetFacet(
+        fields=[SchemaDatasetFacetFields(name=name, type=kind) for name, kind in columns]
     )
+
+
+def _column_lineage(
+    source: Place, copied: CopiedTable, status: RunStatus, of_query: QueryColumns
+) -> Any:
+    """Which column of the source each column of the target comes from; None if none is known."""
+    from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415
+        ColumnLineageDatasetFacet,
+        Fields,
+        InputField,
+    )
+
+    table = copied.spec.get("table")
+    of_table = table or (source.located and not copied.spec.get("query"))
+    found: dict[str, Any] = {}
+    for pair in status.run.plan.pairs:
+        if of_table:
+            origins: Iterable[tuple[str, str]] = [(_dataset(source, table, "table"), pair.source)]
+            kind = "DIRECT" if pair.cast else "IDENTITY"
+        else:
+            origins, kind = of_query.columns.get(pair.source, ()), "DIRECT"
+        fields = [InputField(source.namespace, dataset, column) for dataset, column in origins]
+        if fields:
+            found[pair.target] = Fields(fields, "", kind)
+    return ColumnLineageDatasetFacet(fields=found) if found else None
 
 
 def _statistics(status: RunStatus | None, partitions: Collection[str] | None) -> dict[str, Any]:

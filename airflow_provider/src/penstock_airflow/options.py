@@ -1,4 +1,4 @@
-"""Options of a copy as arguments of operators: split off, and checked when a DAG is parsed."""
+"""Options of a copy as arguments of operators: gathered, and checked when a DAG is parsed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _OURS = ("source", "target", "run_id")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _INTERVAL = re.compile(r"\bdata_interval_(start|end)\b")
+_DEFAULTS = {item.name: item.default for item in fields(CopySpec)}
 _KINDS = {item.name: str(item.type) for item in fields(CopySpec)}
 _CHOICES = {item.name: item.metadata["choices"] for item in fields(CopySpec)}
 _TEXTS = {"table": "some.table", "target_table": "some.table", "types": "column=type"}
@@ -25,11 +26,36 @@ _TEXTS = {"table": "some.table", "target_table": "some.table", "types": "column=
 _LISTS = ("columns", "conflict_columns", "order_by", "partition_by", "types")
 
 
-def split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of a copy, and the rest, which are arguments of the task."""
-    options = {name: value for name, value in arguments.items() if name in OPTIONS}
-    rest = {name: value for name, value in arguments.items() if name not in OPTIONS}
-    return options, rest
+def options_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of a call: its `locals()`, before it has others.
+
+    They are named parameters, since Airflow applies `default_args` to no others.
+    """
+    return {name: arguments[name] for name in OPTIONS if name in arguments}
+
+
+def asked_for(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are not the default."""
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None
+        and not (type(value) is type(_DEFAULTS[name]) and value == _DEFAULTS[name])
+    }
+
+
+@contextmanager
+def naming_table(options: Mapping[str, Any]) -> Iterator[None]:
+    """Begin the messages of errors with the table: a DAG may copy many."""
+    try:
+        yield
+    except (PlanningError, UsageError) as error:
+        named = options.get("target_table") or options.get("table")
+        # Not twice, and not where the name itself is wrong.
+        known = (f"{named}: ", "table:", "target_table:")
+        if not isinstance(named, str) or error.message.startswith(known):
+            raise
+        raise type(error)(f"{named}: {error.message}") from None
 
 
 def check(options: Mapping[str, Any], source: End, target: End) -> None:
@@ -41,18 +67,18 @@ def check(options: Mapping[str, Any], source: End, target: End) -> None:
     """
     known: dict[str, Any] = {}
     for name, value in options.items():
-        if not _is_open(value):
+        if not is_open(value):
             known[name] = value
         elif _KINDS[name] in ("str", "bool") and name != "control_schema":
             return  # a choice: the other checks depend on it
         else:
             known[name] = _stand_in(name)
     spec = make_spec(source.sample, target.sample, known)
-    with _python_names():
+    with python_names():
         spec.check_table_names(source=source.located, target=target.located)
         if target.located is False:
             spec.check_replaceable()
-        if not any(map(_is_open, options.values())):
+        if not any(map(is_open, options.values())):
             check_request(spec)
 
 
@@ -78,7 +104,7 @@ def check_interval(context: Any) -> None:
         )
 
 
-def _is_open(value: Any) -> bool:
+def is_open(value: Any) -> bool:
     """Whether it is known at run time only: a template, or another task's output."""
     if isinstance(value, str):
         return _TEMPLATE.search(value) is not None
@@ -105,16 +131,21 @@ def make_spec(
         UsageError: names the argument.
     """
     named = {**options, "source": source, "target": target, "run_id": run_id}
-    given = {name: value for name, value in named.items() if value is not None}
-    for name in _LISTS:
-        if isinstance(given.get(name), tuple):
-            given[name] = list(given[name])
-    with _python_names():
+    given = {name: value for name, value in lists_as_lists(named).items() if value is not None}
+    with python_names():
         return CopySpec.from_mapping(given, "copy")
 
 
+def lists_as_lists(options: Mapping[str, Any]) -> dict[str, Any]:
+    """With a list for each tuple, as a file has them."""
+    return {
+        name: list(value) if name in _LISTS and isinstance(value, tuple) else value
+        for name, value in options.items()
+    }
+
+
 @contextmanager
-def _python_names() -> Iterator[None]:
+def python_names() -> Iterator[None]:
     """Name options in errors as in Python."""
     try:
         yield

@@ -7,16 +7,19 @@ from typing import Any
 
 import penstock
 from penstock import PenstockError
+from penstock_airflow import option_kinds as kinds
 from penstock_airflow.base import PenstockOperator, as_airflow
-from penstock_airflow.ends import ARGUMENTS
+from penstock_airflow.ends import ARGUMENTS, ends_of
 from penstock_airflow.identity import begins_again, run_id_of
 from penstock_airflow.links import ReportLink
 from penstock_airflow.options import (
+    asked_for,
     asks_for_interval,
     check,
     check_interval,
     make_spec,
-    split,
+    naming_table,
+    options_of,
 )
 
 
@@ -29,8 +32,8 @@ class PrepareCopyOperator(PenstockOperator):
     Parameters:
         recopy: whether clearing this task begins a new run. By default it does, except in mode
             append, which would double the rows.
-        kwargs: the options of a copy, as in `penstock.CopySpec` (`table`, `mode` ...), and those
-            of every operator.
+        table, mode, strategy ...: the options of a copy, as `penstock.CopySpec` has them.
+        kwargs: the arguments of every operator.
 
     Raises:
         UsageError: wrong options; raised when the DAG is parsed, as far as templates allow.
@@ -43,11 +46,60 @@ class PrepareCopyOperator(PenstockOperator):
         self,
         *,
         recopy: bool | None = None,
+        # ends and options: scripts/option_arguments.py
+        source_conn_id: str | None = None,
+        source: str | None = None,
+        source_aws_conn_id: str | None = None,
+        target_conn_id: str | None = None,
+        target: str | None = None,
+        target_aws_conn_id: str | None = None,
+        table: str | None = None,
+        query: str | None = None,
+        target_table: str | None = None,
+        descendants: kinds.Descendants | str | None = None,
+        where: str | None = None,
+        columns: kinds.Names | None = None,
+        map: kinds.Map | str = "name",
+        strategy: kinds.Strategy | str = "auto",
+        key: str | None = None,
+        values_query: str | None = None,
+        interval: str | None = None,
+        partitions: int | str | None = None,
+        rows_per_partition: int | str | None = None,
+        bytes_per_partition: int | str | None = None,
+        degree: int | str = "auto",
+        max_rate: int | str | None = None,
+        max_lag: float | str | None = None,
+        mode: kinds.Mode | str = "append",
+        conflict_columns: kinds.Names | None = None,
+        indexes: kinds.Indexes | str = "keep",
+        unlogged: bool = False,
+        partitioning: bool = False,
+        allow_ddl: bool = False,
+        sequences: kinds.Sequences | str = "set",
+        types: kinds.ColumnTypes | None = None,
+        order_by: kinds.Names | None = None,
+        partition_by: kinds.Names | None = None,
+        file_size: int | str | None = None,
+        row_group_size: int | str | None = None,
+        compression: kinds.Compression | str | None = None,
+        snapshot: kinds.Snapshot | str = "shared",
+        on_snapshot_lost: kinds.OnSnapshotLost | str = "fail",
+        accept_moving_rows: bool = False,
+        attempts: int | str = 5,
+        on_error: kinds.OnError | str = "stop",
+        verify: kinds.Verify | str = "none",
+        stall_timeout: float | str = 600.0,
+        grace: float | str = 10.0,
+        snapshot_warn_after: float | str = 3600.0,
+        control_schema: str = "penstock",
+        # end of options
         **kwargs: Any,
     ) -> None:
-        options, rest = split(kwargs)
-        super().__init__(control_schema=options.get("control_schema", "penstock"), **rest)
-        check(options, self._source, self._target)
+        options, ends = asked_for(options_of(locals())), ends_of(locals())
+        with naming_table(options):
+            super().__init__(**ends, control_schema=control_schema, **kwargs)
+            check(options, self._source, self._target)
         self.options = options
         self._of_interval = asks_for_interval(options)
         self.recopy = recopy

@@ -6,7 +6,15 @@ from typing import Any
 
 _NAME = "Penstock"
 _PACKAGE = "penstock_airflow"
-_OPERATORS = ("prepare", "plan", "copy_partition", "verify", "copy_table_operator", "hold")
+_OPERATORS = (
+    "prepare",
+    "plan",
+    "copy_partition",
+    "verify",
+    "copy_table_operator",
+    "copy_all",
+    "hold",
+)
 
 
 def get_provider_info() -> dict[str, Any]:

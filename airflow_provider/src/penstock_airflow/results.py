@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from penstock import Finished, RunStatus, from_line
+from penstock import BatchFinished, Finished, RunStatus, from_line
 
 
 def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict[str, Any]:
@@ -50,12 +50,46 @@ def summary_of(status: RunStatus) -> dict[str, Any]:
         begun = min(datetime.fromisoformat(record.started_at) for record in records)
         ended = max(datetime.fromisoformat(record.committed_at) for record in records)
         seconds = (ended - begun).total_seconds()
-    rows = sum(record.rows for record in records)
-    size = sum(record.bytes for record in records)
+    merged = any(record.inserted is not None for record in records)
+    moments = {record.read_at for record in records if record.read_at}
     return {
         "run_id": status.run.run_id,
         "status": status.run.status,
         "partitions": len(status.run.plan.partitions),
+        **_amounts(
+            sum(record.rows for record in records),
+            sum(record.bytes for record in records),
+            seconds,
+        ),
+        # In mode upsert: rows that were not there before, and rows that differed.
+        "inserted": sum(record.inserted or 0 for record in records) if merged else None,
+        "updated": sum(record.updated or 0 for record in records) if merged else None,
+        # The first, if some partitions were read later; None if each was read as of its own moment.
+        "read_at": min(moments, key=datetime.fromisoformat, default=None),
+    }
+
+
+def batch_summary_of(finished: BatchFinished, statuses: Iterable[RunStatus]) -> dict[str, Any]:
+    """A batch's result, and that of each of its tables."""
+    tables = {}
+    for status in statuses:
+        summary = summary_of(status)
+        names = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "read_at")
+        tables[status.run.spec["target_table"]] = {name: summary[name] for name in names}
+    return {
+        "run_id": finished.run_id,
+        "status": finished.status,
+        **_amounts(
+            sum(table["rows"] for table in tables.values()),
+            sum(table["bytes"] for table in tables.values()),
+            finished.seconds,
+        ),
+        "tables": tables,
+    }
+
+
+def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
+    return {
         "rows": rows,
         "bytes": size,
         "seconds": round(seconds, 3),

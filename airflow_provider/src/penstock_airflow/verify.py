@@ -96,5 +96,5 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         self.log.info("the run's report\n%s", report_text(report, GO_ON))
         self._say_where_time_went(finished.run_id, target)
         if self.outlet is not None:
-            emit(context, self.outlet, target, status, summary)
+            emit(context, self.outlet, target, status)
         return summary

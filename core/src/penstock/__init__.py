@@ -26,7 +26,15 @@ if TYPE_CHECKING:
         TransientError,
         UsageError,
     )
-    from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
+    from penstock.events import (
+        BatchFinished,
+        Committed,
+        Event,
+        Finished,
+        PartitionDifference,
+        Verified,
+        from_line,
+    )
     from penstock.figures.run_report import RunReport
     from penstock.model.codec import to_json
     from penstock.model.extents import (
@@ -51,6 +59,7 @@ if TYPE_CHECKING:
         plan,
         resume,
         status,
+        statuses,
         verify,
     )
     from penstock.run.batch import copy_all
@@ -74,6 +83,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MODES",
     "STRATEGIES",
+    "BatchFinished",
     "BatchSpec",
     "Bound",
     "CommitRecord",
@@ -136,6 +146,7 @@ __all__ = [
     "run_report_markdown",
     "run_report_text",
     "status",
+    "statuses",
     "stream_count",
     "to_json",
     "tune",
@@ -145,6 +156,7 @@ __all__ = [
 
 _HOMES = {
     "events": (
+        "BatchFinished",
         "Committed",
         "Event",
         "Finished",
@@ -182,6 +194,7 @@ _HOMES = {
         "plan",
         "resume",
         "status",
+        "statuses",
         "verify",
     ),
     "figures.run_report": ("RunReport",),

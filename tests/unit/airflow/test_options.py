@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock_airflow
 from penstock import CopySpec, PlanningError, UsageError
-from penstock_airflow.options import OPTIONS, make_spec, split
+from penstock_airflow.options import OPTIONS, make_spec, options_of
 
 ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
 
+ARGUMENTS = [
+    f"{side}{kind}" for side in ("source", "target") for kind in ("_conn_id", "", "_aws_conn_id")
+]
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "table, query: expected one of them, found neither"),
     ({"query": "SELECT 1", "table": "a.b"}, "table, query: expected one of them, found both"),
@@ -193,10 +200,29 @@ def test_an_unknown_argument_is_refused_by_its_name() -> None:
 
 
 def test_every_option_but_the_ends_and_the_name_of_the_run_is_an_argument() -> None:
-    options, rest = split({"table": "a.b", "retries": 3, "run_id": "mine", "source": "env:S"})
-    assert options == {"table": "a.b"}
-    assert rest == {"retries": 3, "run_id": "mine", "source": "env:S"}
+    given = {"table": "a.b", "retries": 3, "run_id": "mine", "source": "env:S"}
+    assert options_of(given) == {"table": "a.b"}
     assert {*OPTIONS, "source", "target", "run_id"} == set(CopySpec.__dataclass_fields__)
+
+
+TAKING_OPTIONS = {
+    "CopyTableOperator": (),
+    "PrepareCopyOperator": (),
+    "copy_table": (),
+    "copy_tables": ("table", "query", "target_table"),
+}
+
+
+@pytest.mark.parametrize("taking", TAKING_OPTIONS)
+def test_whatever_takes_options_names_them_in_its_signature(taking: str) -> None:
+    """Airflow applies `default_args` to named parameters alone; editors show no others."""
+    names = set(inspect.signature(getattr(penstock_airflow, taking)).parameters)
+    assert {*OPTIONS, *ARGUMENTS} - names == set(TAKING_OPTIONS[taking])
+
+
+def test_signatures_are_those_of_the_fields_of_a_spec() -> None:
+    script = Path(__file__).parents[3] / "scripts/option_arguments.py"
+    subprocess.run([sys.executable, script, "--check"], check=True)
 
 
 def test_a_spec_has_what_was_asked_for() -> None:
@@ -226,10 +252,12 @@ def test_partitions_per_task_is_a_whole_number(given: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"degree": 0}, "degree: expected at least 1"),
+        ({"degree": 0}, r"^a.b: degree: expected the number of .* at least 1; found 0"),
+        ({"degree": "auto"}, r"^a.b: degree: expected the number of .* found 'auto'"),
+        ({"attempts": 0}, "^a.b: attempts: expected at least 1, found 0"),
         ({"snapshot_holder": "nobody"}, "snapshot_holder: expected one of triggerer, worker"),
-        ({"mode": "replace"}, 'mode="replace": expected key'),
-        ({"partitions_per_task": 0}, "partitions_per_task: expected a whole number"),
+        ({"mode": "replace"}, '^a.b: mode="replace": expected key'),
+        ({"partitions_per_task": 0}, "^a.b: partitions_per_task: expected a whole number"),
     ],
 )
 def test_a_group_refuses_what_its_operators_refuse(arguments: dict[str, Any], message: str) -> None:
@@ -237,3 +265,20 @@ def test_a_group_refuses_what_its_operators_refuse(arguments: dict[str, Any], me
 
     with DAG("copies", schedule=None), pytest.raises(UsageError, match=message):
         penstock_airflow.copy_table(**ENDS, table="a.b", **arguments)
+
+
+def test_the_table_is_named_in_which_something_is_wrong() -> None:
+    from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
+
+    tables = ["a.b", {"table": "a.c", "mode": "merge"}]
+    with DAG("copies", schedule=None):
+        with pytest.raises(UsageError, match=r"^a\.c: mode: expected one of append, truncate"):
+            penstock_airflow.copy_tables(tables, **ENDS)
+        with pytest.raises(UsageError, match=r"^a\.d: source_conn_id, source: expected one"):
+            penstock_airflow.copy_tables(["a.d"], target_conn_id="pg_dst")
+
+
+@pytest.mark.parametrize("tables", ["a.b", {"table": "a.b"}, [3]])
+def test_many_tables_are_a_list_of_names_or_arguments(tables: Any) -> None:
+    with pytest.raises(UsageError, match=r"^tables: expected"):
+        penstock_airflow.copy_tables(tables, **ENDS)

@@ -215,6 +215,8 @@ class Place:
     """Its name, or the path of its file; if the URL leads to rows, their path."""
     located: bool = False
     """It leads to the rows themselves, so no table is named."""
+    schemas_are_databases: bool = False
+    """A table's schema is its database, whatever the URL names."""
 
     @property
     def authority(self) -> str:
@@ -234,13 +236,19 @@ class Place:
         """
         if self.located:
             return self.database.rstrip("/") or "/"
-        return ".".join(part for part in (self.database, table.schema, table.name) if part)
+        return ".".join(part for part in self._path(table) if part)
+
+    def _path(self, table: TableRef) -> tuple[str, ...]:
+        """The names that lead to a table, each once."""
+        if self.schemas_are_databases:
+            return (table.schema or self.database, table.name)
+        return (self.database, table.schema, table.name)
 
     def uri(self, table: TableRef) -> str:
         """The URI of a table's asset: `scheme://host:port/database/schema/table`, `s3://bucket/key`,
         `file:///path`."""
         # A name is one part of the path, whatever its characters; a path consists of parts.
-        parts = [quote(self.database, safe="" if self.host and not self.located else "/=")]
-        if not self.located:
-            parts += [quote(part, safe="") for part in (table.schema, table.name) if part]
+        database, *names = (self.database,) if self.located else self._path(table)
+        parts = [quote(database, safe="" if self.host and not self.located else "/=")]
+        parts += [quote(part, safe="") for part in names if part]
         return f"{self.scheme}://{self.authority}/{'/'.join(parts).strip('/')}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,11 +13,12 @@ from penstock.backends.api.backend import WithControlDdl
 from penstock.backends.api.control import RunningAttempt, RunRow, reading_run
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import UsageError
+from penstock.errors import PlanningError, UsageError
 from penstock.events import Event
 from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
+from penstock.model.tables import Column, TableRef
 from penstock.planning.build import build_plan
 from penstock.planning.named_partitions import check_given_partitions, check_series
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
@@ -56,6 +57,8 @@ class RunStatus:
     running: tuple[RunningAttempt, ...]
     steps_done: frozenset[str] = frozenset()
     """Ids of the steps after the last partition."""
+    target_columns: tuple[Column, ...] = ()
+    """Of the table that the rows are in; empty if they were not asked for, or there is none."""
 
     def as_json(self) -> dict[str, Any]:
         done = {record.partition_id for record in self.committed}
@@ -334,6 +337,40 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         return _status(catalog, load_run(catalog, run_id, control_schema))
+
+
+def statuses(
+    run_ids: Iterable[str],
+    *,
+    target: str,
+    control_schema: str = "penstock",
+    columns: bool = False,
+) -> list[RunStatus]:
+    """The status of each run that the target has, over one connection.
+
+    Parameters:
+        columns: also read the columns of the tables that the runs load.
+    """
+    url, backend, *_ = resolve(target, "--target")
+    found = []
+    with closing(backend.target(url, control_schema)) as catalog:
+        for run_id in run_ids:
+            run = catalog.control.load_run(run_id)
+            if run is not None:
+                known = _target_columns(catalog, run) if columns else ()
+                found.append(replace(_status(catalog, run), target_columns=known))
+    return found
+
+
+def _target_columns(catalog: TargetCatalog, run: RunRow) -> tuple[Column, ...]:
+    """Of the table that a run builds beside the target's, while there is one."""
+    written = run.spec.get("target_table")
+    tables = [run.plan.load.table]
+    tables += [TableRef.parse(written, "--target-table")] if written else []
+    for table in tables:
+        with suppress(PlanningError):
+            return catalog.columns(table)
+    return ()
 
 
 def committed_in_series(

@@ -7,12 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.events import Committed, Event, Failed, Finished, Planned, Retrying, Warned
+from penstock.events import (
+    BatchFinished,
+    Committed,
+    Event,
+    Failed,
+    Finished,
+    Planned,
+    Retrying,
+    Warned,
+)
+from penstock.model.plans import MOST_NAMED
 from penstock.show.console import make_console
 from penstock.show.lines import Narrator
-from penstock.show.report_table import print_report
+from penstock.show.report_table import print_batch, print_report
 from penstock.show.tally import Tally
-from penstock.show.text import error_lines
+from penstock.show.text import error_lines, one_line
 
 SLOWEST = 10
 REPORT_WIDTH = 110
@@ -56,11 +66,14 @@ def narrate(
         yield event
 
 
-def failure_text(finished: Finished) -> str:
-    """Why an execution failed, in full: the run's error, then each partition's.
+def failure_text(finished: Finished | BatchFinished) -> str:
+    """Why an execution failed, in full: the run's error, then each partition's; of a batch, each
+    table's.
 
     The first line is a summary, for places that show no more.
     """
+    if isinstance(finished, BatchFinished):
+        return "\n".join(_batch_failure(finished))
     lines = error_lines(finished.error) if finished.error else []
     if not lines and len(finished.failures) > 1:
         one = finished.failures[0]
@@ -73,6 +86,25 @@ def failure_text(finished: Finished) -> str:
         label = f" ({failure.label})" if failure.label else ""
         lines += [f"partition {failure.partition_id}{label}: {first}", *rest]
     return "\n".join(lines)
+
+
+def _batch_failure(finished: BatchFinished) -> Iterator[str]:
+    failed = [table for table in finished.tables if table.status != "done"]
+    names = ", ".join(one_line(table.table) for table in failed[:MOST_NAMED])
+    more = ", ..." if len(failed) > MOST_NAMED else ""
+    yield (
+        f"batch {finished.run_id}: {len(failed):,} of {len(finished.tables):,} tables are not "
+        f"done: {names}{more}"
+    )
+    for table in failed:
+        if table.error:
+            first, *rest = error_lines(table.error)
+            yield f"{one_line(table.table)}: {first}"
+            yield from rest
+        for failure in table.failures:
+            first, *rest = error_lines(failure.error)
+            yield f"{one_line(table.table)}, partition {failure.partition_id}: {first}"
+            yield from rest
 
 
 def combined_report(executions: Sequence[Finished], seconds: float, degree: int) -> Finished:
@@ -111,12 +143,16 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
     )
 
 
-def report_text(finished: Finished, go_on: str) -> str:
+def report_text(finished: Finished | BatchFinished, go_on: str) -> str:
     """The report of an execution as text: what was done, where the time went, what failed.
 
     Parameters:
         go_on: how to continue the run if it is not done.
     """
     file = io.StringIO()
-    print_report(make_console(file, REPORT_WIDTH), finished, go_on)
+    console = make_console(file, REPORT_WIDTH)
+    if isinstance(finished, BatchFinished):
+        print_batch(console, finished)
+    else:
+        print_report(console, finished, go_on)
     return file.getvalue().rstrip()

@@ -15,6 +15,7 @@ URLS = ServerUrls(
     choices={"secure": ("true", "false"), "verify": ("true", "false")},
     numbers=("connect_timeout",),
     texts=("ca_cert",),
+    schemas_are_databases=True,
 )
 
 

@@ -20,6 +20,7 @@ URLS = ServerUrls(
     },
     numbers=("connect_timeout", "snapshot_sessions"),
     texts=(*_SSL_FILES, "unix_socket"),
+    schemas_are_databases=True,
 )
 
 

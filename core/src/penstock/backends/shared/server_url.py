@@ -48,6 +48,8 @@ class ServerUrls:
     """Other parameters."""
     place_form: str = "host:port/database"
     """What follows the password; the database may be of several names, with `/` between them."""
+    schemas_are_databases: bool = False
+    """What Penstock takes for a schema is what the URL calls a database."""
 
     def parse(self, url: str, flag: str = "connection") -> Location:
         """
@@ -128,4 +130,11 @@ class ServerUrls:
             UsageError: malformed.
         """
         found = self.parse(url)
-        return Place(self.scheme, found.host, found.port, found.database)
+        # Of several names, the first is the database: a table is named with its schema.
+        return Place(
+            self.scheme,
+            found.host,
+            found.port,
+            found.database.partition("/")[0] if self.place_form.count("/") > 1 else found.database,
+            schemas_are_databases=self.schemas_are_databases,
+        )

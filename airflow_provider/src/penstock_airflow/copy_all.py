@@ -1,0 +1,175 @@
+"""The task that copies many tables at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import penstock
+from penstock import BatchFinished, PenstockError, report_text
+from penstock_airflow import option_kinds as kinds
+from penstock_airflow.assets import alias_of, emit_all
+from penstock_airflow.base import PenstockOperator, as_airflow
+from penstock_airflow.batch_options import OnTableError, Tables, check_batch, make_batch
+from penstock_airflow.ends import ARGUMENTS, ends_of
+from penstock_airflow.identity import (
+    NAME_LENGTH_OF_BATCH,
+    begins_again,
+    clearings,
+    run_id_of,
+)
+from penstock_airflow.lineage import CopyFacts, LineageMixin
+from penstock_airflow.options import (
+    asked_for,
+    asks_for_interval,
+    check_interval,
+    options_of,
+)
+from penstock_airflow.results import batch_summary_of
+
+
+class CopyAllOperator(LineageMixin, PenstockOperator):
+    """Copies many tables in one task, with one snapshot and one pool of streams.
+
+    A retry continues: it copies what is not committed. So does clearing the task where one of the
+    tables is appended to, which a new batch would do again; the rest is then read as it is now.
+
+    Returns the rows, bytes and seconds of the batch and of each table.
+
+    Parameters:
+        tables: patterns such as `public.*`, or for a table with options of its own its arguments,
+            such as `{"table": "public.orders", "mode": "upsert"}`.
+        exclude: patterns of tables to leave out.
+        target_schema: where the tables go, instead of the schema they come from.
+        on_table_error: after a table has failed: `continue` with the others, or `stop`.
+        recopy: whether clearing this task begins a new batch; by default it does, except where a
+            table is appended to, which would double its rows.
+        outlet: an `AssetAlias`, to which each table's own asset is added with an event, or an
+            `Asset`, which gets one event for all; by default the alias of the target's connection.
+        mode, strategy, degree ...: options for every table, as `penstock.CopySpec` has them.
+        kwargs: the arguments of every operator.
+
+    Raises:
+        UsageError: wrong options; raised when the DAG is parsed, as far as templates allow.
+    """
+
+    template_fields: Sequence[str] = (
+        "tables",
+        "exclude",
+        "target_schema",
+        "options",
+        *ARGUMENTS,
+    )
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        exclude: Sequence[str] | str = (),
+        target_schema: str | None = None,
+        on_table_error: OnTableError = "continue",
+        recopy: bool | None = None,
+        outlet: Any = None,
+        # ends and options but table, target_table, query: scripts/option_arguments.py
+        source_conn_id: str | None = None,
+        source: str | None = None,
+        source_aws_conn_id: str | None = None,
+        target_conn_id: str | None = None,
+        target: str | None = None,
+        target_aws_conn_id: str | None = None,
+        descendants: kinds.Descendants | str | None = None,
+        where: str | None = None,
+        columns: kinds.Names | None = None,
+        map: kinds.Map | str = "name",
+        strategy: kinds.Strategy | str = "auto",
+        key: str | None = None,
+        values_query: str | None = None,
+        interval: str | None = None,
+        partitions: int | str | None = None,
+        rows_per_partition: int | str | None = None,
+        bytes_per_partition: int | str | None = None,
+        degree: int | str = "auto",
+        max_rate: int | str | None = None,
+        max_lag: float | str | None = None,
+        mode: kinds.Mode | str = "append",
+        conflict_columns: kinds.Names | None = None,
+        indexes: kinds.Indexes | str = "keep",
+        unlogged: bool = False,
+        partitioning: bool = False,
+        allow_ddl: bool = False,
+        sequences: kinds.Sequences | str = "set",
+        types: kinds.ColumnTypes | None = None,
+        order_by: kinds.Names | None = None,
+        partition_by: kinds.Names | None = None,
+        file_size: int | str | None = None,
+        row_group_size: int | str | None = None,
+        compression: kinds.Compression | str | None = None,
+        snapshot: kinds.Snapshot | str = "shared",
+        on_snapshot_lost: kinds.OnSnapshotLost | str = "fail",
+        accept_moving_rows: bool = False,
+        attempts: int | str = 5,
+        on_error: kinds.OnError | str = "stop",
+        verify: kinds.Verify | str = "none",
+        stall_timeout: float | str = 600.0,
+        grace: float | str = 10.0,
+        snapshot_warn_after: float | str = 3600.0,
+        control_schema: str = "penstock",
+        # end of options
+        **kwargs: Any,
+    ) -> None:
+        options, ends = asked_for(options_of(locals())), ends_of(locals())
+        super().__init__(**ends, control_schema=control_schema, **kwargs)
+        self.tables = tables
+        self.exclude = exclude
+        self.target_schema = target_schema
+        self.on_table_error = on_table_error
+        self.recopy = recopy
+        self.options = options
+        check_batch(self._source, self._target, **self._asked())
+        self._of_interval = asks_for_interval(options)
+        self.outlet = alias_of(self._target, target_schema) if outlet is None else outlet
+        self.outlets = [*self.outlets, self.outlet]
+        self._run_ids: list[str] = []
+
+    def _asked(self) -> dict[str, Any]:
+        return {
+            "tables": self.tables,
+            "exclude": self.exclude,
+            "target_schema": self.target_schema,
+            "on_table_error": self.on_table_error,
+            "options": self.options,
+        }
+
+    def _modes(self) -> set[str]:
+        usual = self.options.get("mode", "append")
+        named = [table for table in self.tables if isinstance(table, Mapping)]
+        return {usual, *(str(table.get("mode", usual)) for table in named)}
+
+    def _copies(self) -> list[CopyFacts]:
+        # Which tables there are is not known before the source was asked.
+        return [CopyFacts(run_id) for run_id in self._run_ids]
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        ends = self._ends()
+        again = all(begins_again(self.recopy, mode) for mode in self._modes())
+        run_id = run_id_of(context, again=again, name_length=NAME_LENGTH_OF_BATCH)
+        try:
+            if self._of_interval:
+                check_interval(context)
+            batch = make_batch(**ends, run_id=run_id, **self._asked())
+        except PenstockError as error:
+            raise as_airflow(error) from None
+        if clearings(context["ti"]) and not again:
+            # Somebody asks for what is left as it is now.
+            batch = replace(batch, defaults={**batch.defaults, "on_snapshot_lost": "accept"})
+        finished = self._last(penstock.copy_all(batch), BatchFinished)
+        self.log.info("the batch's report\n%s", report_text(finished, "clear this task"))
+        self._say_where_time_went(finished.run_id, ends["target"])
+        self._run_ids = [table.run_id for table in finished.tables]
+        copied = penstock.statuses(
+            self._run_ids, target=ends["target"], control_schema=self.control_schema
+        )
+        summary = batch_summary_of(finished, copied)
+        emit_all(context, self.outlet, ends["target"], copied, summary)
+        return summary

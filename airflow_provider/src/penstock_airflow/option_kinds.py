@@ -1,0 +1,77 @@
+"""Types of options that are a choice, and of lists: for editors and type checkers.
+
+Written by scripts/option_arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+Names = Sequence[str] | str
+"""Names, or a text with names separated by commas."""
+ColumnTypes = Mapping[str, str] | Sequence[str] | str
+"""Types by column, or `NAME=TYPE` for each."""
+Descendants = Literal[
+    "include",
+    "exclude",
+]
+Map = Literal[
+    "name",
+    "position",
+]
+Strategy = Literal[
+    "auto",
+    "blocks",
+    "ctid",
+    "range",
+    "ntile",
+    "hash",
+    "values",
+    "time",
+    "children",
+    "files",
+    "whole",
+]
+Mode = Literal[
+    "append",
+    "truncate",
+    "replace",
+    "upsert",
+    "recreate",
+    "swap",
+    "attach",
+]
+Indexes = Literal[
+    "keep",
+    "defer",
+]
+Sequences = Literal[
+    "set",
+    "keep",
+]
+Compression = Literal[
+    "zstd",
+    "snappy",
+    "gzip",
+    "lz4",
+    "none",
+]
+Snapshot = Literal[
+    "shared",
+    "none",
+]
+OnSnapshotLost = Literal[
+    "fail",
+    "restart",
+    "accept",
+]
+OnError = Literal[
+    "stop",
+    "continue",
+]
+Verify = Literal[
+    "none",
+    "counts",
+    "checksums",
+]

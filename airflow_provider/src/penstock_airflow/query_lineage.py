@@ -1,0 +1,54 @@
+"""The tables and columns that a query reads, as OpenLineage's own parser finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock import Place, TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class QueryColumns:
+    tables: tuple[str, ...] = ()
+    """Names of datasets."""
+    columns: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """By column of the query: the dataset and the column of each that it is computed from."""
+
+
+def read_query(query: str | None, source: Place) -> QueryColumns:
+    """What a query reads. Nothing where the parser does not understand it.
+
+    A table without a schema is left out, unless the URL's database is its schema: only the server
+    knows its search path.
+    """
+    if not query:
+        return QueryColumns()
+    try:
+        from openlineage.common.sql import parse  # noqa: PLC0415 - of the OpenLineage provider
+    except ImportError:
+        return QueryColumns()
+    usual = source.database if source.schemas_are_databases else None
+    found = parse([query], dialect=source.scheme, default_schema=usual)
+    if found is None or found.errors:
+        return QueryColumns()
+    tables = {dataset for table in found.in_tables if (dataset := _dataset(table, source))}
+    columns = {}
+    for column in found.column_lineage:
+        origins = (
+            (_dataset(each.origin, source), each.name)
+            for each in column.lineage
+            if each.origin is not None
+        )
+        columns[column.descendant.name] = tuple(
+            (dataset, name) for dataset, name in origins if dataset
+        )
+    return QueryColumns(tuple(sorted(tables)), columns)
+
+
+def _dataset(table: Any, source: Place) -> str:
+    """Empty if the schema is not known."""
+    if not table.schema:
+        return ""
+    return source.dataset(TableRef(table.schema, table.name))

@@ -1,0 +1,137 @@
+"""Write the options of `CopySpec` into the signatures of Airflow's operators and groups.
+
+Usage: ``.venv/bin/python scripts/option_arguments.py [--check]``
+
+Airflow applies `default_args` to named parameters alone, and editors and type checkers see no
+others. So the fields of `CopySpec` stand in the sources, between marks.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import Field, fields
+from pathlib import Path
+from typing import Any
+
+from penstock.spec.copy_spec import CopySpec
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "airflow_provider/src/penstock_airflow"
+KINDS = PACKAGE / "option_kinds.py"
+# The operators set the connections and the run's id.
+OURS = ("source", "target", "run_id")
+BLOCK = re.compile(
+    r"(?P<begin> *# ends and options(?: but (?P<but>[a-z_, ]+))?: scripts/option_arguments\.py\n)"
+    r".*?(?P<end> *# end of options\n)",
+    re.DOTALL,
+)
+# A template, or a text with a unit, may stand for a number.
+TYPES = {"int": "int | str", "float": "float | str", "int | str": "int | str"}
+# Groups decide these by what else they are given.
+OF_GROUPS = {
+    "degree": "degree: int | str = DEGREE",
+    "attempts": "attempts: int | str | None = None",
+    "snapshot": "snapshot: kinds.Snapshot | None = None",
+}
+HEAD = '''"""Types of options that are a choice, and of lists: for editors and type checkers.
+
+Written by scripts/option_arguments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+Names = Sequence[str] | str
+"""Names, or a text with names separated by commas."""
+ColumnTypes = Mapping[str, str] | Sequence[str] | str
+"""Types by column, or `NAME=TYPE` for each."""
+'''
+
+
+def options() -> list[Field[Any]]:
+    return [item for item in fields(CopySpec) if item.name not in OURS]
+
+
+def kind_of(item: Field[Any]) -> str:
+    """The type of an option, as a module writes it that imports `kinds`."""
+    if item.name == "types":
+        return "kinds.ColumnTypes"
+    if item.metadata["choices"]:
+        # A template has any text.
+        return f"kinds.{camel(item.name)} | str"
+    plain = str(item.type).removesuffix(" | None")
+    if plain.startswith("tuple"):
+        return "kinds.Names"
+    return TYPES.get(plain, plain)
+
+
+def camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def literals() -> str:
+    """The module with a type for each choice."""
+    text = HEAD
+    for item in options():
+        if choices := item.metadata["choices"]:
+            lines = "".join(f'    "{choice}",\n' for choice in choices)
+            text += f"{camel(item.name)} = Literal[\n{lines}]\n"
+    return text
+
+
+def parameters(indent: str, but: tuple[str, ...], special: dict[str, str]) -> Iterator[str]:
+    for side in ("source", "target"):
+        for name in (f"{side}_conn_id", side, f"{side}_aws_conn_id"):
+            yield f"{indent}{name}: str | None = None,\n"
+    for item in options():
+        if item.name in but:
+            continue
+        kind = kind_of(item)
+        optional = " | None" if item.default is None else ""
+        default = f'"{item.default}"' if isinstance(item.default, str) else repr(item.default)
+        written = f"{item.name}: {kind}{optional} = {default}"
+        yield f"{indent}{special.get(item.name, written)},\n"
+
+
+def with_options(text: str, special: dict[str, str]) -> str:
+    """A module's text with the parameters between the marks."""
+
+    def filled(found: re.Match[str]) -> str:
+        indent = found["begin"][: -len(found["begin"].lstrip())]
+        but = tuple(name.strip() for name in (found["but"] or "").split(","))
+        return found["begin"] + "".join(parameters(indent, but, special)) + found["end"]
+
+    return BLOCK.sub(filled, text)
+
+
+def wanted() -> dict[Path, str]:
+    """What the files have to be that have options in them."""
+    found = {KINDS: literals()}
+    for path in sorted(PACKAGE.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if BLOCK.search(text):
+            found[path] = with_options(text, OF_GROUPS if path.name == "groups.py" else {})
+    return found
+
+
+def main() -> int:
+    stale = {
+        path: text
+        for path, text in wanted().items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    if stale and "--check" in sys.argv[1:]:
+        names = ", ".join(path.name for path in stale)
+        print(f"{names}: the options are not those of CopySpec; run {Path(__file__).name}")
+        return 1
+    for path, text in stale.items():
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
