@@ -45,6 +45,10 @@ class Gate:
     def is_reached(self) -> bool:
         return self._reached.is_set()
 
+    def wait(self, seconds: float) -> bool:
+        """Wait a little until a connection stands at the gate. Returns: whether one does."""
+        return self._reached.wait(seconds)
+
     def reached(self) -> None:
         """Wait until a connection stands at the gate."""
         if not self._reached.wait(PATIENCE):

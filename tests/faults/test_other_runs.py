@@ -351,3 +351,19 @@ def test_orders(pair: Pair, seed: int) -> None:
                 pair.check_content()
     assert 0 in codes, told
     pair.check_content()
+
+
+@pytest.mark.parametrize("verify", ["none", "counts", "checksums"])
+@pytest.mark.parametrize("mode", ["truncate", "append", "recreate", "replace"])
+def test_rows_that_somebody_deletes_while_the_table_is_loaded(
+    pair: Pair, mode: str, verify: str
+) -> None:
+    """Nobody but a verification counts what is there."""
+    gates = pair.gates(4)
+    running = first(pair, mode, "--verify", verify)
+    gates[0].reached()
+    running.wait_for(Committed, partition_id="p0001")
+    execute(pair.target, "DELETE FROM item WHERE id < 1000")
+    gates[0].open()
+    running.ended(0 if verify == "none" else 65)
+    assert verify == "none" or "the target has" in running.errors

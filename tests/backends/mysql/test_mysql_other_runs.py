@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from penstock.events import Opened
+from penstock.events import Committed, Opened
 
 from ...faults.cli import PATIENCE, Run, eventually
 from .mysql_pair import ROWS, RUN_ID, Pair, execute, middle, rows
@@ -102,3 +102,18 @@ def test_a_run_that_starts_over_waits_for_such_an_attempt(pair: Pair) -> None:
     eventually("it waits", lambda: bool(rows(pair.target, WAITING)), PATIENCE)
     append.signal_all(signal.SIGCONT)
     check_nothing_lost(pair, again, append, "other")
+
+
+@pytest.mark.parametrize("verify", ["counts", "checksums"])
+@pytest.mark.parametrize("mode", ["truncate", "append", "replace"])
+def test_rows_that_somebody_deletes_while_the_table_is_loaded(
+    pair: Pair, mode: str, verify: str
+) -> None:
+    gate = pair.gate(middle(4))
+    running = pair.copy("--mode", mode, "--verify", verify)
+    gate.reached()
+    running.wait_for(Committed, partition_id="p0001")
+    execute(pair.target, "DELETE FROM item WHERE id < 1000")
+    gate.open()
+    running.ended(65)
+    assert "source and target differ" in running.errors

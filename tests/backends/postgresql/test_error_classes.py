@@ -36,10 +36,11 @@ RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = {}, MESSAGE = {}; END $$"
     ],
 )
 def test_an_error_of_the_server_itself(pair: Pair, state: str, words: str, transient: bool) -> None:
-    with pytest.raises(PenstockError) as caught, translated("target"):
+    with pytest.raises(PenstockError) as caught, translated("target", table="public.item"):
         pair.target.connection.execute(sql.SQL(RAISE).format(state, words))
     assert caught.value.transient is transient
     assert caught.value.diagnosis.code == state
+    assert ("made anew or altered public.item" in caught.value.message) is transient
 
 
 FATAL = 'connection failed: connection to server at "127.0.0.1", port 5432 failed: FATAL:  '

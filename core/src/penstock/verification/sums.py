@@ -93,8 +93,12 @@ class TargetSums:
             parts = {name: loaded[name] for name in loaded if name}
             total = _total(loaded.values() if self._comparison.owns_rows else parts.values())
             return Sums(parts, total, records=records)
-        if not self._comparison.owns_rows and not self._is_all_there_is():
-            return self._sums_of_own_keys()
+        if not self._comparison.owns_rows:
+            found = self._comparison.target.checksum(
+                self._comparison.table, self._comparison.where, Whole(), ()
+            )
+            if found.rows > self._comparison.committed_rows:
+                return self._sums_of_own_keys()
         total = self._comparison.target.checksum(
             self._comparison.table, self._comparison.where, Whole(), self._comparison.compared
         )
@@ -105,24 +109,25 @@ class TargetSums:
         )
         return Sums(total=total)
 
-    def _is_all_there_is(self) -> bool:
-        """Whether the target has exactly as many rows as the run has loaded, so no others."""
-        found = self._comparison.target.checksum(
-            self._comparison.table, self._comparison.where, Whole(), ()
-        )
-        return found.rows == self._comparison.committed_rows
-
     def _sums_of_own_keys(self) -> Sums:
-        """By the partitions' conditions, if they select as many rows as the run has loaded."""
+        """By the partitions' conditions, if they select no more rows than the run has loaded; else
+        those partitions whose rows cannot all be there."""
+        lacking: dict[str, Checksum] = {}
         if self._comparison.same_keys():
             found = self._sums_by_condition()
-            if found.total is not None and found.total.rows == self._comparison.committed_rows:
+            if found.total is not None and found.total.rows <= self._comparison.committed_rows:
                 return found
+            records = self._comparison.records
+            lacking = {
+                name: part
+                for name, part in found.parts.items()
+                if name in records and part.rows < records[name].rows
+            }
         self._comparison.notes.append(
             f"the target is not compared: in mode {self._comparison.spec.mode} it may also hold "
             "rows from elsewhere, which cannot be told from the run's"
         )
-        return Sums()
+        return Sums(lacking)
 
     def _sums_by_condition(self) -> Sums:
         parts = {

@@ -57,16 +57,31 @@ class ControlTables(RecordedRuns):
         return ()  # nobody holds anything that could be seen
 
     def check_target(self, run_id: str) -> None:
+        try:
+            self._check_target(run_id)
+        except TargetChanged:
+            # While this was looking, another execution of the run may have ended it.
+            if not self._is_in_place(run_id):
+                raise
+
+    def _is_in_place(self, run_id: str) -> bool:
+        """Whether the run's table is in the target's place, or was, or the run is done."""
         run, row = self.runs.find(run_id), self.load_run(run_id)
-        if run is None or row is None or row.status == "done" or SWAP in run.steps:
-            return
-        if any(self.is_done(row, step) for step in row.plan.load.after):
+        if run is None or row is None:
+            return False
+        if row.status == "done" or SWAP in run.steps:
+            return True
+        return any(self.is_done(row, step) for step in row.plan.load.after)
+
+    def _check_target(self, run_id: str) -> None:
+        run, row = self.runs.find(run_id), self.load_run(run_id)
+        if run is None or row is None or self._is_in_place(run_id):
             return
         check_not_shut_out(run_id, run)
         load = row.plan.load.table
         check_loaded(self._session, run_id, run, load)
         target = CopySpec.from_stored(row.spec, "", "").target_ref
-        if load != target:
+        if load != target and not self._steps(row).is_swapping():
             check_replaced(self._session, run_id, run, target, MODES[row.spec["mode"]])
 
     # Steps

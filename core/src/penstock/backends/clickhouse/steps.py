@@ -18,6 +18,7 @@ from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.states import State
 from penstock.backends.shared.refusals import not_committed
+from penstock.errors import PermanentError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
@@ -61,6 +62,10 @@ class Steps:
         owner = "" if run is None else loaded_uuid(run)
         return step.id == SWAP and bool(owner) and self._session.uuid(self._target) == owner
 
+    def is_swapping(self) -> bool:
+        """Whether the old table has left its place for the run's, or there was none."""
+        return self._is_there(self._out)
+
     @property
     def _out(self) -> TableRef:
         """Where the old table is put. Once there is a table of that name there always is one."""
@@ -93,17 +98,24 @@ class Steps:
         assert run is not None
         check_loaded(self._session, self._run.run_id, run, self._table)
         out = self._out
-        if not self._is_there(out):  # else this step was interrupted between the two
+        if not self.is_swapping():  # else this step was interrupted between the two
             mode = MODES[self._run.spec["mode"]]
             check_replaced(self._session, self._run.run_id, run, self._target, mode)
-            if self._is_there(self._target):
-                self._rename(self._target, out)
-            else:
-                # Strictly: of two who come to it, one goes on.
-                self._session.run(f"CREATE TABLE {CLICKHOUSE.table(out)} (n UInt8) ENGINE = Memory")
+            try:
+                self._put_out(out)
+            except PermanentError:
+                if not self._is_there(out):  # by another execution, meanwhile
+                    raise
         # Nobody finds the old one any more.
         shut_out(self._documents, self._runs, self._session.uuid(out), self._run.run_id)
         self._rename(self._table, self._target)
+
+    def _put_out(self, out: TableRef) -> None:
+        if self._is_there(self._target):
+            self._rename(self._target, out)
+        else:
+            # Strictly: of two who come to it, one goes on.
+            self._session.run(f"CREATE TABLE {CLICKHOUSE.table(out)} (n UInt8) ENGINE = Memory")
 
     def _clean(self) -> None:
         """Free what the run has put away, and drop stages of which nothing will become."""

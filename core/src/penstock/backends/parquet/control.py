@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from secrets import token_hex
 
@@ -15,7 +14,6 @@ from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.shared.control_store import RecordedRuns
-from penstock.backends.shared.presence import Presence
 from penstock.errors import PermanentError, PlanningError, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
@@ -29,9 +27,7 @@ class ControlDocuments(RecordedRuns):
         self._store = DocumentStore(storage.documents, self.runs)
         super().__init__(self._store, ["transaction", "files"])
         self._fence = Fence(storage, self.runs)
-        self._presence = (
-            Presence(os.path.join(storage.hidden, "entered")) if storage.hidden else None
-        )
+        self._presence = storage.presence()
 
     def create(self) -> None:
         """Sees that documents can be written, and that the server keeps to conditions: one that
@@ -51,7 +47,7 @@ class ControlDocuments(RecordedRuns):
             )
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        # Nothing in a bucket ends with a process: there the runs' own checks have to do.
+        # In a bucket the runs' own checks have to do.
         if self._presence is not None:
             self._presence.enter(run_id, "", check)
 

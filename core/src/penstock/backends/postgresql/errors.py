@@ -81,11 +81,14 @@ _GIVEN = (
 _NEVER = r"(?i)FATAL|no password supplied|certificate|SSL|authentication"
 
 
-def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockError:
+def from_driver(
+    error: psycopg.Error, side: str, subject: str = "", table: str = ""
+) -> PenstockError:
     """Class a driver's error as transient or permanent, and keep what the server said.
 
     Parameters:
         subject: what was looked at, where the server's words do not say.
+        table: what is loaded; named where the server names its number alone.
     """
     diag = error.diag
     state = error.sqlstate or ""
@@ -107,11 +110,15 @@ def from_driver(error: psycopg.Error, side: str, subject: str = "") -> PenstockE
         )
         return PermanentError(message, diagnosis)
     if state:
+        raced = _is_catalog_race(state, diag)
         transient = (
             state in TRANSIENT_STATES
             or (state[:2] in TRANSIENT_CLASSES and state not in PERMANENT_STATES)
-            or _is_catalog_race(state, diag)
+            or raced
         )
+        if raced and state == INTERNAL:
+            what = table or "a table, or what belongs to it,"
+            message += f" (another session has dropped, made anew or altered {what} just now)"
     else:
         # No SQLSTATE: the driver's own. Lost connections are OperationalErrors.
         transient = isinstance(error, psycopg.OperationalError)
@@ -146,17 +153,18 @@ _COPIED = re.compile(r"^COPY .+?, line (\d+)(?:, column (.+?))?(?=: |$)", re.M)
 
 
 @contextmanager
-def translated(side: str, *, rows: bool = False) -> Iterator[None]:
+def translated(side: str, *, rows: bool = False, table: str = "") -> Iterator[None]:
     """Turn a driver's errors into ours.
 
     Parameters:
+        table: see `from_driver`.
         rows: say which row of the stream the server speaks of, and which column: its lines are
             the stream's rows.
     """
     try:
         yield
     except psycopg.Error as error:
-        raise from_driver(error, side, _place(error) if rows else "") from error
+        raise from_driver(error, side, _place(error) if rows else "", table) from error
 
 
 def _place(error: psycopg.Error) -> str:

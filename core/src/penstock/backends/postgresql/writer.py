@@ -50,6 +50,7 @@ class PostgresTransaction:
         self.switch_run(spec)
 
     def switch_run(self, spec: WorkerSpec) -> None:
+        self._table = str(spec.target_table)
         self._stage: Stage | None = None
         self._parent: Parent | None = None
         self._child: AttachedChild
@@ -61,7 +62,7 @@ class PostgresTransaction:
         return self._connection
 
     def translated(self) -> AbstractContextManager[None]:
-        return translated("target")
+        return translated("target", table=self._table)
 
     def connect(self, attempt: Attempt) -> None:
         if self._connection is None:

@@ -14,7 +14,7 @@ from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.series import Claim, claim_partition
 from penstock.backends.roll_forward.states import State, committed
 from penstock.backends.shared.refusals import check_standing, started_over
-from penstock.errors import Diagnosis, PenstockError, TransientError
+from penstock.errors import Diagnosis, PenstockError, TargetChanged, TransientError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -56,7 +56,13 @@ class RollForwardWriter:
                 found = records.publish(spec.generation, partition.id, found, version)
                 if found.is_committed:
                     return False
-            standing = hooks.standing(this)
+            try:
+                standing = hooks.standing(this)
+            except TargetChanged:
+                # Another execution may have committed it since, and ended the run.
+                if records.read(spec.generation, partition.id)[0].is_committed:
+                    return False
+                raise
             check_standing(this, standing)
             if found.state is State.CLOSED:
                 raise started_over(this, standing.generation)

@@ -54,6 +54,13 @@ class Presence:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             self._held.append((path, descriptor))
 
+    def executed(self) -> set[str]:
+        """Runs that other processes execute at this moment, on any table."""
+        if not os.path.isdir(self._folder):
+            return set()
+        with self._alone(ENTER_SECONDS):
+            return {run_id for _, run_id in self._alive()}
+
     def leave(self) -> None:
         """End what was entered. May be called twice."""
         if not self._held:

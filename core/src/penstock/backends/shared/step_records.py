@@ -14,6 +14,7 @@ from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import NOW, Hold, Kind, Row
 from penstock.backends.shared.refusals import load_lost, not_committed
 from penstock.backends.shared.run_records import RunRecords, view_columns
+from penstock.errors import PermanentError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
@@ -208,8 +209,14 @@ class StepRecords(RunRecords, ABC):
 
     def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:
         def do() -> None:
-            if not self.is_done(run, step):
+            if self.is_done(run, step):
+                return
+            try:
                 self.do(run, step)
+            except PermanentError:
+                # Another execution of the run may have been faster; it may be long done, too.
+                if not self.is_done(run, step) and step.id not in self.steps_done(run.run_id):
+                    raise
 
         self._records.transact(run.run_id, do, hold)
 

@@ -29,7 +29,7 @@ from penstock.backends.shared.arrow import (
     schema_of,
     schema_to_text,
 )
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, TargetBusy
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column
 
@@ -234,13 +234,20 @@ def _files(count: int) -> str:
 def _check_unfinished(storage: Storage, unknown: Sequence[str], request: LoadRequest) -> None:
     """
     Raises:
+        TargetBusy: a run is loading at this moment.
         PlanningError: a run has begun to load, and has not ended.
     """
     if request.given:
         return  # runs of partitions that the caller names are made to run side by side
-    runs = Runs(storage.documents, storage.uploads)
+    runs, entered = Runs(storage.documents, storage.uploads), storage.presence()
+    executed = entered.executed() if entered else set()
     for run_id in sorted({run_of(path) for path in unknown} - {request.run_id}):
         run = runs.find(run_id)
+        if run_id in executed:
+            raise TargetBusy(
+                f"--mode {request.mode}: {storage} holds files of run {run_id}, which is loading "
+                "right now, so nothing was changed; try again once it has ended, or stop it first"
+            )
         if run is None or run.status != "done":
             status = run.status if run else "unknown"
             raise PlanningError(

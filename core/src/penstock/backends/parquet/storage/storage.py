@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from penstock.backends.parquet.storage.filesystems import s3_client
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
 from penstock.backends.parquet.storage.s3_uploads import S3Uploads
 from penstock.backends.parquet.storage.uploads import Uploads
+from penstock.backends.shared.presence import Presence
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,10 @@ class Storage:
 
     def __str__(self) -> str:
         return str(self.location)
+
+    def presence(self) -> Presence | None:
+        """Which runs processes execute; None in a bucket, where nothing ends with a process."""
+        return Presence(os.path.join(self.hidden, "entered")) if self.hidden else None
 
 
 def open_storage(url: str, control_schema: str) -> Storage:
