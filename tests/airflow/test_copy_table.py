@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 
@@ -143,9 +144,9 @@ def test_the_table_is_an_asset_that_was_updated(shop: Shop, run: DagRunResult) -
     place = shop.connections["pg_dst"].rpartition("@")[2].partition("?")[0]
     assert event.uri == f"postgres://{place}/public/orders"
     ending = run.task("once.verify").value
-    assert event.extra == {
-        name: ending[name] for name in ("run_id", "rows", "bytes", "partitions", "seconds")
-    }
+    names = ("run_id", "rows", "inserted", "updated", "bytes", "partitions", "seconds", "read_at")
+    assert event.extra == {"uri": event.uri, **{name: ending[name] for name in names}}
+    assert datetime.fromisoformat(event.extra["read_at"]).tzinfo is not None
 
 
 def test_an_empty_table_has_nothing_to_copy(shop: Shop, run: DagRunResult) -> None:

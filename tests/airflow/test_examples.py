@@ -97,6 +97,14 @@ def test_many_tables(shop: Shop) -> None:
         shop.assert_same(table)
 
 
+def test_whole_schema(shop: Shop) -> None:
+    run = shop.run(EXAMPLES / "whole_schema.py", "whole_schema").succeeded()
+    for table in TABLES:
+        shop.assert_same(table)
+    uris = {event.uri.rpartition("/")[2] for event in run.asset_events}
+    assert uris == set(TABLES)
+
+
 def test_hand_wired(shop: Shop) -> None:
     run = shop.run(EXAMPLES / "hand_wired.py", "hand_wired").succeeded()
     assert len(run.mapped("copy")) == 4

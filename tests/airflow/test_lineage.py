@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DAG_FILE = """
 from airflow.providers.common.compat.sdk import DAG
 from penstock_airflow import (
-    CopyPartitionOperator, CopyTableOperator, PlanCopyOperator, VerifyCopyOperator
+    CopyAllOperator, CopyPartitionOperator, CopyTableOperator, PlanCopyOperator, VerifyCopyOperator
 )
 
 ENDS = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
@@ -49,7 +49,7 @@ with DAG("lineage", schedule=None, default_args={"retries": 0}) as dag:
     proved = Proved(task_id="proved", **ENDS, run_id=run_id, trigger_rule="all_done")
     copied >> proved
     query = CopyTableOperator(
-        task_id="query", **ENDS, query="SELECT id FROM public.orders", degree=1,
+        task_id="query", **ENDS, query="SELECT id FROM public.orders AS o", degree=1,
         target_table="dw.ids", trigger_rule="all_done",
     )
     broken = CopyTableOperator(
@@ -60,7 +60,11 @@ with DAG("lineage", schedule=None, default_args={"retries": 0}) as dag:
         task_id="upsert", **ENDS, table="public.orders", target_table='dw."Old orders"',
         mode="upsert", conflict_columns=["id"], strategy="whole", degree=1, trigger_rule="all_done",
     )
-    proved >> query >> broken >> upsert
+    batch = CopyAllOperator(
+        task_id="batch", **ENDS, tables=["public.orders", "public.more"], mode="recreate",
+        target_schema="all", allow_ddl=True, trigger_rule="all_done",
+    )
+    proved >> query >> broken >> upsert >> batch
 """
 
 
@@ -68,10 +72,11 @@ with DAG("lineage", schedule=None, default_args={"retries": 0}) as dag:
 def tables(source_url: str, target_url: str) -> None:
     with psycopg.connect(source_url, autocommit=True) as source:
         source.execute("CREATE TABLE orders (id int PRIMARY KEY, note varchar(20))")
+        source.execute("CREATE TABLE more AS SELECT 1 AS n")
         source.execute("INSERT INTO orders SELECT i, 'note ' || i FROM generate_series(1, 100) i")
     with psycopg.connect(target_url, autocommit=True) as target:
-        target.execute("CREATE SCHEMA dw")
-        target.execute('CREATE TABLE dw."Old orders" (id int PRIMARY KEY, note varchar(20))')
+        target.execute('CREATE SCHEMA dw; CREATE SCHEMA "all"')
+        target.execute('CREATE TABLE dw."Old orders" (id bigint PRIMARY KEY, note text)')
         target.execute("CREATE TABLE dw.ids (id int)")
 
 
@@ -91,6 +96,15 @@ def place(url: str) -> tuple[str, str]:
 
 def columns(dataset: dict[str, Any]) -> list[tuple[str, str]]:
     return [(field["name"], field["type"]) for field in dataset["facets"]["schema"]["fields"]]
+
+
+def origins(event: dict[str, Any]) -> dict[str, list[tuple[str, str, str]]]:
+    """The columns that each column of the target comes from."""
+    (output,) = event["outputs"]
+    return {
+        name: [(each["namespace"], each["name"], each["field"]) for each in found["inputFields"]]
+        for name, found in output["facets"]["columnLineage"]["fields"].items()
+    }
 
 
 def statistics(event: dict[str, Any]) -> tuple[int, int] | None:
@@ -124,6 +138,7 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     events = [json.loads(line) for line in text.splitlines()]
 
     schema = [("id", "integer"), ("note", "character varying(20)")]
+    loaded_schema = [("id", "bigint"), ("note", "text")]
     source, source_database = place(source_url)
     target, target_database = place(target_url)
     read = (source, f"{source_database}.public.orders")
@@ -142,7 +157,9 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     assert "schema" not in event["inputs"][0]["facets"]
     (event,) = of(events, "table", "COMPLETE")
     assert names(event) == ([read], [loaded])
-    assert columns(event["inputs"][0]) == columns(event["outputs"][0]) == schema
+    assert columns(event["inputs"][0]) == schema
+    assert columns(event["outputs"][0]) == loaded_schema
+    assert origins(event) == {name: [(*read, name)] for name in ("id", "note")}
     found = statistics(event)
     assert found is not None
     rows, size = found
@@ -153,7 +170,8 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     assert len(started) == 2
     for event in started:
         assert names(event) == ([read], [loaded])
-        assert columns(event["inputs"][0]) == columns(event["outputs"][0]) == schema
+        assert columns(event["inputs"][0]) == schema
+        assert columns(event["outputs"][0]) == loaded_schema
         assert statistics(event) is None
     (event,) = of(events, "copied", "COMPLETE")
     partition = statistics(event)
@@ -168,8 +186,9 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     assert statistics(event) == (rows, size)
 
     (event,) = of(events, "query", "COMPLETE")
-    assert names(event) == ([], [(target, f"{target_database}.dw.ids")])
-    assert event["job"]["facets"]["sql"]["query"] == "SELECT id FROM public.orders"
+    assert names(event) == ([read], [(target, f"{target_database}.dw.ids")])
+    assert origins(event) == {"id": [(*read, "id")]}
+    assert event["job"]["facets"]["sql"]["query"] == "SELECT id FROM public.orders AS o"
     assert columns(event["outputs"][0]) == [("id", "integer")]
     found = statistics(event)
     assert found is not None
@@ -179,12 +198,29 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     absent = (source, f"{source_database}.public.absent")
     assert names(event) == ([absent], [(target, f"{target_database}.dw.ids")])
     assert statistics(event) is None
+    # There is no run, and the task has said why: nothing else is said of that.
+    log = run.task("broken").log
+    assert "public.absent" in log
+    assert "lineage" not in log
+    assert "--target" not in log
 
     # Every row was there already: none was written.
     (event,) = of(events, "upsert", "COMPLETE")
     found = statistics(event)
     assert found is not None
     assert found[0] == 0
+
+    # Each table of a batch, with its rows.
+    (event,) = of(events, "batch", "COMPLETE")
+    inputs, outputs = names(event)
+    both = ("more", "orders")
+    assert sorted(inputs) == [(source, f"{source_database}.public.{name}") for name in both]
+    assert sorted(outputs) == [(target, f"{target_database}.all.{name}") for name in both]
+    counts = {
+        each["name"].rpartition(".")[2]: each["outputFacets"]["outputStatistics"]["rowCount"]
+        for each in event["outputs"]
+    }
+    assert counts == {"more": 1, "orders": 100}
 
     # The links of tasks that have ended, well or not, as Airflow has kept them.
     pages = f"/dags/lineage/runs/{quote(run.run_id, safe='')}/tasks"

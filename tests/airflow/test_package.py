@@ -31,6 +31,13 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {**kept, "AIRFLOW_HOME": str(tmp_path), "NO_COLOR": "1"}
 
 
+SAYS_URL = """
+from airflow.providers_manager import ProvidersManager
+
+print(ProvidersManager().providers["airflow-provider-penstock"].data["documentation-url"])
+"""
+
+
 def test_airflow_lists_the_provider(
     clean_airflow: Path, env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -40,6 +47,8 @@ def test_airflow_lists_the_provider(
     (found,) = [one for one in listed if one["package_name"] == "airflow-provider-penstock"]
     assert found["version"] == "0.1.0"
     assert found["description"].startswith("Copies big tables")
+    said = run(clean_airflow / "python", "-W", "ignore", "-c", SAYS_URL, cwd=tmp_path, env=env)
+    assert said.splitlines()[-1] == "https://pypi.org/project/airflow-provider-penstock/"
 
 
 CHECKS = """

@@ -60,6 +60,20 @@ def test_penstock_and_its_native_part_are_of_one_version() -> None:
     assert core["optional-dependencies"]["native"] == [f"penstock-native=={VERSION}"]
 
 
+@pytest.mark.parametrize("package", ["airflow_provider", "dagster_plugin"])
+def test_what_is_built_on_penstock_has_all_of_its_extras(package: str) -> None:
+    """Or a database would be a warning of pip, and a failure when a task runs."""
+    mine = read(f"{package}/pyproject.toml")["project"]["optional-dependencies"]
+    for extra in read("core/pyproject.toml")["project"]["optional-dependencies"]:
+        assert mine[extra] == [f"penstock[{extra}]=={VERSION}"]
+
+
+@pytest.mark.parametrize("package", ["airflow_provider", "dagster_plugin"])
+def test_an_orchestrator_is_told_where_the_documentation_is(package: str) -> None:
+    project = read(f"{package}/pyproject.toml")["project"]
+    assert project["urls"]["Documentation"] == f"https://pypi.org/project/{project['name']}/"
+
+
 @pytest.mark.parametrize("lock", REGISTRIES)
 def test_locks_name_the_public_registries_alone(lock: str) -> None:
     text = (ROOT / lock).read_text(encoding="utf-8")

@@ -55,24 +55,19 @@ def with_own_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _current() -> dict[str, Any]:
-    """The `default_args` of the DAG and the task group around a call."""
-    dag = _CONTEXTS[0].get_current()
-    if dag is None:
-        return {}
-    group = _CONTEXTS[1].get_current(dag)
-    return {**(dag.default_args or {}), **((group and group.default_args) or {})}
+    """The `default_args` of the DAG and the task group around a call.
 
-
-def _contexts() -> tuple[Any, Any]:
-    """What knows the DAG that is being defined, and what knows its task group.
-
-    Neither version of Airflow has a public name for them.
+    Neither version of Airflow has a public name for what knows them.
     """
     if AIRFLOW_V_3_0_PLUS:
         home = import_module("airflow.sdk.definitions._internal.contextmanager")
-        return home.DagContext, home.TaskGroupContext
-    groups = import_module("airflow.utils.task_group")
-    return import_module("airflow.models.dag").DagContext, groups.TaskGroupContext
-
-
-_CONTEXTS = _contexts()
+        dag, group_of = home.DagContext.get_current(), home.TaskGroupContext.get_current
+    else:
+        groups = import_module("airflow.utils.task_group").TaskGroupContext
+        dag = import_module("airflow.models.dag").DagContext.get_current_dag()
+        group_of = groups.get_current_task_group
+    group = group_of(dag) if dag is not None else None
+    return {
+        **(getattr(dag, "default_args", None) or {}),
+        **(getattr(group, "default_args", None) or {}),
+    }

@@ -51,7 +51,7 @@ def summary_of(status: RunStatus) -> dict[str, Any]:
         ended = max(datetime.fromisoformat(record.committed_at) for record in records)
         seconds = (ended - begun).total_seconds()
     merged = any(record.inserted is not None for record in records)
-    moments = {record.read_at for record in records if record.read_at}
+    moments = {datetime.fromisoformat(record.read_at) for record in records if record.read_at}
     return {
         "run_id": status.run.run_id,
         "status": status.run.status,
@@ -65,7 +65,7 @@ def summary_of(status: RunStatus) -> dict[str, Any]:
         "inserted": sum(record.inserted or 0 for record in records) if merged else None,
         "updated": sum(record.updated or 0 for record in records) if merged else None,
         # The first, if some partitions were read later; None if each was read as of its own moment.
-        "read_at": min(moments, key=datetime.fromisoformat, default=None),
+        "read_at": min(moments).isoformat() if moments else None,
     }
 
 

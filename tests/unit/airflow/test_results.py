@@ -104,7 +104,22 @@ def test_an_ending_is_what_the_commit_records_say() -> None:
         "seconds": 8.0,
         "rows_per_second": 5.0,
         "bytes_per_second": 50.0,
+        "inserted": None,
+        "updated": None,
+        "read_at": None,
     }
+
+
+def test_an_ending_says_what_was_merged_and_as_of_when() -> None:
+    first, later = "2026-01-01T00:00:00+00:00", "2026-01-01T00:30:00+01:00"
+    records = [
+        replace(record(5, first, first), inserted=3, updated=1, read_at=first),
+        replace(record(2, first, first), inserted=0, updated=2, read_at=later),
+    ]
+    found = summary_of(status_of(*records))
+    assert (found["inserted"], found["updated"]) == (3, 3)
+    # The earlier one, in whatever zone it is written.
+    assert found["read_at"] == later
 
 
 def test_the_summary_of_nothing() -> None:
