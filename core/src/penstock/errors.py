@@ -17,6 +17,7 @@
     |   |-- NoHolder        nobody holds the awaited snapshot
     |   |-- Superseded      somebody else has just changed the run
     |   |-- TargetBusy      another run is changing the same rows
+    |   |-- Blocked         somebody's statement waits for the run's snapshot
     |   `-- RunFailedTransiently
     `-- Interrupted         cancelled by a signal (exit 130)
 
@@ -142,6 +143,11 @@ class Superseded(TransientError):
 class TargetBusy(TransientError):
     """Another process executes a run that changes the same rows of the target's table, or reads
     other partitions of this run with a snapshot that does not go with the one asked for."""
+
+
+class Blocked(TransientError):
+    """Somebody's statement waits for a lock that a snapshot of Penstock's holds. What needs that lock
+    next would wait behind it; or the run has given way to it."""
 
 
 class RunFailedTransiently(TransientError):

@@ -48,6 +48,7 @@ _EXECUTION = (
     "stall_timeout",
     "grace",
     "snapshot_warn_after",
+    "give_way_after",
     "max_rate",
     "max_lag",
 )

@@ -65,6 +65,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "stall_timeout",
         "grace",
         "snapshot_warn_after",
+        "give_way_after",
     ),
     "how to find it again": ("run_id", "control_schema"),
 }
@@ -159,7 +160,7 @@ def add_hold_options(parser: argparse.ArgumentParser) -> None:
         "how to hold it", "options left out stay as they are in the run"
     )
     for item in fields(CopySpec):
-        if item.name in ("on_snapshot_lost", "snapshot_warn_after"):
+        if item.name in ("on_snapshot_lost", "snapshot_warn_after", "give_way_after"):
             _add(group, item, show_default=False)
 
 

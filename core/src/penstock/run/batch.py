@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Siblings
-from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (
+    Blocked,
     Interrupted,
     PenstockError,
     PlanningError,
@@ -34,7 +35,7 @@ from penstock.run.journals import journaled
 from penstock.run.resume_checks import check_same_spec, committed_partitions
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
-from penstock.run.snapshot.source_view import SourceView
+from penstock.run.snapshot.source_view import TAKES, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
@@ -195,9 +196,7 @@ class _Batch:
     def _plan_all(self) -> Iterator[Event]:
         self._execution.stop_if_asked()
         # Before the first table is planned: all are planned with this snapshot.
-        share = self._snapshot.share()[0] if self._read_with_snapshot() else None
-        if share is not None:
-            self._source.adopt(share.snapshot)
+        share = self._share_for_planning() if self._read_with_snapshot() else None
         for run in self._execution.working():
             yield from self._execution.attempt(run, lambda run=run: self._plan(run))  # type: ignore[misc]
             if run.error is not None:
@@ -207,6 +206,23 @@ class _Batch:
         self._source.close()
         if share is not None:
             share.close()
+
+    def _share_for_planning(self) -> HeldSnapshot:
+        """A share of the snapshot, with which all tables are planned."""
+        for left in reversed(range(TAKES)):
+            share, _ = self._snapshot.share()
+            try:
+                self._source.adopt(share.snapshot)
+                if isinstance(self._source, LockingSource):
+                    self._source.lock(self._read_with_snapshot())
+            except Blocked:
+                # Nothing depends on it yet: let them go first.
+                share.close()
+                if not left:
+                    raise
+            else:
+                return share
+        raise AssertionError("unreachable")
 
     def _plan(self, run: RunState) -> Iterator[Event]:
         begun = time.monotonic()

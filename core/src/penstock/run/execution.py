@@ -267,6 +267,10 @@ class Execution:
             yield from self._copy()
         for run in self.working():
             yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
+        if not any(run.has_begun and run.plan.load.volatile for run in self.working()):
+            # Indexes may take hours, and nothing is read any more.
+            for run in self.working():
+                run.view.close()
         failures = yield from self._do_steps(self._steps_due())
         lost = None
         for run in self.working():

@@ -48,7 +48,8 @@ def hold(
     Parameters:
         source, target: the connections, which are not stored with the run.
         stop: once set, the snapshot is dropped within about a second; the run still waits for it.
-        overrides: as in `resume`; `on_snapshot_lost` and `snapshot_warn_after` matter.
+        overrides: as in `resume`; `on_snapshot_lost`, `snapshot_warn_after` and `give_way_after`
+            matter.
 
     Raises:
         UsageError: no such run or option.

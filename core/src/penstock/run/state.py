@@ -318,7 +318,11 @@ class RunState:
         begun = time.monotonic()
         run = self._link.call(lambda control: control.load_run(self.run_id))
         assert run is not None
-        with closing(self.view.open()) as source, closing(self._link.reconnect()) as target:
+        moments = (record.read_at for record in self._records)
+        with (
+            closing(self.view.open_to_compare(moments)) as source,
+            closing(self._link.reconnect()) as target,
+        ):
             found = verify_run(
                 self.spec,
                 run,
@@ -330,6 +334,7 @@ class RunState:
         self._mismatch = None if found.ok else PermanentError(_differences(found))
         # The source is not read again.
         self._link.call(lambda control: control.release_snapshot(self.run_id))
+        yield from self.view.noted()
         for warning in found.warnings:
             yield Warned(run_id=self.run_id, message=warning)
         yield Verified(

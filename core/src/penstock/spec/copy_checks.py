@@ -52,6 +52,8 @@ def _check_values(spec: CopySpec) -> None:
     check_within("attempts", spec.attempts, 1, MOST)
     for name in ("stall_timeout", "grace", "snapshot_warn_after"):
         check_duration(getattr(spec, name), flag_of(name))
+    if spec.give_way_after is not None:
+        check_duration(spec.give_way_after, "--give-way-after")
     if spec.max_lag is not None:
         check_duration(spec.max_lag, "--max-lag")
         if not spec.max_lag:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
@@ -35,6 +36,53 @@ class HeldSnapshot(Protocol):
 
     def close(self) -> None:
         """Let go of it. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A session whose statement waits for a lock that a snapshot holds."""
+
+    id: str
+    """Tells it from others."""
+    description: str
+    """Who it is, the kind of its statement and since when it waits; no values."""
+    seconds: float
+    """How long it has waited; 0 where that cannot be seen."""
+
+
+@runtime_checkable
+class LockingSnapshot(HeldSnapshot, Protocol):
+    """A snapshot that holds locks for which others wait.
+
+    Whoever needs such a lock next waits behind them, even to read: so would Penstock itself.
+    """
+
+    def waiting(self) -> Sequence[Waiting]:
+        """The sessions that wait for it. May be called every few seconds."""
+        ...
+
+    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
+        """A catalog that reads in the session which holds the snapshot, and so waits for nobody. It
+        sees what the snapshot sees. To close it does not let go of the snapshot.
+
+        Parameters:
+            look: is called now and then, on another thread, with the sessions that wait; what it
+                raises ends the statement under way, and the snapshot.
+        """
+        ...
+
+
+@runtime_checkable
+class LockingSource(Protocol):
+    """A source whose readers lock a table."""
+
+    def lock(self, relations: Sequence[Relation]) -> None:
+        """Lock them as reading does, while its transaction lasts, before anybody waits in between.
+
+        Raises:
+            Blocked: somebody's statement waits for the snapshot. The transaction is over.
+        """
         ...
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from penstock.backends.postgresql.attempt.older_sessions import Guard
 
 CONNECT_TIMEOUT = 30
+# Seconds for a lock on a catalog, in sessions that only look.
+LOOK_LOCK = 10.0
 CANCEL_TIMEOUT = 1.5
 
 # The text of a value must mean the same on both servers, in the plan and years later; a condition
@@ -63,10 +65,15 @@ KEEPALIVES = {
 }
 
 
-def connect(url: str, side: str, application_name: str) -> Connection:
+def connect(
+    url: str, side: str, application_name: str, *, lock_seconds: float = 0
+) -> Connection:
     """Open a session with settings under which both servers write and compare values alike.
 
     Autocommit: transactions are begun by hand, where they are meant.
+
+    Parameters:
+        lock_seconds: how long a statement may wait for a lock; 0: as long as its guard says.
 
     Raises:
         TransientError: not reachable now. TooManyConnections: no connection left.
@@ -83,7 +90,10 @@ def connect(url: str, side: str, application_name: str) -> Connection:
         # cancels, would get lost.
         connection.pgconn.notice_handler = None
         try:
-            connection.set_up(_settings(connection.info.server_version, side))
+            settings = _settings(connection.info.server_version, side)
+            if lock_seconds:
+                settings["lock_timeout"] = f"{round(lock_seconds * 1000)}ms"
+            connection.set_up(settings)
         except BaseException:
             connection.close()
             raise
@@ -152,7 +162,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def begin(self, how: str = "") -> None:
         """Begin a transaction by hand, in one round trip."""
         super().execute(f"BEGIN {how}{self._each_time}".encode())
-        self._note_pid()
+        if not how:  # nothing may be asked before a snapshot is imported
+            self.note_pid()
 
     def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._each_time and self.info.transaction_status == TransactionStatus.IDLE:
@@ -199,11 +210,11 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         ):
             if outermost and self._each_time:
                 super().execute(self._each_time.removeprefix("; ").encode())
-                self._note_pid()
+                self.note_pid()
             yield transaction
 
-    def _note_pid(self) -> None:
-        """Only where it is needed: nothing may be asked before a snapshot is imported."""
+    def note_pid(self) -> None:
+        """Find out which of its sessions a pooler has lent, where that matters."""
         if self._each_time and self.guard is not None:
             ((self._pid,),) = super().execute("SELECT pg_catalog.pg_backend_pid()").fetchall()
 

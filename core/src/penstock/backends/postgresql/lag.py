@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.connection import LOOK_LOCK, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.statements import statement
 from penstock.errors import Diagnosis, PlanningError
@@ -16,7 +16,7 @@ _OF_PRIMARY = "see pg_stat_replication; to go on, resume the run with a longer -
 
 class PostgresLagGauge:
     def __init__(self, url: str) -> None:
-        self._connection = connect(url, "source", "penstock:lag")
+        self._connection = connect(url, "source", "penstock:lag", lock_seconds=LOOK_LOCK)
         self._connection.side = "source"
         try:
             standby, _, hidden = self._look()

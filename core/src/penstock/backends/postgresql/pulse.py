@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.backends.api.pulse import LOCKS, LOG, MOVER, OTHER, STORAGE, WORKING, Waits
-from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.connection import LOOK_LOCK, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.statements import statement
 from penstock.errors import Diagnosis, PermanentError
@@ -28,7 +28,7 @@ _BY_TYPE = {
 class PostgresPulse:
     def __init__(self, url: str, side: str) -> None:
         self._side = side
-        self._connection = connect(url, side, "penstock:pulse")
+        self._connection = connect(url, side, "penstock:pulse", lock_seconds=LOOK_LOCK)
         self._connection.side = side
 
     def waits(self, run_ids: Sequence[str]) -> Mapping[str, Waits]:

@@ -274,8 +274,8 @@ class PostgresReader:
             )
         if snapshot is not None:
             tables = tables_of(self._spec.relation, partition.extent)
-            with translated("source"):
-                join_locks(connection, [table for table in tables if table not in self._locked])
+            wanted = [table for table in tables if table not in self._locked]
+            join_locks(connection, wanted, self._spec.stall_timeout)
             self._locked.update(tables)
         return connection
 

@@ -7,19 +7,36 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import sql
 
-from penstock.backends.postgresql.connection import Connection, connect
+from penstock.backends.postgresql.attempt.older_sessions import Guard
+from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, connect
 from penstock.backends.postgresql.errors import from_driver, planning, translated
-from penstock.backends.postgresql.statements import quoted, relation
-from penstock.errors import Diagnosis, PlanningError, SnapshotLost, TransientError
+from penstock.backends.postgresql.statements import name, quoted, relation
+from penstock.backends.postgresql.waiting import (
+    SNAPSHOT,
+    Session,
+    listed,
+    rewriters,
+    waiting_for,
+)
+from penstock.errors import Blocked, Diagnosis, PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
+from penstock.spec.worker_spec import Patience
 
-JOIN_LOCK_MS = 5000
+if TYPE_CHECKING:
+    from penstock.backends.api.source import SourceCatalog, Waiting
+
+# Seconds for a lock that somebody waits for who waits for the run's snapshot.
+JOIN_SECONDS = 5.0
+# Tables that are locked by one statement.
+AT_ONCE = 100
 # "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in
 # between, "object not in prerequisite state".
 SNAPSHOT_GONE = {"22023", "42704", "55000"}
@@ -33,23 +50,34 @@ class ExportedSnapshot:
     """A session that keeps an exported snapshot alive.
 
     It also locks the table against rewrites (VACUUM FULL, CLUSTER, TRUNCATE): those move rows to
-    other blocks, or away, behind a snapshot's back. Reads and writes are not held up.
+    other blocks, or away, behind a snapshot's back. Reads and writes are not held up, unless
+    somebody waits to rewrite the table: who comes then, waits behind.
     """
 
     def __init__(self, url: str, relations: Sequence[Relation]) -> None:
-        self._connection = connect(url, "source", "penstock:snapshot")
+        self._connection = connect(url, "source", SNAPSHOT)
+        self._looker = partial(watcher, url)
+        try:
+            self.snapshot = self._export(relations)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _export(self, relations: Sequence[Relation]) -> Snapshot:
+        connection = self._connection
         with planning("source", "snapshot"):
-            self._connection.begin(ONE_MOMENT)
-        for count, read in enumerate(relations):
-            with planning("source", f"snapshot of {read}"):
-                try:
-                    _lock_against_rewrites(self._connection, read)
-                except psycopg.errors.OutOfMemory as error:
-                    self._connection.close()
-                    raise _too_many_locks(count, len(relations), error) from error
+            connection.begin(ONE_MOMENT)
+        connection.guard = Guard("", Patience(), self._looker, side="source", what="the snapshot")
+        for first in range(0, len(relations), AT_ONCE):
+            some = relations[first : first + AT_ONCE]
+            try:
+                lock_against_rewrites(connection, some, Patience().stall_timeout)
+            except psycopg.errors.OutOfMemory as error:
+                raise _too_many_locks(first, len(relations), error) from error
+        connection.guard = None
         with planning("source", "snapshot"):
             exported = "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text"
-            self.snapshot = Snapshot(*self._connection.first(exported))
+            return Snapshot(*connection.first(exported))
 
     def alive(self) -> bool:
         """A server that goes away closes the socket, which then reads as ready."""
@@ -69,51 +97,131 @@ class ExportedSnapshot:
         ready, _, _ = select.select([self._connection.fileno()], [], [], 0)
         return bool(ready)
 
+    def waiting(self) -> Sequence[Waiting]:
+        """Nothing, where its session is lost: that shows elsewhere."""
+        try:
+            return waiting_for(self._connection)
+        except psycopg.Error:
+            return ()
+
+    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
+        from penstock.backends.postgresql.source import HolderSource  # noqa: PLC0415 - most do not verify
+
+        guard = Guard(
+            "",
+            Patience(),
+            self._looker,
+            look=lambda looker: look(waiting_for(looker, self._connection.server_pid)),
+            side="source",
+            what="verification",
+        )
+        return HolderSource(self._connection, self.snapshot, guard)
+
     def close(self) -> None:
         self._connection.close()
+
+
+def watcher(url: str) -> Connection:
+    """A session that looks at what others wait for."""
+    return connect(url, "source", "penstock:watch", lock_seconds=LOOK_LOCK)
 
 
 def _too_many_locks(count: int, wanted: int, error: psycopg.Error) -> PlanningError:
     return PlanningError(
         f"source: the snapshot locks each table until all are copied: expected room for {wanted:,} "
-        f"locks, found it for {count:,}; raise max_locks_per_transaction on the source (it has to "
-        f"be restarted), or copy in several batches: {str(error).splitlines()[0]}",
+        f"locks, found it for fewer than {count + AT_ONCE:,}; raise max_locks_per_transaction on "
+        "the source (it has to be restarted), or copy in several batches: "
+        f"{str(error).splitlines()[0]}",
         Diagnosis(side="source", code=error.sqlstate or ""),
     )
 
 
-def _lock_against_rewrites(connection: Connection, read: Relation) -> None:
-    if isinstance(read, TableRef):
-        with contextlib.suppress(*UNLOCKABLE), connection.transaction():
-            connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(quoted(read)))
-            return
-    # To read is to lock, until the transaction ends.
-    connection.execute(sql.SQL("SELECT FROM {} LIMIT 0").format(relation(read)))
+def lock_against_rewrites(
+    connection: Connection, relations: Sequence[Relation], seconds: float
+) -> None:
+    """Lock what is read as a reader does, until the transaction ends.
 
-
-def join_locks(connection: Connection, tables: Sequence[Relation]) -> None:
-    """Take the snapshot holder's locks in a worker's own transaction.
+    Parameters:
+        seconds: for each statement; 0: for ever.
 
     Raises:
-        TransientError: a session waits to rewrite a table. It waits for the snapshot's holder,
-            which waits for the workers: waiting behind it would be a deadlock that no server
-            sees.
+        Blocked: a session waits to rewrite a table, which would wait for the snapshot's holder, or
+            holds it locked for too long.
+    """
+    connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
+    tables = [read for read in relations if isinstance(read, TableRef)]
+    queries = [read for read in relations if not isinstance(read, TableRef)]
+    if not _try_lock(connection, tables, seconds) and len(tables) > 1:
+        for table in tables:
+            _try_lock(connection, [table], seconds)
+    for read in queries:
+        # To read is to lock.
+        query = sql.SQL("SELECT FROM {} LIMIT 0").format(relation(read))
+        _lock(connection, query, [read], seconds)
+
+
+def _try_lock(connection: Connection, tables: Sequence[TableRef], seconds: float) -> bool:
+    """False where one of them cannot be locked, so that none is."""
+    if not tables:
+        return True
+    names = sql.SQL(", ").join(map(quoted, tables))
+    try:
+        query = sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names)
+        _lock(connection, query, tables, seconds)
+    except UNLOCKABLE:
+        return False
+    return True
+
+
+def _lock(
+    connection: Connection, query: sql.Composable, relations: Sequence[Relation], seconds: float
+) -> None:
+    subject = f"snapshot of {', '.join(map(str, relations[:3]))}"
+    subject += ", ..." if len(relations) > 3 else ""
+    try:
+        with connection.transaction():
+            connection.execute(query)
+    except (*UNLOCKABLE, psycopg.errors.OutOfMemory):
+        raise
+    except psycopg.errors.LockNotAvailable as error:
+        raise _blocked(connection, relations, seconds) from error
+    except psycopg.Error as error:
+        with planning("source", subject):
+            raise error
+
+
+def _blocked(connection: Connection, relations: Sequence[Relation], seconds: float) -> Blocked:
+    found: list[Session] = []
+    what = ""
+    for read in relations:
+        known = isinstance(read, TableRef)
+        sessions = rewriters(connection, name(read) if isinstance(read, TableRef) else None)
+        found += [each for each in sessions if each not in found]
+        what = what or (str(read) if sessions or not known or len(relations) == 1 else "")
+    return Blocked(
+        f"source: {what or 'a table'}: expected a lock within {seconds:g} s, as every reader takes "
+        f"it; found it held, or waited for in line, by {listed(found)}. Who waits to change a table "
+        "(ALTER TABLE, DROP, TRUNCATE, VACUUM FULL) waits for this run's snapshot, too; let it end "
+        "first, or cancel it, and try again",
+        Diagnosis(side="source", code="55P03"),
+    )
+
+
+def join_locks(connection: Connection, tables: Sequence[Relation], seconds: float) -> None:
+    """Take the snapshot holder's locks in another transaction.
+
+    Parameters:
+        seconds: for each lock that is needed later; 0: for ever.
+
+    Raises:
+        Blocked: a session waits to rewrite a table. It waits for the snapshot's holder, which waits
+            for the workers: waiting behind it would be a deadlock that no server sees.
     """
     if not tables:
         return
-    connection.execute(f"SET LOCAL lock_timeout = {JOIN_LOCK_MS}")
-    for table in tables:
-        try:
-            with translated("source"):
-                _lock_against_rewrites(connection, table)
-        except TransientError as error:
-            raise TransientError(
-                f"source: {table} is locked, or a session waits to lock it (VACUUM FULL, ALTER "
-                "TABLE, TRUNCATE?), which waits for this run's snapshot in turn; do not "
-                f"rewrite the table while it is being copied: {error.message}",
-                error.diagnosis,
-            ) from error
-    connection.execute("SET LOCAL lock_timeout = 0")
+    with translated("source"):
+        lock_against_rewrites(connection, tables, JOIN_SECONDS)
+        connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
 
 
 def import_snapshot(connection: Connection, token: str) -> None:
@@ -136,3 +244,5 @@ def import_snapshot(connection: Connection, token: str) -> None:
             f"source: snapshot {token} can no longer be imported: its holder is gone",
             ours.diagnosis,
         ) from error
+    with translated("source"):
+        connection.note_pid()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
+from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog import sequences
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import read_columns
@@ -30,10 +34,16 @@ from penstock.backends.postgresql.compare.checksums import (
     source_values,
 )
 from penstock.backends.postgresql.compare.conditions import select
-from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.snapshot import import_snapshot
+from penstock.backends.postgresql.snapshot import (
+    AT_ONCE,
+    import_snapshot,
+    join_locks,
+    watcher,
+)
 from penstock.backends.postgresql.statements import column_list
+from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
@@ -46,6 +56,7 @@ from penstock.model.tables import (
     TableDefinition,
     TableRef,
 )
+from penstock.spec.worker_spec import Patience
 
 
 class PostgresSource:
@@ -54,9 +65,17 @@ class PostgresSource:
     settle_seconds = 11.0
 
     def __init__(self, url: str) -> None:
-        self._connection = connect(url, "source", "penstock:plan")
-        self._connection.side = "source"
+        connection = connect(url, "source", "penstock:plan")
+        connection.side = "source"
+        what = "planning or verification"
+        guard = Guard("", Patience(), partial(watcher, url), side="source", what=what)
+        self._begin(connection, guard)
+
+    def _begin(self, connection: Connection, guard: Guard) -> None:
+        self._connection = connection
+        self._connection.guard = guard
         self._adopted = ""
+        self._locked: Sequence[Relation] = ()
         self._queries: dict[Query, tuple[Column, ...]] = {}
 
     def close(self) -> None:
@@ -116,8 +135,21 @@ class PostgresSource:
             # A question that the server refused has ended the transaction for all others.
             with translated("source"):
                 self._connection.execute("ROLLBACK")
+            self._locked = self._locked if self._adopted == snapshot.token else ()
         import_snapshot(self._connection, snapshot.token)
         self._adopted = snapshot.token
+        self.lock(self._locked)
+
+    def lock(self, relations: Sequence[Relation]) -> None:
+        try:
+            for first in range(0, len(relations), AT_ONCE):
+                some = relations[first : first + AT_ONCE]
+                join_locks(self._connection, some, Patience().stall_timeout)
+        except PenstockError:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.execute("ROLLBACK")
+            raise
+        self._locked = relations
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
         return read_statistics(self._connection, relation, where)
@@ -212,6 +244,27 @@ class PostgresSource:
             key,
             only,
         )
+
+
+class HolderSource(PostgresSource):
+    """A catalog in the session that holds the snapshot, whose locks it has. Who closes it leaves the
+    snapshot held."""
+
+    def __init__(self, connection: Connection, snapshot: Snapshot, guard: Guard) -> None:
+        self._begin(connection, guard)
+        connection.side = "source"
+        self._adopted = snapshot.token
+
+    def close(self) -> None:
+        self._connection.guard = None
+        self._connection.side = ""
+
+    def checksum(
+        self, relation: Relation, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]
+    ) -> Checksum:
+        # A question that the server refuses must not end the snapshot for all others.
+        with self._connection.transaction():
+            return super().checksum(relation, where, extent, pairs)
 
 
 def _rows(

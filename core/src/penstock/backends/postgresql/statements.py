@@ -68,6 +68,7 @@ _SINCE: Mapping[str, tuple[int, str, str]] = {
         " WHERE s.pnpubid = b.oid AND s.pnnspid = c.relnamespace)",
         "false",
     ),
+    "waitstart": (140000, "l.waitstart", "NULL::timestamptz"),
     "nulls_equal": (150000, "x.indnullsnotdistinct", "false"),
 }
 

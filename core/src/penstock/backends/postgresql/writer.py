@@ -13,7 +13,7 @@ from penstock.backends.api.attempt import Attempt, LoadStream, Standing
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
 from penstock.backends.postgresql.attempt.replacing import Replaced
-from penstock.backends.postgresql.connection import Connection, abandon, connect
+from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
 from penstock.backends.postgresql.load.loaded_table import LoadedTable
@@ -84,7 +84,7 @@ class PostgresTransaction:
             connection.guard = Guard(
                 spec.run_id,
                 Patience(spec.grace, 0),
-                lambda: connect(spec.target, "target", "penstock:watch"),
+                lambda: connect(spec.target, "target", "penstock:watch", lock_seconds=LOOK_LOCK),
             )
             return None
         connection.execute("ROLLBACK")

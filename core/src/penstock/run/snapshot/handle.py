@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 
-from penstock.backends.api.source import HeldSnapshot
-from penstock.errors import SnapshotLost
+from penstock.backends.api.source import HeldSnapshot, LockingSnapshot, SourceCatalog, Waiting
+from penstock.errors import Blocked, Diagnosis, SnapshotLost
 from penstock.events import Event, Warned
 from penstock.model.snapshots import Snapshot
 
 CHECK_INTERVAL = 1.0
+# Seconds between two looks at who waits for the snapshot, and until that is worth a warning.
+WAITING_INTERVAL = 2.0
+QUIET = 3.0
 
 
 class SnapshotHandle:
@@ -20,6 +24,8 @@ class SnapshotHandle:
         hold: takes a snapshot, and returns it with its time by the monotonic clock.
         warn_after: seconds after which to warn, again and again; 0: never.
         burden: what holding a snapshot does to the source, for the warning.
+        give_way_after: seconds after which the run ends for the sake of somebody who waits for a
+            lock that the snapshot holds; None: never.
     """
 
     def __init__(
@@ -28,8 +34,15 @@ class SnapshotHandle:
         hold: Callable[[], tuple[HeldSnapshot, float]],
         warn_after: float,
         burden: str,
+        give_way_after: float | None = None,
     ) -> None:
         self._burden = burden
+        self._give_way_after = give_way_after
+        self._seen: dict[str, float] = {}
+        """Sessions that wait, and since when they have been seen to."""
+        self._told: set[str] = set()
+        self._noted: deque[Event] = deque()
+        self._looked = 0.0
         self._run_id = run_id
         self._hold = hold
         self._warn_after = warn_after
@@ -57,6 +70,7 @@ class SnapshotHandle:
 
         Raises:
             SnapshotLost: its session is gone.
+            Blocked: somebody has waited for it for longer than the run lets anybody wait.
         """
         now = time.monotonic()
         if self._held is None or now - self._checked < CHECK_INTERVAL:
@@ -64,6 +78,10 @@ class SnapshotHandle:
         self._checked = now
         if not self._held.alive():
             raise SnapshotLost("source: the session that holds the snapshot is gone")
+        if isinstance(self._held, LockingSnapshot) and now - self._looked >= WAITING_INTERVAL:
+            self._looked = now
+            self.note_waiting(self._held.waiting())
+        yield from self.noted()
         limit = self._warn_after
         if limit and now - self.since >= limit * (self._warned + 1):
             self._warned += 1
@@ -73,6 +91,48 @@ class SnapshotHandle:
                 message=f"the snapshot has {self._burden} for {minutes:,.1f} "
                 "minutes; it is released when the run ends",
             )
+
+    def catalog(self) -> SourceCatalog | None:
+        """One that reads in the snapshot's own session; None where others wait for nobody."""
+        if isinstance(self._held, LockingSnapshot):
+            return self._held.catalog(self.note_waiting)
+        return None
+
+    def note_waiting(self, waiting: Sequence[Waiting]) -> None:
+        """Note who waits for the snapshot.
+
+        Raises:
+            Blocked: they have waited for long enough.
+        """
+        now = time.monotonic()
+        self._seen = {each.id: self._seen.get(each.id, now - each.seconds) for each in waiting}
+        for each in waiting:
+            waited = now - self._seen[each.id]
+            limit = self._give_way_after
+            if limit is not None and waited >= limit:
+                raise Blocked(
+                    f"source: gave way to {each.description}, which has waited {waited:.0f} s for "
+                    f"the run's snapshot (--give-way-after {limit:g}s); resume the run once that "
+                    "is done",
+                    Diagnosis(side="source"),
+                )
+            if waited >= QUIET and each.id not in self._told:
+                self._told.add(each.id)
+                how = "--give-way-after DURATION would end the run for it"
+                if limit is not None:
+                    how = f"the run gives way after {limit:g} s"
+                self._noted.append(
+                    Warned(
+                        run_id=self._run_id,
+                        message=f"source: {each.description}: for this run's snapshot, which keeps "
+                        f"the table as it is; who reads the table now waits, too; {how}",
+                    )
+                )
+
+    def noted(self) -> Iterator[Event]:
+        """Warnings that nobody has yielded yet."""
+        while self._noted:
+            yield self._noted.popleft()
 
     def close(self) -> None:
         if self._held is not None:

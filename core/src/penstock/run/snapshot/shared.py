@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from penstock.backends.api.source import HeldSnapshot
+from penstock.backends.api.source import HeldSnapshot, LockingSnapshot, SourceCatalog, Waiting
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation
 from penstock.run.connections import Connections
@@ -33,7 +33,8 @@ class SharedSnapshot:
             ends = self._ends
             self._held = ends.source_backend.hold_snapshot(ends.source_url, self._relations())
             self._since = time.monotonic()
-        share = _Share(self, self._held)
+        locking = isinstance(self._held, LockingSnapshot)
+        share = (_LockingShare if locking else _Share)(self, self._held)
         self._shares.add(share)
         return share, self._since
 
@@ -59,3 +60,15 @@ class _Share:
 
     def close(self) -> None:
         self._whole.give_back(self)
+
+
+class _LockingShare(_Share):
+    """Of a snapshot that others wait for."""
+
+    _held: LockingSnapshot
+
+    def waiting(self) -> Sequence[Waiting]:
+        return self._held.waiting()
+
+    def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
+        return self._held.catalog(look)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.control import ControlStore, RunRow
-from penstock.backends.api.source import HeldSnapshot, SourceCatalog
-from penstock.errors import PlanningError
+from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
+from penstock.errors import Blocked, PlanningError
 from penstock.events import Event, SnapshotChanged, Warned
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files
 from penstock.model.plans import PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.run.snapshot.handle import SnapshotHandle
 from penstock.spec.copy_spec import CopySpec
+
+
+# How often a snapshot is taken, where somebody waits to change the table at that very moment.
+TAKES = 3
 
 
 class LossPolicy(Protocol):
@@ -84,6 +88,7 @@ class SourceView:
             hold or (lambda: (backend.hold_snapshot(url, [spec.relation]), time.monotonic())),
             spec.snapshot_warn_after,
             backend.snapshot_burden,
+            spec.give_way_after,
         )
         self._by_blocks = self._by_tables = False
         self._plan: PartitionPlan | None = None
@@ -137,6 +142,20 @@ class SourceView:
         """Another connection to the source."""
         return self.backend.source(self._url)
 
+    def open_to_compare(self, moments: Iterable[str]) -> SourceCatalog:
+        """What the source is compared with: in the snapshot's own session, where that sees the rows
+        and others would wait behind whoever waits for the snapshot.
+
+        Parameters:
+            moments: as of which rows were read.
+        """
+        ours = len(self.snapshots) == 1 and set(moments) <= {"", self.snapshots[0].taken_at}
+        return (self._handle.catalog() if ours else None) or self.open()
+
+    def noted(self) -> Iterator[Event]:
+        """Warnings that nobody has yielded yet."""
+        return self._handle.noted()
+
     def note_state(self, source: SourceCatalog) -> None:
         """Note the state of the source, before its snapshot is taken."""
         source.columns(self.spec.relation)  # raises if there is no such table
@@ -147,9 +166,21 @@ class SourceView:
         """Take the run's first snapshot, and have planning read with it."""
         if self.spec.snapshot == "none":
             return ()
-        event = self.renew("taken", "all partitions are read as of this moment")
-        assert self.snapshot is not None
-        source.adopt(self.snapshot)
+        for left in reversed(range(TAKES)):
+            event = self.renew("taken", "all partitions are read as of this moment")
+            assert self.snapshot is not None
+            try:
+                source.adopt(self.snapshot)
+                if isinstance(source, LockingSource):
+                    source.lock([self.spec.relation])
+                break
+            except Blocked:
+                # Nothing depends on it yet: let them go first, and see what they have done.
+                self._handle.close()
+                self.snapshots = ()
+                if not left:
+                    raise
+                self.note_state(source)
         self.stored = self.snapshots
         return (event,)
 

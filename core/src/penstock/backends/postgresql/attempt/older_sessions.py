@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from penstock.backends.postgresql.statements import for_server
+from penstock.backends.postgresql.waiting import SNAPSHOT, Session, in_the_way, listed
 from penstock.backends.shared.older_attempts import Stalled
-from penstock.errors import Diagnosis, PenstockError, StallError, TransientError
+from penstock.errors import Blocked, Diagnosis, PenstockError, StallError, TransientError
 from penstock.spec.worker_spec import Patience
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ QUIET = 3.0
 # How long an attempt that is about to commit is waited for when its run starts over.
 QUIET_TO_SHUT_OUT = 1.0
 LOOK_EVERY = 0.5
+# A statement that did not wait when it was looked at is looked at less often.
+LOOK_AGAIN = 5.0
 # How long whoever has looked may take to leave. Still connecting when the process ends, it could
 # crash in a library that is being cleaned up.
 LEAVE_SECONDS = 2.0
@@ -62,14 +64,20 @@ def end_session(connection: Connection, pid: int, what: str) -> None:
 
 
 class Guard:
-    """Keeps a session from waiting for ever while it works for a run.
+    """Keeps a session from waiting for ever for a lock.
 
     Older sessions of the run that are in its way are ended after the grace time without progress.
-    For others it waits for the stall timeout without progress. It says whom it waits for.
+    For others it waits for the stall timeout without progress. It says whom it waits for. Where
+    somebody's statement waits for a snapshot that Penstock holds, it does not wait behind it.
 
     Parameters:
+        run_id: for which the session works, in the target; empty: for none.
         connect: opens another session, to look at what the first one waits for.
         shut_out: is called with that one, again and again, once a statement has to wait.
+        look: is called with that one now and then, however long a statement takes; what it raises
+            ends the statement.
+        side: the server's.
+        what: waits, for messages.
     """
 
     def __init__(
@@ -78,12 +86,18 @@ class Guard:
         patience: Patience,
         connect: Callable[[], Connection],
         shut_out: Callable[[Connection], None] | None = None,
+        *,
+        look: Callable[[Connection], None] | None = None,
+        side: str = "target",
+        what: str = "",
     ) -> None:
         self.run_id = run_id
-        self.what = f"run {run_id}" if run_id else "the control tables"
+        self.what = what or (f"run {run_id}" if run_id else "the control tables")
+        self.side = side
         self.patience = patience
         self.connect = connect
         self.shut_out = shut_out
+        self.look = look
         self.quiet = QUIET if shut_out is None else QUIET_TO_SHUT_OUT
 
     @contextlib.contextmanager
@@ -91,6 +105,7 @@ class Guard:
         """
         Raises:
             StallError: what is in the way does not move, and is not ours to end.
+            Blocked: it waits for a snapshot of Penstock's.
         """
         watch = _Watch(self, connection)
         watch.start()
@@ -125,17 +140,21 @@ class _Watch(threading.Thread):
             return
         self._since = time.monotonic()
         looker: Connection | None = None
-        while not self.over.wait(LOOK_EVERY):
+        pause = LOOK_EVERY
+        while not self.over.wait(pause):
             try:
                 if looker is None or looker.closed:
                     looker = self._guard.connect()
                 if self._guard.shut_out is not None:
                     self._guard.shut_out(looker)
-                holders = self._holders(looker)
+                found = in_the_way(looker, self._pid)
             except (psycopg.Error, PenstockError):
                 continue  # try again at the next look
+            pause = LOOK_EVERY if found or self._guard.shut_out else LOOK_AGAIN
             try:
-                self._look(looker, holders)
+                self._look(looker, found)
+                if self._guard.look is not None:
+                    self._guard.look(looker)
             except psycopg.Error:
                 continue
             except PenstockError as error:
@@ -146,39 +165,51 @@ class _Watch(threading.Thread):
         if looker is not None:
             looker.close()
 
-    def _holders(self, looker: Connection) -> list[tuple[int, str, str, str]]:
-        found = looker.execute(for_server(looker, "blockers"), {"pid": self._pid}).fetchall()
-        return [(pid, name or "", signs, user or "") for pid, name, signs, user in found]
-
-    def _look(self, looker: Connection, holders: Sequence[tuple[int, str, str, str]]) -> None:
-        run_id, patience = self._guard.run_id, self._guard.patience
-        for pid, name, _, user in holders:
-            if pid not in self._told:
-                self._told.add(pid)
+    def _look(self, looker: Connection, found: Sequence[Session]) -> None:
+        guard = self._guard
+        waiting = [each for each in found if each.waits]
+        holders = [each for each in found if not each.waits]
+        for each in (*holders, *waiting):
+            if each.pid not in self._told:
+                self._told.add(each.pid)
+                how = "waits for one itself" if each.waits else "holds a lock that it needs"
                 _log.warning(
-                    "%s: waiting for session %d of user %s in the target (%s), which holds a lock "
-                    "that it needs",
-                    *(self._guard.what, pid, user, name or "no name"),
+                    "%s: waiting for a lock in the %s: %s, which %s",
+                    *(guard.what, guard.side, each, how),
                 )
-        ours = {pid: signs for pid, name, signs, _ in holders if is_of_run(name, run_id)}
+        if waiting and any(each.name == SNAPSHOT for each in holders):
+            raise blocked(guard.side, guard.what, waiting)
+        ours = {
+            each.pid: each.signs
+            for each in holders
+            if guard.run_id and is_of_run(each.name or "", guard.run_id)
+        }
         for pid in self._stalled.find(ours):
-            end_session(looker, pid, f"session of {self._guard.what}")
+            end_session(looker, pid, f"session of {guard.what}")
             _log.warning(
                 "%s: ended an older session of its own in the target, %d: no progress for %g s",
-                *(self._guard.what, pid, patience.grace),
+                *(guard.what, pid, guard.patience.grace),
             )
-        signs = {(pid, signs) for pid, _, signs, _ in holders}
+        signs = {(each.pid, each.signs) for each in holders}
         now = time.monotonic()
+        limit = guard.patience.stall_timeout
         if not signs or signs != self._signs:
             self._signs, self._since = signs, now
-        elif patience.stall_timeout and now - self._since >= patience.stall_timeout:
-            others = "; ".join(
-                f"session {pid} of user {user} ({name or 'no name'})"
-                for pid, name, _, user in holders
-            )
+        elif limit and now - self._since >= limit:
+            behind = f"; before it in line: {listed(waiting)}" if waiting else ""
             raise StallError(
-                f"target: {self._guard.what}: expected a lock within {patience.stall_timeout:g} s, "
-                f"found it held by {others}, idle all that time; end that session, or wait for it, "
+                f"{guard.side}: {guard.what}: expected a lock within {limit:g} s, found it held by "
+                f"{listed(holders)}, idle all that time{behind}; end that session, or wait for it, "
                 "and resume",
-                Diagnosis(side="target"),
+                Diagnosis(side=guard.side),
             )
+
+
+def blocked(side: str, what: str, waiting: Sequence[Session]) -> Blocked:
+    """Somebody's statement waits for a snapshot: whoever waits behind it waits for Penstock."""
+    return Blocked(
+        f"{side}: {what}: a lock that others wait for in line: {listed(waiting)}, which waits for "
+        "the snapshot that Penstock holds there, as would everything behind it; let it end first, "
+        "or cancel it, and try again",
+        Diagnosis(side=side, code="55P03"),
+    )

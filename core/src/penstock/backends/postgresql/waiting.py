@@ -1,0 +1,94 @@
+"""Sessions that wait for locks, or are waited for, named for people: never by values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from penstock.backends.api.source import Waiting
+from penstock.backends.postgresql.statements import for_server, statement
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.connection import Connection
+
+SNAPSHOT = "penstock:snapshot"
+"""The `application_name` of a session that holds a snapshot."""
+
+# What a statement is, without any of its names and values.
+_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+_KIND = re.compile(
+    rf"^{_SPACE}*("
+    rf"(?:ALTER|CREATE|DROP|LOCK|REFRESH|REINDEX|COMMENT){_SPACE}+[A-Z]+|VACUUM{_SPACE}+FULL|[A-Z]+)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that is in the way, or waits."""
+
+    pid: int
+    user: str | None
+    name: str | None
+    query: str | None
+    since: datetime | None
+    seconds: float | None
+    waits: bool
+    """For a lock."""
+    signs: str
+    """They change while it makes progress."""
+
+    def __str__(self) -> str:
+        how = "waiting" if self.waits else "under way"
+        if self.signs.startswith("idle"):
+            how = "done, in a transaction that is open"
+        what = f"{statement_kind(self.query or '')}, {how}"
+        if self.since is not None:
+            moment = self.since.astimezone(UTC)
+            what += f" since {moment:%Y-%m-%d %H:%M:%SZ} ({self.seconds or 0:.0f} s)"
+        return f"session {self.pid} of user {self.user or '?'} ({self.name or 'no name'}): {what}"
+
+
+def statement_kind(query: str) -> str:
+    """``ALTER TABLE``, ``SELECT`` and the like, without names and values."""
+    found = _KIND.match(query)
+    if found is None:
+        return "a statement that this user may not see"
+    return " ".join(re.sub(_SPACE, " ", found[1], flags=re.DOTALL).upper().split())
+
+
+def listed(sessions: Sequence[Session]) -> str:
+    """Sessions for a message."""
+    return "; ".join(map(str, sessions)) or "a session that has ended since"
+
+
+def in_the_way(looker: Connection, pid: int) -> list[Session]:
+    """Sessions that another one waits for, with those that they wait for in turn."""
+    found = looker.execute(for_server(looker, "blockers"), {"pid": pid}).fetchall()
+    return [Session(*row) for row in found]
+
+
+def rewriters(connection: Connection, table: str | None) -> list[Session]:
+    """Sessions that lock readers of a table out, or wait to.
+
+    Parameters:
+        table: its quoted name; None: any of the database.
+    """
+    found: list[Any] = connection.execute(statement("rewriters"), {"table": table}).fetchall()
+    return [Session(*row) for row in found]
+
+
+def waiting_for(connection: Connection, pid: int | None = None) -> list[Waiting]:
+    """Sessions that wait for a lock that one holds.
+
+    Parameters:
+        pid: that session's; None: this one.
+    """
+    # Within a transaction a server shows the activity of others as it was at the first look.
+    connection.execute("SELECT pg_catalog.pg_stat_clear_snapshot()")
+    found = connection.execute(for_server(connection, "waiting"), {"pid": pid}).fetchall()
+    sessions = [Session(*row) for row in found]
+    return [Waiting(str(each.pid), str(each), each.seconds or 0.0) for each in sessions]
