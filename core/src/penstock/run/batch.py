@@ -157,11 +157,16 @@ class _Batch:
                 raise
             except PenstockError as error:
                 run.fail(error)
+        errors = [run.error for run in self._runs]
+        if errors and errors[0] and all(isinstance(error, UsageError) for error in errors):
+            # What was asked for suits none of them.
+            raise errors[0]
 
     def _check_table(self, run: RunState, stored: RunRow | None) -> None:
         """
         Raises:
-            PlanningError: there is no such table, or an end cannot do what is asked for.
+            UsageError: an end cannot do what is asked for.
+            PlanningError: there is no such table.
         """
         if stored is None:
             self._ends.check_supported(run.spec)
