@@ -22,6 +22,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
+from penstock.model import values
 from penstock.model.tables import NotCopied, Relation, TableRef
 from penstock.planning.build import build_plan
 from penstock.planning.search_path import lacks_schema
@@ -32,6 +33,7 @@ from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.resume_checks import check_same_spec, committed_partitions
+from penstock.run.showing import apart_throughout
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import SourceView
@@ -42,6 +44,7 @@ from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
 
+@apart_throughout
 def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     """Copy many tables; yields the events of every table's run, and last `BatchFinished`.
 
@@ -52,6 +55,7 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
         UsageError: before anything is changed.
         RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
     """
+    values.choose(batch.show_values)
     ends = connect(batch.source, batch.target)
     for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
         if backend.located:

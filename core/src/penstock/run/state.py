@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import LoadLost, PenstockError, PermanentError, TargetChanged
 from penstock.events import Committed, Event, Finished, Planned, Prepared, Verified, Warned
+from penstock.model import values
 from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import NotCopied
@@ -227,6 +228,7 @@ class RunState:
             stall_timeout=spec.stall_timeout,
             grace=spec.grace,
             control_schema=spec.control_schema,
+            show_values=values.chosen() or values.NEVER,
         )
 
     def add(self, event: Event) -> None:

@@ -204,8 +204,9 @@ def check_folder(location: Location, flag: str) -> None:
     if location.patterns[0].lower().endswith(_PARQUET):
         folder = str(location).rpartition(".")[0]
         raise UsageError(
-            f"{flag}: expected a folder, in which each partition becomes a file, such as {folder}/; "
-            f"found {location}, the name of one file (write a / after the name of a folder)"
+            f"{flag}: expected a folder, in which each partition becomes a file, such as "
+            f"{folder}/; found {location}, the name of one file (write a / after the name of a "
+            "folder)"
         )
 
 
