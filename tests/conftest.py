@@ -43,6 +43,9 @@ from .skipped import skip_table
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
+# What tests look for in messages is often a value. Where values are hidden is tested by itself.
+os.environ["PENSTOCK_SHOW_VALUES"] = "errors"
+
 # Started in the background, we would ignore SIGINT, and so would every command under test.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock import CopySpec, PlanningError, tune
+from penstock import CopySpec, UsageError, tune
 
 
 def test_refused_where_no_scratch_table_can_be_made(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
-    with pytest.raises(PlanningError, match="as a target does not support it: no scratch table"):
+    with pytest.raises(UsageError, match="as a target does not support it: no scratch table"):
         next(tune(CopySpec(source=url, target=url, table="main.t")))

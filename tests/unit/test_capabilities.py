@@ -16,7 +16,7 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.registry import find_backend
-from penstock.errors import PlanningError, UsageError
+from penstock.errors import UsageError
 from penstock.planning.support import check_supported
 from penstock.spec.strategies import ALIASES, BLOCKS
 
@@ -37,7 +37,7 @@ def refused(
     source: SourceCapabilities | None, target: TargetCapabilities | None, **options: Any
 ) -> str:
     spec = CopySpec(**{"source": "x://a", "target": "x://b", "table": "a.b", **options})
-    with pytest.raises(PlanningError) as caught:
+    with pytest.raises(UsageError) as caught:
         check_supported(spec, source, target)
     return caught.value.message
 

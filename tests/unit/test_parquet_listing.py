@@ -80,7 +80,7 @@ def test_patterns(folder: Path, patterns: list[str], expected: list[str]) -> Non
     [
         ("nothing/*", "no folder {}/nothing"),
         ("a.parquet/", "no folder {}/a.parquet"),
-        ("*.csv", "0 (_hidden"),
+        ("*.pqt", "0 (_hidden"),
         ("[x]", "0 (_hidden"),
         ("{a, b}.parquet", "0 (_hidden"),
     ],

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.backends.parquet import s3 as backend
 from penstock.backends.parquet.location import identity, parse
+from penstock.backends.parquet.storage.storage import open_storage
 from penstock.errors import UsageError
 from penstock.model.tables import Place
 from penstock.spec.references import redact, resolve_reference
@@ -89,6 +90,12 @@ def test_aws_itself_has_the_bucket_in_its_name() -> None:
         ("file:///x?region=Zz9", "has no URL parameter 'region'"),
         ("file:///part-?.parquet", "? is no pattern as * and [0-9] are"),
         ("file:///data/x.duckdb", "whose URL is duckdb:////data/x.duckdb"),
+        (
+            "file:///x/orders.csv",
+            "no CSV files; expected Parquet files, such as file:///x/orders.pa",
+        ),
+        ("file:///x/*.jsonl.gz", "no JSONL files"),
+        ("s3://b/orders.AVRO", "no AVRO files"),
         ("file:///x,s3://b/y", "a list of one kind, found file and s3"),
     ],
 )
@@ -151,3 +158,19 @@ def test_a_folder_to_write_is_one() -> None:
     for url in ("s3://b/x*", "s3://b/x,s3://b/y"):
         with pytest.raises(UsageError, match="expected one folder"):
             _ = parse(url, "--target").path
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz", "out.ndjson", "out.xlsx", "out.parquet"])
+@pytest.mark.parametrize("start", ["./", "/tmp/", "s3://lake/"])
+def test_a_target_that_is_the_name_of_a_file_is_refused(start: str, name: str) -> None:
+    reference = start + name
+    with pytest.raises(UsageError, match=r"--target: .*expected a folder.*/out/") as caught:
+        open_storage(resolved_target(reference), "penstock")
+    assert name in caught.value.message
+    # So it is a folder.
+    assert parse(resolved_target(reference + "/"), "--target").path.endswith(name)
+
+
+def resolved_target(reference: str) -> str:
+    environ = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": SECRET}
+    return backend.resolve(resolve_reference(reference, {}, "--target"), environ, "--target")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.backends.api.facts import ChildTable, SourceFile, TableStatistics
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import TableRef
 from penstock.planning.choice import MIB, Choice, choose
 from penstock.planning.cuts import MOST_PARTITIONS
@@ -183,7 +183,7 @@ class TestAsAsked:
         )
 
     def test_ctid_without_a_snapshot_is_refused_unless_asked_for(self) -> None:
-        with pytest.raises(PlanningError) as caught:
+        with pytest.raises(UsageError) as caught:
             chosen(strategy="ctid", snapshot="none")
         assert "--strategy ctid with --snapshot none" in caught.value.message
         assert "use --snapshot shared, or --accept-moving-rows" in caught.value.message

@@ -12,7 +12,7 @@ import pytest
 from penstock.backends.mssql.dialect import MSSQL, OLDER
 from penstock.backends.mssql.types import MsType
 from penstock.backends.sql.conditions import condition
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 from penstock.model.extents import (
     BlockRange,
     Bound,
@@ -165,7 +165,7 @@ def test_a_bound_that_is_none(bound: Bound, said: str) -> None:
 
 @pytest.mark.parametrize("interval", ["", "day", "1", "1 fortnight", "1 day; --", "1 day 2 hours"])
 def test_an_interval_that_is_none(interval: str) -> None:
-    with pytest.raises(PlanningError, match="--interval: expected a number and a unit, such as"):
+    with pytest.raises(UsageError, match="--interval: expected a number and a unit, such as"):
         MSSQL.interval(interval)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.backends.parquet.files.scan import FileScan
 from penstock.backends.shared.arrow import TRAIT
-from penstock.errors import PermanentError, PlanningError, SnapshotLost
+from penstock.errors import PermanentError, PlanningError, SnapshotLost, UsageError
 from penstock.model.extents import (
     Bound,
     Extent,
@@ -343,7 +343,7 @@ def test_queries(store: Store) -> None:
             ("u", pa.uuid()),
         ]
         assert source.statistics(query, None).rows is None
-        with pytest.raises(PlanningError, match="2 statements"):
+        with pytest.raises(UsageError, match="2 statements"):
             source.columns(Query("SELECT 1; SELECT 2"))
         with pytest.raises(PlanningError, match="nope"):
             source.columns(Query("SELECT nope FROM source"))

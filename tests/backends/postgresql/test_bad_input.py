@@ -13,7 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
-# Arguments after the table, the exit code, and what the message must say.
+REPLACING = ["--mode", "replace", "--strategy", "range", "--key", "id"]
+# What the command line alone decides is 64; 65 needs a look at a server. Arguments after the
+# table, the exit code, and what the message must say.
 REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     "unknown table": (
         ["--table", "public.nowhere"],
@@ -29,7 +31,7 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     "unknown column": (
         ["--columns", "id,nmae"],
         65,
-        ["--columns", "public.t has no column 'nmae'", "it has id, name, doc"],
+        ["--columns", "public.t has no column 'nmae'", "it has id, name, doc, day"],
     ),
     "unknown strategy": (["--strategy", "magic"], 64, ["--strategy", "'magic'", "ctid"]),
     "unknown mode": (["--mode", "merge"], 64, ["--mode", "'merge'", "replace"]),
@@ -66,8 +68,55 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
     ),
     "options of files": (
         ["--compression", "zstd"],
-        65,
+        64,
         ["PostgreSQL as a target does not support --compression", "it supports", "--unlogged"],
+    ),
+    "deferred indexes with replace": (
+        [*REPLACING, "--indexes", "defer", "--allow-ddl"],
+        64,
+        ["--indexes defer with --mode replace", "it supports"],
+    ),
+    "types between like systems": (
+        ["--mode", "recreate", "--types", "id=bigint"],
+        64,
+        ["--types from PostgreSQL", "from other systems"],
+    ),
+    "folders by values": (["--partition-by", "id"], 64, ["not support --partition-by"]),
+    "a key without a strategy for it": (["--strategy", "ctid", "--key", "id"], 64, ["--key"]),
+    "blocks that move": (
+        ["--strategy", "ctid", "--snapshot", "none"],
+        64,
+        ["--strategy ctid with --snapshot none", "--accept-moving-rows"],
+    ),
+    "an interval that is none": (
+        ["--strategy", "time", "--key", "day", "--interval", "often"],
+        64,
+        ["--interval: expected an interval such as '1 day'", "found 'often'"],
+    ),
+    "no interval": (
+        ["--strategy", "time", "--key", "day", "--interval", "0 days"],
+        64,
+        ["--interval: expected an interval longer than zero"],
+    ),
+    "two statements": (
+        ["--query", "SELECT 1 AS id; SELECT 2 AS id", "--target-table", "public.t"],
+        64,
+        ["--query: expected one statement, found several"],
+    ),
+    "no query": (
+        ["--query", "SHOW timezone", "--target-table", "public.t"],
+        64,
+        ["--query: expected a SELECT", "found SHOW"],
+    ),
+    "a query with parameters": (
+        ["--query", "SELECT $1 AS id", "--target-table", "public.t"],
+        64,
+        ["--query: expected no parameters"],
+    ),
+    "a control schema of the server's own": (
+        ["--control-schema", "pg_foo"],
+        64,
+        ["--control-schema", "PostgreSQL", "'pg_foo'"],
     ),
     "other columns in the target": (
         ["--target-table", "public.other"],
@@ -103,11 +152,13 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
 
 @pytest.fixture
 def tables(pair: Pair) -> Iterator[Pair]:
-    pair.both("CREATE TABLE t (id int, name text, doc jsonb)")
-    pair.source.run("INSERT INTO t SELECT n, 'x', '{}' FROM generate_series(1, 10) AS n")
+    pair.both("CREATE TABLE t (id int, name text, doc jsonb, day date)")
+    pair.source.run(
+        "INSERT INTO t SELECT n, 'x', '{}', '2026-01-01' FROM generate_series(1, 10) AS n"
+    )
     pair.target.run(
-        "INSERT INTO t VALUES (0, 'mine', NULL)",
-        "CREATE TABLE other (id int, name int, doc jsonb)",
+        "INSERT INTO t VALUES (0, 'mine')",
+        "CREATE TABLE other (id int, name int, doc jsonb, day date)",
         "CREATE VIEW seen AS SELECT * FROM t",
     )
     yield pair
@@ -119,7 +170,7 @@ def tables(pair: Pair) -> Iterator[Pair]:
 
 @pytest.mark.parametrize(("arguments", "code", "parts"), REFUSED.values(), ids=REFUSED)
 def test_is_refused(tables: Pair, arguments: list[str], code: int, parts: list[str]) -> None:
-    table = [] if "--table" in arguments else ["--table", "public.t"]
+    table = [] if {"--table", "--query"} & set(arguments) else ["--table", "public.t"]
     done = tables.cli("copy", *tables.ends, *table, *arguments)
     assert done.returncode == code, done.stderr
     for part in parts:

@@ -9,7 +9,7 @@ import pytest
 from tests.backends.postgresql.definitions import definitions
 from tests.backends.postgresql.test_recreate import EVERYTHING, LOADED, PARTITIONED, ROWS, TYPES
 
-from penstock import PermanentError, PlanningError, copy
+from penstock import PermanentError, PlanningError, UsageError, copy
 from penstock.events import Committed, StepChanged
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def test_an_index_that_is_not_valid_is_left_alone(pair: Pair) -> None:
 class TestRefused:
     def test_with_replace(self, pair: Pair) -> None:
         pair.both("CREATE TABLE t (id int PRIMARY KEY)")
-        with pytest.raises(PlanningError, match="not support --indexes defer with --mode replace"):
+        with pytest.raises(UsageError, match="not support --indexes defer with --mode replace"):
             pair.plan(mode="replace", key="id", strategy="range", **DEFERRED)
 
     def test_a_partition_of_another_table(self, pair: Pair) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from penstock import PlanningError, copy
+from penstock import UsageError, copy
 from penstock.events import Committed, Finished, Planned, SnapshotChanged, Warned
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class TestNone:
         assert event.snapshots == 0
 
     def test_ctid_is_refused_unless_nothing_moves(self, filled: Pair) -> None:
-        with pytest.raises(PlanningError, match="--accept-moving-rows"):
+        with pytest.raises(UsageError, match="--accept-moving-rows"):
             filled.events(strategy="ctid", snapshot="none")
         assert not filled.has_control_schema()
         filled.copy(strategy="ctid", snapshot="none", accept_moving_rows=True, partitions=3)

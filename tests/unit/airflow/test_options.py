@@ -120,7 +120,7 @@ def test_what_an_end_does_not_support_is_found_when_a_dag_is_parsed(
 ) -> None:
     named = {} if options["target"].startswith("s3") else {"target_table": "main.o"}
     given = {"source_conn_id": "pg_src", "table": "a.b", **named, **options}
-    with pytest.raises(PlanningError) as raised:
+    with pytest.raises(UsageError) as raised:
         penstock_airflow.CopyTableOperator(task_id="copy", **given)
     assert message in raised.value.message
     assert "--" not in raised.value.message

@@ -16,7 +16,8 @@ from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.cli.tune_command import add_tune
-from penstock.errors import EXIT_USAGE, Interrupted, PenstockError
+from penstock.errors import EXIT_USAGE, Interrupted, PenstockError, UsageError
+from penstock.model import values
 from penstock.workers import early_fork
 
 
@@ -83,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return end.code if isinstance(end.code, int) else EXIT_USAGE
         if arguments.s3_endpoint is not None:
             os.environ["AWS_ENDPOINT_URL_S3"] = arguments.s3_endpoint
+        _choose_values(getattr(arguments, "show_values", None))
         return int(arguments.call(arguments))
     except (PenstockError, KeyboardInterrupt) as error:
         return report_end(error)
@@ -93,6 +95,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return report_end(error)
     finally:
         flush_output()
+
+
+def _choose_values(asked: str | None) -> None:
+    """Values of rows are shown to a person at a terminal, who may see them, and to nobody else.
+
+    Raises:
+        UsageError: the environment names no choice that there is.
+    """
+    named = os.environ.get(values.VARIABLE)
+    if named and named not in values.SHOW_VALUES:
+        raise UsageError(
+            f"{values.VARIABLE}: expected one of {', '.join(values.SHOW_VALUES)}; found {named!r}"
+        )
+    if asked is None and not named and sys.stderr.isatty() and sys.stdout.isatty():
+        asked = values.ERRORS
+    values.choose_for_process(asked)
 
 
 def run() -> NoReturn:

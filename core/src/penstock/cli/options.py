@@ -66,6 +66,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "grace",
         "snapshot_warn_after",
         "give_way_after",
+        "show_values",
     ),
     "how to find it again": ("run_id", "control_schema"),
 }
@@ -174,6 +175,12 @@ def add_connections(
         _add(group, known[name], required=required)
     if schema:
         _add(group, known["control_schema"])
+
+
+def add_show_values(parser: argparse.ArgumentParser) -> None:
+    """Add ``--show-values``, where the other options of an execution are not taken."""
+    known = {item.name: item for item in fields(CopySpec)}
+    _add(parser, known["show_values"])
 
 
 def _add(

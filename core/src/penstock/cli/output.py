@@ -16,7 +16,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.errors import EXIT_BUG, EXIT_INTERRUPTED, Interrupted, PenstockError, UsageError
+from penstock.model import values
 from penstock.model.codec import to_json
+from penstock.model.extents import Bound
 from penstock.show.lines import Display
 from penstock.show.text import error_lines, printable
 
@@ -94,10 +96,19 @@ def print_result(
         as_json: what is printed else; by default all that the result has.
     """
     if arguments.json:
-        _print_json(as_json() if as_json else to_json(result))
+        _print_json(_shown(as_json() if as_json else to_json(result)))
         return
     with stdout_console() as console:
         shown(console, result)
+
+
+def _shown(found: Any) -> Any:
+    """Without the bounds of partitions that are hidden from people."""
+    if isinstance(found, dict):
+        if found.keys() == {"type", "text"}:
+            return {**found, "text": str(Bound(found["type"], found["text"]))}
+        return {name: _shown(item) for name, item in found.items()}
+    return [_shown(item) for item in found] if isinstance(found, list) else found
 
 
 def write_file(path: str, text: str, flag: str) -> None:
@@ -131,12 +142,22 @@ def report_end(error: BaseException) -> int:
             say(f"  {line}")
         return error.exit_code
     with suppress(OSError):
-        traceback.print_exception(error)
+        _print_traceback(error)
     say(
         f"error: this is a bug in Penstock ({type(error).__name__}): please report it with the "
         "lines above"
     )
     return EXIT_BUG
+
+
+def _print_traceback(error: BaseException) -> None:
+    if values.are_shown():
+        traceback.print_exception(error)
+        return
+    # Causes, and what the exceptions say, may quote values of rows.
+    lines = traceback.format_tb(error.__traceback__)
+    print("Traceback (most recent call last):", *lines, sep="\n", file=sys.stderr)
+    print(f"{type(error).__name__}: {values.said(str(error))}", file=sys.stderr)
 
 
 def discard(stream: Any) -> None:

@@ -11,6 +11,7 @@ from penstock.cli.help import RUN_EXAMPLES
 from penstock.cli.options import (
     add_connections,
     add_resume_options,
+    add_show_values,
     execution_words,
     read_overrides,
 )
@@ -28,6 +29,7 @@ def add_status(commands: Commands) -> None:
     )
     add_run_id(parser)
     add_connections(parser, "target")
+    add_show_values(parser)
     add_json(parser, "the status")
 
 
@@ -54,6 +56,7 @@ def add_report(commands: Commands) -> None:
     )
     add_run_id(parser)
     add_connections(parser, "target")
+    add_show_values(parser)
     add_json(parser, "the report")
     parser.add_argument(
         "--html",
@@ -176,6 +179,7 @@ def add_verify(commands: Commands) -> None:
         help="with --checksum: list the keys of up to 20 differing rows in each partition",
     )
     add_connections(parser, "source", "target")
+    add_show_values(parser)
     add_json(parser, "the verification")
 
 
@@ -192,6 +196,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             control_schema=schema,
             checksum=arguments.checksum,
             show_rows=arguments.show_rows,
+            show_values=getattr(arguments, "show_values", None),
         )
     code = EXIT_DONE if result.ok else EXIT_PERMANENT
     from penstock.show.verification_table import print_verification

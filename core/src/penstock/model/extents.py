@@ -9,6 +9,15 @@ from dataclasses import dataclass
 
 from penstock.model.codec import JsonForm
 from penstock.model.tables import TableRef
+from penstock.model.values import value
+
+# Types of bounds that are shown in any case; empty: as the caller has named them.
+_PLAIN = frozenset(
+    {
+        *("", "int2", "int4", "int8", "numeric", "float4", "float8", "bool", "oid"),
+        *("date", "time", "timestamp", "timestamptz", "timestamp_ns", "uuid", "uniqueidentifier"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +27,10 @@ class Bound:
     type: str
     """Empty in a partition that a caller names: the key's own type."""
     text: str
+
+    def __str__(self) -> str:
+        """For people: hidden where values are, but for numbers and times."""
+        return self.text if self.type in _PLAIN else value(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +80,11 @@ class KeyRange:
         if self.lower is None and self.upper is None:
             return f"{self.key.text} not null"
         if self.lower is None and self.upper is not None:
-            return f"{self.key.text} < {self.upper.text}"
+            return f"{self.key.text} < {self.upper}"
         if self.upper is None and self.lower is not None:
-            return f"{self.key.text} >= {self.lower.text}"
+            return f"{self.key.text} >= {self.lower}"
         assert self.lower is not None and self.upper is not None
-        return f"{self.key.text} [{self.lower.text}, {self.upper.text})"
+        return f"{self.key.text} [{self.lower}, {self.upper})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,7 @@ class KeyValues:
     values: tuple[Bound, ...]
 
     def __str__(self) -> str:
-        return f"{self.key.text} = {', '.join(value.text for value in self.values)}"
+        return f"{self.key.text} = {', '.join(map(str, self.values))}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_co
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.orders import compared_key, disorder
+from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.steps_left import with_steps_left
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
@@ -56,12 +57,13 @@ def build_plan(
     Raises:
         PlanningError: the plan cannot be made, or the target cannot take it; says everything
             that is in the way of the columns at once.
-        UsageError: mode replace has no key to delete by.
+        UsageError: what is asked for is wrong, whatever the tables are; see `check_supported`.
     """
     check_supported(spec, capabilities.source, capabilities.target)
     formats = capabilities.formats
     relation = spec.relation
-    columns = source.columns(relation)
+    with expecting_one_statement(relation):
+        columns = source.columns(relation)
     if are_shared(formats):
         columns = source.in_arrow(relation, columns)
     table = _target_table(spec, columns, source, target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 from penstock.planning.cuts import MOST_PARTITIONS, counted
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
@@ -149,7 +149,7 @@ def _choose_blocks(
             f"{blocks}: {table.storage}"
         )
     if spec.snapshot == "none" and not spec.accept_moving_rows:
-        raise PlanningError(
+        raise UsageError(
             f"--strategy {spec.strategy} with --snapshot none: a row that is updated meanwhile "
             "moves to another block, and may be lost or copied twice: use --snapshot shared, "
             "or --accept-moving-rows if nothing writes to the table"

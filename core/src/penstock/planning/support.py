@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from fnmatch import fnmatchcase
 from typing import Any
 
 from penstock.backends.api.capabilities import (
@@ -12,7 +13,7 @@ from penstock.backends.api.capabilities import (
     SourceCapabilities,
     TargetCapabilities,
 )
-from penstock.errors import PlanningError
+from penstock.errors import UsageError
 from penstock.spec.copy_spec import SNAPSHOTS, CopySpec
 from penstock.spec.modes import Mode
 from penstock.spec.option_values import flag_of
@@ -29,8 +30,8 @@ def check_supported(
         source, target: what each end can do; None where it is not known yet which system it is.
 
     Raises:
-        PlanningError: names the option, the system, and what that supports.
-        UsageError: mode replace has no key to delete by, or mode attach none to attach by.
+        UsageError: names the option, the system, and what that supports; or mode replace has no
+            key to delete by, or mode attach none to attach by.
     """
     if source is not None:
         _check_source(spec, source)
@@ -63,9 +64,19 @@ def _check_target(spec: CopySpec, target: TargetCapabilities) -> None:
             option = _written(spec, name)
             asked, known = (f"{option} with --mode {text}" for text in (spec.mode, _modes(modes)))
             raise _refused(target.system, "target", asked, known)
+    _check_control_schema(spec, target)
     if target.replaces_by_condition:
         spec.check_replaceable()
     spec.check_attachable()
+
+
+def _check_control_schema(spec: CopySpec, target: TargetCapabilities) -> None:
+    schema = spec.control_schema
+    if any(fnmatchcase(schema.lower(), pattern) for pattern in target.reserved_schemas):
+        raise UsageError(
+            f"--control-schema: {target.system} keeps the name {schema!r} for itself: expected "
+            "another one"
+        )
 
 
 def _check_alike(spec: CopySpec, target: TargetCapabilities) -> None:
@@ -111,5 +122,5 @@ def listed(names: Iterable[str], last: str = "or") -> str:
     return f"{', '.join(others)} {last} {final}" if others else final
 
 
-def _refused(system: str, side: str, asked: str, known: str) -> PlanningError:
-    return PlanningError(f"{system} as a {side} does not support {asked}; it supports {known}")
+def _refused(system: str, side: str, asked: str, known: str) -> UsageError:
+    return UsageError(f"{system} as a {side} does not support {asked}; it supports {known}")

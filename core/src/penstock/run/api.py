@@ -15,6 +15,7 @@ from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, UsageError
 from penstock.events import Event
+from penstock.model import values
 from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
@@ -33,6 +34,7 @@ from penstock.run.resume_checks import (
     load_run,
     stored_spec,
 )
+from penstock.run.showing import apart, apart_throughout
 from penstock.run.snapshot.as_of_now import ReadAsOfNow
 from penstock.run.snapshot.awaited import AwaitHolder
 from penstock.run.snapshot.loss_policy import OptionPolicy
@@ -86,6 +88,7 @@ class RunStatus:
         }
 
 
+@apart
 def plan(spec: CopySpec) -> PartitionPlan:
     """Plan a copy: a dry run that connects to both sides and changes nothing.
 
@@ -94,6 +97,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
         PlanningError: the plan cannot be made, or the target cannot take it.
         TransientError: a server cannot be reached.
     """
+    values.choose(spec.show_values)
     ends = connect(spec.source, spec.target)
     ends.check_table_names(spec)
     with (
@@ -109,6 +113,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
         return replace(result, reasons=(*found, *result.reasons))
 
 
+@apart_throughout
 def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """Copy a table; yields events, the last of which is `Finished`.
 
@@ -120,6 +125,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         SpecMismatch: the run id exists with other options.
         RunFailed, RunFailedTransiently: after `Finished`.
     """
+    values.choose(spec.show_values)
     ends = connect(spec.source, spec.target)
     ends.check_table_names(spec)
     with (
@@ -164,6 +170,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         yield from _continue_run(spec, run, run.plan.partitions, ends, target)
 
 
+@apart
 def create(
     spec: CopySpec,
     *,
@@ -187,6 +194,7 @@ def create(
         SpecMismatch: the run id exists with other options, or other partitions.
         TransientError: a server cannot be reached.
     """
+    values.choose(spec.show_values)
     if given:
         check_given_partitions(spec, given)
     if series is not None:
@@ -224,6 +232,7 @@ def create(
         return _status(target, run)
 
 
+@apart_throughout
 def resume(
     run_id: str,
     *,
@@ -276,6 +285,7 @@ def resume(
     with closing(ends.open_target(control_schema)) as catalog:
         run = load_run(catalog, run_id, control_schema)
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
+        values.choose(spec.show_values)
         asked = [run.plan.partition(partition_id) for partition_id in only]
         partitions = asked or run.plan.partitions
         yield from _continue_run(
@@ -291,6 +301,7 @@ def resume(
         )
 
 
+@apart
 def verify(
     run_id: str,
     *,
@@ -299,12 +310,14 @@ def verify(
     control_schema: str = "penstock",
     checksum: bool = False,
     show_rows: bool = False,
+    show_values: str | None = None,
 ) -> Verification:
     """Compare every partition on both sides, and with its commit record.
 
     Parameters:
         checksum: compare the values, not only how many rows there are.
         show_rows: find some of the rows that differ; with `checksum`.
+        show_values: see `CopySpec`; by default as in the run.
 
     Raises:
         UsageError: no such run.
@@ -323,11 +336,17 @@ def verify(
         run = load_run(target_catalog, run_id, control_schema)
         with reading_run(run_id):
             spec = CopySpec.from_stored(run.spec, source, target)
+        values.choose(show_values or spec.show_values)
+        if show_rows and values.chosen() == values.NEVER:
+            raise UsageError(
+                "--show-rows: shows values of rows: expected --show-values errors, found never"
+            )
         return verify_run(
             spec, run, source_catalog, target_catalog, checksums=checksum, show_rows=show_rows
         )
 
 
+@apart
 def status(run_id: str, *, target: str, control_schema: str = "penstock") -> RunStatus:
     """What a run has committed, what it is doing, and what is left.
 

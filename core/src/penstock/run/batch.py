@@ -23,6 +23,7 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
+from penstock.model import values
 from penstock.model.tables import NotCopied, Relation, TableRef
 from penstock.planning.build import build_plan
 from penstock.planning.search_path import lacks_schema
@@ -33,6 +34,7 @@ from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.resume_checks import check_same_spec, committed_partitions
+from penstock.run.showing import apart_throughout
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import TAKES, SourceView
@@ -43,6 +45,7 @@ from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
 
+@apart_throughout
 def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     """Copy many tables; yields the events of every table's run, and last `BatchFinished`.
 
@@ -53,6 +56,7 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
         UsageError: before anything is changed.
         RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
     """
+    values.choose(batch.show_values)
     ends = connect(batch.source, batch.target)
     for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
         if backend.located:
@@ -158,11 +162,16 @@ class _Batch:
                 raise
             except PenstockError as error:
                 run.fail(error)
+        errors = [run.error for run in self._runs]
+        if errors and errors[0] and all(isinstance(error, UsageError) for error in errors):
+            # What was asked for suits none of them.
+            raise errors[0]
 
     def _check_table(self, run: RunState, stored: RunRow | None) -> None:
         """
         Raises:
-            PlanningError: there is no such table, or an end cannot do what is asked for.
+            UsageError: an end cannot do what is asked for.
+            PlanningError: there is no such table.
         """
         if stored is None:
             self._ends.check_supported(run.spec)

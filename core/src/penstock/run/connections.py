@@ -15,7 +15,7 @@ from penstock.backends.api.capabilities import Capabilities
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import PlanningError
+from penstock.errors import UsageError
 from penstock.model.tables import Place, TableRef
 from penstock.planning.search_path import with_schemas
 from penstock.planning.support import check_supported
@@ -127,22 +127,23 @@ class Connections:
         """Open what shows how far the source lags.
 
         Raises:
-            PlanningError: the source has no such notion, or this user may not see it.
+            UsageError: the source has no such notion.
+            PlanningError: this user may not see it.
             TransientError: it cannot be reached.
         """
         source = self.capabilities.source
         if "max_lag" not in source.options:
-            raise PlanningError(f"{source.system} as a source does not support --max-lag")
+            raise UsageError(f"{source.system} as a source does not support --max-lag")
         return cast("WithLag", self.source_backend).lag_gauge(self.source_url)
 
     def open_scratch(self, like: TableRef | None) -> Scratch:
         """See `WithScratch.scratch`.
 
         Raises:
-            PlanningError: the target has no such place.
+            UsageError: the target has no such place.
         """
         if not self.capabilities.target.scratch:
-            raise PlanningError(
+            raise UsageError(
                 f"penstock tune: {self.capabilities.target.system} as a target does not support "
                 "it: no scratch table can be made there beside the target"
             )
@@ -224,8 +225,8 @@ def check_request(spec: CopySpec) -> None:
     are not looked up.
 
     Raises:
-        PlanningError: names the option, the system, and what that supports.
-        UsageError: mode replace has no key to delete by; or no backend has the URL's scheme.
+        UsageError: names the option, the system, and what that supports; mode replace has no key
+            to delete by; or no backend has the URL's scheme.
     """
     source, target = (_written_backend(reference) for reference in (spec.source, spec.target))
     check_supported(

@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 
 from penstock.backends.api.target import TargetCatalog
@@ -57,7 +58,8 @@ class FinalSteps:
         self._ended = threading.Event()
         most = sum(map(len, self._left.values()))
         self._threads = [
-            threading.Thread(target=self._work, daemon=True) for _ in range(min(degree, most))
+            threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
+            for _ in range(min(degree, most))
         ]
         self._working = len(self._threads)
         self._retiring = threading.Lock()

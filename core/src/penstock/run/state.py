@@ -28,6 +28,7 @@ from penstock.events import (
     Verified,
     Warned,
 )
+from penstock.model import values
 from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
@@ -280,6 +281,7 @@ class RunState:
             stall_timeout=spec.stall_timeout,
             grace=spec.grace,
             control_schema=spec.control_schema,
+            show_values=values.chosen() or values.NEVER,
         )
 
     def add(self, event: Event) -> None:

@@ -17,7 +17,7 @@ ON_TABLE_ERROR = ("continue", "stop")
 MAX_BATCH_ID = MAX_RUN_ID - 9
 _OWN = ("tables", "exclude", "target_schema", "on_table_error")
 # What the whole batch shares: one pool of streams copies all tables.
-_OF_POOL = ("degree", "max_rate", "max_lag")
+_OF_POOL = ("degree", "max_rate", "max_lag", "show_values")
 _COMMON = ("source", "target", "run_id", "control_schema", *_OF_POOL)
 _PER_TABLE = ("query", "target_table")
 
@@ -52,6 +52,7 @@ class BatchSpec:
     degree: int | str = AUTO
     max_rate: int | None = None
     max_lag: float | None = None
+    show_values: str | None = None
     origin: str = "copy-all"
     """Where the options come from, for error messages."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.errors import UsageError
 from penstock.model.codec import to_json
 from penstock.model.tables import Located, Query, Relation, TableRef
+from penstock.model.values import SHOW_VALUES
 from penstock.spec.copy_checks import (
     check_attachable,
     check_options,
@@ -303,6 +304,14 @@ class CopySpec:
         "run says who waits, and goes on",
         execution=True,
         metavar="DURATION",
+    )
+    show_values: str | None = option(
+        None,
+        "values of rows in messages, and texts as bounds of partitions: never, or errors, which "
+        "shows them; by default as PENSTOCK_SHOW_VALUES says, else errors on a terminal, never "
+        "elsewhere",
+        execution=True,
+        choices=SHOW_VALUES,
     )
     run_id: str | None = option(
         None,

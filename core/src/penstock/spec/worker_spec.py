@@ -63,6 +63,8 @@ class WorkerSpec:
     """When the snapshot was taken, for the commit records."""
     keeps_figures: bool = False
     """See `ControlStore`."""
+    show_values: str = "never"
+    """See `CopySpec`."""
 
     @property
     def load_mode(self) -> Mode:

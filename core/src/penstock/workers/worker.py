@@ -31,6 +31,7 @@ from penstock.backends.api.registry import load_backend
 from penstock.backends.api.worker import Loaded, Reader, Writer
 from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
 from penstock.events import Committed, Event, Failed, Opened, Progress
+from penstock.model import values
 from penstock.model.codec import from_json
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
@@ -57,6 +58,7 @@ class Worker:
         self._pace = Pace()
         self._cancelled = False
         self._shielded = False
+        values.choose_for_process(spec.show_values)
         self._quiet = 0
         """Intervals since the main thread last answered, or moved rows."""
         self._reader: Reader = load_backend(spec.source_backend).reader(spec)
@@ -83,6 +85,7 @@ class Worker:
 
     def _switch_run(self, spec: WorkerSpec) -> None:
         self._spec = spec
+        values.choose_for_process(spec.show_values)
         self._reader.switch_run(spec)
         self._writer.switch_run(spec)
 
@@ -236,7 +239,7 @@ class Worker:
 def _bug(error: BaseException) -> dict[str, object]:
     return {
         "error": type(error).__name__,
-        "message": f"a bug in Penstock: {error!r}",
+        "message": f"a bug in Penstock: {type(error).__name__}: {values.said(str(error))}",
         "transient": False,
     }
 

@@ -89,6 +89,8 @@ class TargetCapabilities:
     """It tells which rows a partition of a run has loaded, whatever other rows are there."""
     shows_waits: bool = False
     """As of a source."""
+    reserved_schemas: tuple[str, ...] = ()
+    """Patterns, in lower case, of names of schemas that nobody may make there."""
     scratch: bool = False
     """A table like another one can be made there to measure loads; see
     `penstock.backends.api.scratch`."""

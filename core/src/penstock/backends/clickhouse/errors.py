@@ -20,6 +20,7 @@ from penstock.errors import (
     TooManyConnections,
     TransientError,
 )
+from penstock.model import values
 
 TABLE_EXISTS, SAME_QUERY_ID = 57, 216
 TOO_MANY = {202}
@@ -30,6 +31,8 @@ TRANSIENT = {
     279, 319, 394,  # all connections failed, unknown status of an insert, cancelled
     425, 473, 745, 999,  # system error, deadlock avoided, overloaded, keeper
 }  # fmt: skip
+# Of connections, rights, names and statements.
+_NOT_ABOUT_ROWS = {47, 60, 62, 81, 164, 193, 359, 497, 516}
 TOO_MANY_PARTITIONS = "Too many partitions for single INSERT block"
 _ADVICE = {
     81: "create it, or name another one in the URL",
@@ -59,6 +62,8 @@ def from_driver(error: Exception, side: str, subject: str = "") -> PenstockError
     """
     code, text = code_of(error), str(error)
     words = _NOISE.sub("", _NOISE.sub("", text)).strip().rstrip(".")
+    if code and code not in _NOT_ABOUT_ROWS | TRANSIENT | TOO_MANY:
+        words = values.said(words)
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
     message = ": ".join(part for part in (side, subject, words) if part) + advice
     diagnosis = Diagnosis(side=side, code=str(code or ""))

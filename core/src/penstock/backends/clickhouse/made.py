@@ -19,7 +19,7 @@ from penstock.backends.shared.arrow import arrow_type as arrow_type_of
 from penstock.backends.shared.fitting import carried, fit_column
 from penstock.backends.shared.made_types import MadeTypes, check_type
 from penstock.backends.sql.relations import TYPE, read_relations
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Column, TableDefinition, TableRef
 from penstock.spec.modes import Mode
 
@@ -100,14 +100,14 @@ def create_statement(session: ClickHouseSession, table: TableRef, request: LoadR
     """The statement that makes a table, where there is none of the name.
 
     Raises:
-        PlanningError: it is to be ordered by a column that somebody wants to hold NULL.
+        UsageError: it is to be ordered by a column that somebody wants to hold NULL.
     """
     assert request.definition is not None
     dialect, definition = session.dialect, request.definition
     plain = {column.name for column in request.made if not column.nullable}
     asked = request.writing.get("order_by") or ()
     for name in set(asked) - plain:
-        raise PlanningError(f"--order-by {name}: expected a type without Nullable in --types")
+        raise UsageError(f"--order-by {name}: expected a type without Nullable in --types")
     order, partition = "", ""
     if definition.dialect == DIALECT:
         order, partition = definition.content.get(ORDER, ""), definition.content.get(PARTITION, "")

@@ -17,6 +17,7 @@ from penstock.backends.shared.arrow import exactly, first_failing
 from penstock.backends.shared.batch_reader import BatchReader
 from penstock.backends.sql.conditions import condition
 from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.model import values
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -118,9 +119,10 @@ class ClickHouseReader(BatchReader):
                 arrays.append(_exactly(array, wanted))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 row = first_failing(array, partial(_exactly, wanted=wanted))
+                found = values.said(str(error))
                 raise PermanentError(
                     f"source: {subject}: column {pair.source!r}, row {passed + row + 1:,}: "
-                    f"expected a value of {type_}, as {wanted}, found: {error}; for bytes in a "
+                    f"expected a value of {type_}, as {wanted}, found: {found}; for bytes in a "
                     f"String, use --query with hex({pair.source})",
                     Diagnosis(side="source"),
                 ) from error

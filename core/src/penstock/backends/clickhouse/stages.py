@@ -24,6 +24,7 @@ from penstock.backends.clickhouse.documents import TableDocuments
 from penstock.backends.clickhouse.errors import SAME_QUERY_ID, code_of, translated
 from penstock.backends.roll_forward.runs import Runs
 from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.model import values
 from penstock.model.tables import TableRef
 
 PREFIX = f"{OWN}stage_"
@@ -182,7 +183,9 @@ class Stages:
                 if code_of(error) != SAME_QUERY_ID:
                     raise
                 if time.monotonic() > deadline:
-                    raise TransientError(f"target: {error}", Diagnosis(side="target")) from error
+                    raise TransientError(
+                        f"target: {values.said(str(error))}", Diagnosis(side="target")
+                    ) from error
             time.sleep(_POLL)
 
 

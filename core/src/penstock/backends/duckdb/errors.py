@@ -18,11 +18,18 @@ from penstock.errors import (
     PlanningError,
     TransientError,
 )
+from penstock.model import values
 
 _LOCKED = re.compile(r'lock on file "(?P<file>[^"]*)".*?(?:\(PID (?P<pid>\d+)\))', re.DOTALL)
 # Two connections of this process that differ in what they may do.
 _CONFIGURED = "different configuration"
 _PASSING = (duckdb.HTTPException, duckdb.TransactionException, duckdb.InterruptException)
+_NOT_ABOUT_ROWS = (
+    *_PASSING,
+    *(duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException),
+    *(duckdb.IOException, duckdb.OutOfMemoryException, duckdb.PermissionException),
+    *(duckdb.ConnectionException, duckdb.DependencyException, duckdb.FatalException),
+)
 # What another try will find as it is.
 _LASTING_IO = re.compile(
     r"no files found|does not exist|not a valid duckdb|is a directory|permission denied"
@@ -54,6 +61,8 @@ def planning(side: str, subject: str) -> Iterator[None]:
 
 def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockError:
     said = first_lines(str(error))
+    if not isinstance(error, _NOT_ABOUT_ROWS):
+        said = values.said(said)
     message = f"{side}: {subject}: {said}" if subject else f"{side}: {said}"
     if isinstance(error, _PASSING) or is_locked(error):
         return TransientError(message, Diagnosis(side=side))

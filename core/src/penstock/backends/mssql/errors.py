@@ -17,6 +17,7 @@ from penstock.errors import (
     PermanentError,
     TransientError,
 )
+from penstock.model import values
 
 # SQLSTATEs, in the order of that page.
 TRANSIENT = {
@@ -33,6 +34,17 @@ TRANSIENT = {
     "HYT00",  # timeout expired
     "HYT01",  # connection timeout expired
 }
+# Classes of connections and of names.
+_NOT_ABOUT_ROWS = {"", "01", "08", "28", "HY", "IM", "3D", "3F"}
+GENERAL = "42000"  # syntax error or access violation, and all that has no other one
+_SERVERS_OWN = re.compile(
+    r"incorrect syntax|invalid (object|column|use)|permission was denied|lock request time ?out"
+    r"|cannot (open|find|drop|create|alter|truncate|insert|update)|(transaction log|space) for"
+    r"|would be truncated|conversion failed|arithmetic overflow|error converting|out-of-range"
+    r"|is already an object|\(process id|snapshot isolation|login failed|must declare"
+    r"|does not exist|not supported|expected",
+    re.I,
+)
 INTEGRITY = "23000"  # integrity constraint violation
 # What no other try can help, though no connection came about. Words of drivers.
 _NEVER = re.compile(
@@ -67,6 +79,10 @@ def from_driver(error: DriverError, side: str, subject: str = "") -> PenstockErr
         subject: what was looked at, where the server's words do not say.
     """
     words, lowered = error.words, error.words.lower()
+    if error.state not in TRANSIENT and error.state[:2] not in _NOT_ABOUT_ROWS:
+        # Else they may be a trigger's own, of THROW or RAISERROR.
+        known = error.state != GENERAL or _SERVERS_OWN.search(words)
+        words = values.said(words) if known else values.value(words)
     advice = ""
     if "certificate" in lowered:
         advice = _TLS

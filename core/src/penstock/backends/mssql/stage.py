@@ -25,6 +25,7 @@ from penstock.backends.shared.hex_values import uuid_texts
 from penstock.backends.shared.refusals import attempt_ended
 from penstock.backends.sql.relations import TYPE
 from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientError
+from penstock.model import values
 from penstock.model.tables import Column, TableRef
 
 # Seconds between signs of life.
@@ -161,8 +162,12 @@ class BulkStage:
         if isinstance(error, DriverError):
             return from_driver(error, self._subject)
         if isinstance(error, (ValueError, TypeError, pa.ArrowException)):
-            return PermanentError(f"{self._subject}: {error}", Diagnosis(side="target"))
-        return TransientError(f"{self._subject}: bulk load: {error}", Diagnosis(side="target"))
+            return PermanentError(
+                f"{self._subject}: {values.said(str(error))}", Diagnosis(side="target")
+            )
+        return TransientError(
+            f"{self._subject}: bulk load: {values.said(str(error))}", Diagnosis(side="target")
+        )
 
     # As a stage
 

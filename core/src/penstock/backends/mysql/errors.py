@@ -20,6 +20,7 @@ from penstock.errors import (
     TooManyConnections,
     TransientError,
 )
+from penstock.model import values
 
 TOO_MANY = {1040, 1203}
 TRANSIENT = {
@@ -39,6 +40,9 @@ TRANSIENT = {
 # PyMySQL wraps what the network says and what cannot be helped in the same codes.
 _NEVER = ("certificate", "unknown ca", "wrong version number", "ssl is required")
 NO_FUNCTION = 1305
+SYNTAX_ERROR = 1064
+SIGNAL = 1644
+"""In the words of whoever has written a trigger."""
 CANNOT_CONNECT = 2003
 READ_ONLY_TRANSACTION = 1792
 # As PyMySQL writes a plugin's name: 'b'parsec''.
@@ -79,6 +83,10 @@ _ADVICE = {
     3948: _INFILE,
     4166: _INFILE,
 }
+_NOT_ABOUT_ROWS = {
+    *(1044, 1045, 1046, 1049, 1050, 1051, 1054, 1060, 1072, 1091, 1142, 1143, 1146, 1153, 1227),
+    *(1251, 1290, 1305, 1370, 1698, 1792, 1836, 3159, 3948, 4166),
+}
 # What a constraint asks of rows, by the error that tells of one that breaks it.
 CONSTRAINTS = {
     1062: "each key once in the table and the source",
@@ -99,15 +107,27 @@ def code_of(error: pymysql.Error) -> int:
     return code if isinstance(code, int) else 0
 
 
-def from_driver(error: pymysql.Error, side: str, subject: str = "") -> PenstockError:
+def is_not_about_rows(code: int) -> bool:
+    """Whether an error speaks of connections, rights, names or the server itself."""
+    return (
+        not code or 2000 <= code < 3000 or code in _NOT_ABOUT_ROWS or code in TRANSIENT | TOO_MANY
+    )
+
+
+def from_driver(
+    error: pymysql.Error, side: str, subject: str = "", *, parsed: bool = False
+) -> PenstockError:
     """Class a driver's error as transient or permanent, and keep what the server said.
 
     Parameters:
         subject: what was looked at, where the server's words do not say.
+        parsed: the statement has no values of rows in it.
     """
     code = code_of(error)
     words = _PLUGIN.sub("'\\1'", str(error.args[1]) if len(error.args) > 1 else str(error))
     words = words.rstrip(".")
+    if not (parsed and code == SYNTAX_ERROR) and not is_not_about_rows(code):
+        words = values.HIDDEN if code == SIGNAL else values.said(words)
     if code in CONSTRAINTS:
         words = f"expected {CONSTRAINTS[code]}, found: {words}"
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
@@ -130,12 +150,12 @@ def from_driver(error: pymysql.Error, side: str, subject: str = "") -> PenstockE
 
 
 @contextmanager
-def translated(side: str, subject: str = "") -> Iterator[None]:
-    """Turn a driver's errors into ours."""
+def translated(side: str, subject: str = "", *, parsed: bool = False) -> Iterator[None]:
+    """Turn a driver's errors into ours; see `from_driver`."""
     try:
         yield
     except pymysql.Error as error:
-        raise from_driver(error, side, subject) from error
+        raise from_driver(error, side, subject, parsed=parsed) from error
     except ConnectionError as error:
         raise TransientError(f"{side}: {error}", Diagnosis(side=side)) from error
 
@@ -143,5 +163,5 @@ def translated(side: str, subject: str = "") -> Iterator[None]:
 @contextmanager
 def planning(side: str, subject: str) -> Iterator[None]:
     """Turn a server's refusal into a `PlanningError` that names the subject."""
-    with as_planning(), translated(side, subject):
+    with as_planning(), translated(side, subject, parsed=True):
         yield

@@ -17,6 +17,7 @@ import pyarrow as pa
 from botocore import exceptions as boto
 
 from penstock.errors import Diagnosis, PenstockError, PermanentError, TransientError
+from penstock.model import values
 
 
 class Broken(pa.ArrowInvalid):  # type: ignore[misc]
@@ -113,7 +114,7 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
     if isinstance(error, Broken):
         return _made(False, f"{side}: {subject}: {words}", side)
     # Without a number or a code it is pyarrow that cannot read what the file holds.
-    return _made(False, f"{side}: {subject}: cannot be read as Parquet: {words}", side)
+    return _made(False, f"{side}: {subject}: cannot be read as Parquet: {values.said(words)}", side)
 
 
 def _from_code(code: str, status: int, words: str, side: str, subject: str) -> PenstockError:

@@ -19,6 +19,12 @@ FILE, S3 = "file", "s3"
 _NEXT = re.compile(r",(?=[A-Za-z][A-Za-z0-9+.-]*://)")
 _NAME = re.compile(r"[a-z]+(_[a-z]+)*")
 _WILD = re.compile(r"[*\[]")
+_OTHER_FORMAT = re.compile(
+    r"\.(csv|tsv|txt|json|jsonl|ndjson|xml|avro|orc|arrow|feather|ipc|xlsx?|ods|sqlite3?)"
+    r"(\.(gz|bz2|xz|zip|zst|lz4|snappy))?$",
+    re.IGNORECASE,
+)
+_PARQUET = (".parquet", ".parq", ".pq")
 _SECRET = ("secret_access_key", "session_token")
 # https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
 _VARIABLES = {
@@ -150,6 +156,7 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
             f"{flag}: a {scheme}:// URL has no user and password; expected {scheme}://"
             + ("bucket/path?access_key_id=...&secret_access_key=..." if scheme == S3 else "/path")
         )
+    _check_format(f"{scheme}://{path}", flag)
     if scheme == S3:
         if not path.partition("/")[0]:
             raise UsageError(f"{flag}: expected s3://bucket/path, found no bucket")
@@ -169,6 +176,38 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
             "written without file://, as ./path"
         )
     return path
+
+
+def _check_format(url: str, flag: str) -> None:
+    """
+    Raises:
+        UsageError: the URL ends as the name of a file that is not Parquet.
+    """
+    found = _OTHER_FORMAT.search(url.rpartition("/")[2])
+    if found is None:
+        return
+    kind, plain = found[1].upper(), url.removesuffix(found[0])
+    instead = f"a folder for Parquet files, such as {plain}/"
+    if "source" in flag:
+        instead = f"Parquet files, such as {plain}.parquet, which DuckDB makes of a {kind} file"
+    raise UsageError(
+        f"{flag}: Penstock reads and writes no {kind} files; expected {instead}; found {url} "
+        "(write a / after the name of a folder)"
+    )
+
+
+def check_folder(location: Location, flag: str) -> None:
+    """
+    Raises:
+        UsageError: the location of a target ends as the name of a single file does.
+    """
+    if location.patterns[0].lower().endswith(_PARQUET):
+        folder = str(location).rpartition(".")[0]
+        raise UsageError(
+            f"{flag}: expected a folder, in which each partition becomes a file, such as "
+            f"{folder}/; found {location}, the name of one file (write a / after the name of a "
+            "folder)"
+        )
 
 
 def _check_endpoint(endpoint: str, flag: str) -> None:
@@ -244,6 +283,6 @@ def place_of(url: str) -> Place:
 def identity(location: Location) -> str:
     """Of the folder that a location's files are in: equal where it is the very same."""
     plain = _WILD.split(location.patterns[0])[0]
-    if plain != location.patterns[0] or plain.lower().endswith((".parquet", ".parq", ".pq")):
+    if plain != location.patterns[0] or plain.lower().endswith(_PARQUET):
         plain = plain.rpartition("/")[0]
     return f"{location.endpoint}{location.scheme}://{unquote(plain).rstrip('/')}"

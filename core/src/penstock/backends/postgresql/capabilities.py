@@ -55,5 +55,7 @@ TARGET = TargetCapabilities(
     control_ddl=True,
     tells_rows_apart=True,
     shows_waits=True,
+    # The server refuses to make schemas of names that begin like its own.
+    reserved_schemas=("pg_*", "information_schema"),
     scratch=True,
 )

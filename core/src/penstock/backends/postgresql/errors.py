@@ -20,6 +20,7 @@ from penstock.errors import (
     TooManyConnections,
     TransientError,
 )
+from penstock.model import values
 
 TOO_MANY_CONNECTIONS = "53300"
 # 08 connection, 40 transaction rollback, 53 insufficient resources, 58 system error
@@ -46,6 +47,14 @@ _CATALOG_RACE = (
     r"|could not open relation with OID"
 )
 INTERNAL = "XX000"
+CONSTRAINT = "23"
+# Of these classes, messages speak of connections, rights, statements and the server itself.
+NOT_ABOUT_ROWS = frozenset(
+    {
+        *("08", "0A", "25", "26", "28", "2B", "34", "3B", "3D", "3F", "40", "42"),
+        *("53", "54", "55", "57", "58"),
+    }
+)
 UNIQUE_VIOLATION = "23505"
 
 # A pooler tells all of its troubles under one SQLSTATE, which is that of lost connections too.
@@ -101,6 +110,8 @@ def from_driver(
         context=diag.context or "",
         constraint=diag.constraint_name or "",
     )
+    if not values.are_shown():
+        message, diagnosis = _without_values(message, diagnosis, diag)
     message = f"{side}: {subject}: {message}" if subject else f"{side}: {message}"
     if state == TOO_MANY_CONNECTIONS or (state[:2] == "08" and re.search(_TOO_MANY, message)):
         return TooManyConnections(message, diagnosis)
@@ -123,6 +134,20 @@ def from_driver(
         # No SQLSTATE: the driver's own. Lost connections are OperationalErrors.
         transient = isinstance(error, psycopg.OperationalError)
     return (TransientError if transient else PermanentError)(message, diagnosis)
+
+
+def _without_values(
+    message: str, diagnosis: Diagnosis, diag: psycopg.errors.Diagnostic
+) -> tuple[str, Diagnosis]:
+    kind = diagnosis.code[:2]
+    if diag.source_function == "exec_stmt_raise":
+        # In the words of whoever has written a trigger or a function.
+        return values.HIDDEN, replace(diagnosis, detail="", hint="", context="")
+    if kind == CONSTRAINT:  # which the message names; the row is in the detail
+        return message, replace(diagnosis, detail="", context="")
+    if not kind or kind in NOT_ABOUT_ROWS:
+        return message, replace(diagnosis, context="")
+    return values.said(message), replace(diagnosis, detail="", context="")
 
 
 def _is_catalog_race(state: str, diag: psycopg.errors.Diagnostic) -> bool:

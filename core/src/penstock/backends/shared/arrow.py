@@ -11,6 +11,7 @@ import pyarrow.types as pt
 
 from penstock.backends.shared.hex_values import uuid_texts, uuids_of
 from penstock.errors import PermanentError, PlanningError
+from penstock.model import values
 from penstock.model.tables import Column
 
 TRAIT = "arrow"
@@ -259,7 +260,9 @@ def too_fine(array: pa.Array, index: int) -> str:
 
 def shown(array: pa.Array, index: int, most: int = 100) -> str:
     """One of its values, for people."""
-    text = _written(array[index])
+    if not array[index].is_valid:
+        return "NULL"
+    text = values.value(_written(array[index]))
     return text if len(text) <= most else text[:most] + "..."
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.backends.shared.arrow import is_bytes, is_text
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def check_type(of: re.Pattern[str], name: str, asked: str) -> None:
         of: what types of the database look like; one that is asked for stands in our statement.
 
     Raises:
-        PlanningError: what somebody has asked for is none.
+        UsageError: what somebody has asked for is none.
     """
     if not of.fullmatch(asked):
-        raise PlanningError(f"--types: column {name}: expected a type, found {asked!r}")
+        raise UsageError(f"--types: column {name}: expected a type, found {asked!r}")

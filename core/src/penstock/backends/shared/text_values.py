@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.backends.shared.arrow import first_failing
 from penstock.errors import Diagnosis, PermanentError
+from penstock.model import values
 from penstock.model.tables import Column
 
 _ADVICE = "leave such rows out with --where, or cast the column to text in a --query, or in a view"
@@ -36,9 +37,10 @@ class Refused(Exception):
             advice: what else can be done, before the advice that always holds.
         """
         found = self.found if len(self.found) <= 100 else self.found[:100] + "..."
+        value = values.value(repr(found))
         return PermanentError(
             f"{subject}: column {column.name!r}, row {passed + self.index + 1:,}: expected a "
-            f"{column.type} that fits into Arrow's {wanted}, found {found!r}; {advice}{_ADVICE}",
+            f"{column.type} that fits into Arrow's {wanted}, found {value}; {advice}{_ADVICE}",
             Diagnosis(side="source"),
         )
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from snowflake.connector.errors import Error
 
 from penstock.errors import Diagnosis, PenstockError, PermanentError, SnapshotLost, TransientError
+from penstock.model import values
 
 # Numbers of errors: of the driver's network, its results and HTTP; of the server: a statement that
 # was cancelled, a lock that was not had in time, a deadlock, a session that has ended.
@@ -19,6 +20,8 @@ _NEVER = re.compile(
     r"incorrect|invalid|not allowed|does not exist|locked|disabled|expired|403|404|certificate",
     re.I,
 )
+# Classes of SQLSTATEs of data and of statements in general.
+_OF_ROWS = {"22", "23", "44", "P0", "XX", ""}
 _PREFIX = re.compile(r"^\d{6}(?: \(\w{5}\))?: (?:[0-9a-f-]{36}: )?")
 _ADVICE = {
     606: "add ?warehouse=NAME to the URL, or give the user a default one",
@@ -34,6 +37,8 @@ def from_driver(error: Error, side: str, subject: str = "") -> PenstockError:
     """
     code = error.errno or 0
     words = " ".join(_PREFIX.sub("", str(error.msg or error)).split()).rstrip(".")
+    if code not in _ADVICE and code not in TRANSIENT and (error.sqlstate or "")[:2] in _OF_ROWS:
+        words = values.said(words)
     advice = f"; {_ADVICE[code]}" if code in _ADVICE else ""
     message = f"{side}: {subject}: {words}{advice}" if subject else f"{side}: {words}{advice}"
     diagnosis = Diagnosis(side=side, code=str(code) if code > 0 else "")

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 from penstock.errors import PlanningError
+from penstock.model import values
 from penstock.model.extents import Bound, Key
 
 TEXTS = ("text", "varchar", "bpchar")
@@ -52,7 +53,9 @@ def hexadecimal(bound: Bound) -> str:
 
 
 def no_value(bound: Bound) -> PlanningError:
-    return PlanningError(f"expected a value of type {bound.type}, found {bound.text!r}")
+    return PlanningError(
+        f"expected a value of type {bound.type}, found {values.value(repr(bound.text))}"
+    )
 
 
 def check_ranged(key: Key, tag: str, ranged: tuple[str, ...]) -> None:

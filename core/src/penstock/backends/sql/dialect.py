@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.backends.sql.bounds import WHOLE_NUMBERS, check_whole, hexadecimal
 from penstock.errors import PlanningError
+from penstock.model import values
 from penstock.model.extents import Bound, Key
 from penstock.model.tables import TableRef
 
@@ -52,7 +53,7 @@ class Dialect(ABC):
             PlanningError: it holds a NUL, which no text in SQL can.
         """
         if "\0" in text:
-            raise PlanningError(f"expected a text without NUL, found {text!r}")
+            raise PlanningError(f"expected a text without NUL, found {values.value(repr(text))}")
         return "'" + text.replace("'", "''") + "'"
 
     def exactly(self, value: str) -> str:

@@ -10,7 +10,7 @@ from penstock.backends.sql.bounds import TIMES
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.dialect import raw
 from penstock.backends.sql.session import Session
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 from penstock.model.extents import Bound, Key, Whole
 
 # A value that many rows share leaves less for the rest: finer tiles make up for it.
@@ -105,9 +105,7 @@ def check_timed(key: Key, tag: str) -> None:
 
 def check_positive(interval: str, *, positive: bool) -> None:
     if not positive:
-        raise PlanningError(
-            f"--interval: expected an interval longer than zero, found {interval!r}"
-        )
+        raise UsageError(f"--interval: expected an interval longer than zero, found {interval!r}")
 
 
 def check_windows(interval: str, count: int, limit: int, first: str, last: str) -> None:

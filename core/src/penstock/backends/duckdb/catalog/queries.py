@@ -9,7 +9,7 @@ import duckdb
 from penstock.backends.duckdb.connection import instance
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.sql.dialect import raw
-from penstock.errors import PlanningError
+from penstock.errors import UsageError
 
 ONE = "--query: expected one SELECT that only reads, found"
 
@@ -18,7 +18,7 @@ def subselect(text: str) -> str:
     """A query as an item of FROM.
 
     Raises:
-        PlanningError: it is several statements, no SELECT, or has parameters.
+        UsageError: it is several statements, no SELECT, or has parameters.
     """
     return f"{raw(_checked(text))} AS query"
 
@@ -29,13 +29,13 @@ def _checked(text: str) -> str:
     with instance() as parser, planning("source", "--query"):
         statements = parser.extract_statements(text)
     if len(statements) != 1:
-        raise PlanningError(f"{ONE} {len(statements) or 'no'} statements")
+        raise UsageError(f"{ONE} {len(statements) or 'no'} statements")
     (statement,) = statements
     if statement.type != duckdb.StatementType.SELECT:
-        raise PlanningError(f"{ONE} {statement.type.name}")
+        raise UsageError(f"{ONE} {statement.type.name}")
     if statement.named_parameters:
         listed = ", ".join(f"${name}" for name in sorted(statement.named_parameters))
-        raise PlanningError(f"--query: expected no parameters, found {listed}; write the values")
+        raise UsageError(f"--query: expected no parameters, found {listed}; write the values")
     return _without_end(text)
 
 

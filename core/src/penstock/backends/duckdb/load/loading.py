@@ -13,6 +13,7 @@ from penstock.backends.shared.file_stage import FileStage
 from penstock.backends.sql.loaded_table import LoadRecords
 from penstock.backends.sql.loading import SqlLoading
 from penstock.errors import Diagnosis, PermanentError
+from penstock.model import values
 
 ROWS = "penstock_rows"
 
@@ -57,10 +58,11 @@ class Loading(SqlLoading[FileStage]):
                     for row, text in refused:
                         return PermanentError(
                             f"target: {self._subject}: column {name!r}, row {passed + row:,}: "
-                            f"expected a value of {types[name]}, found {text!r}",
+                            f"expected a value of {types[name]}, found {values.value(repr(text))}",
                             Diagnosis(side="target"),
                         )
                 passed += batch.num_rows
         return PermanentError(
-            f"target: {self._subject}: {first_lines(str(error))}", Diagnosis(side="target")
+            f"target: {self._subject}: {values.said(first_lines(str(error)))}",
+            Diagnosis(side="target"),
         )

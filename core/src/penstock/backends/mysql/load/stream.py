@@ -15,6 +15,7 @@ from penstock.backends.mysql.errors import CONSTRAINTS, translated
 from penstock.backends.mysql.load.encoding import Encoder, Syntax
 from penstock.backends.mysql.load.wire import SIDE, Wire
 from penstock.errors import Diagnosis, PermanentError
+from penstock.model import values
 from penstock.model.tables import Column
 
 _ROW = re.compile(r"(?<= at row )\d+$")
@@ -80,12 +81,13 @@ class TableStream:
         if done.warning_count:
             with wait.answering(SIDE):
                 warnings = self._connection.show_warnings()
-            said = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
+            told = list(dict.fromkeys(in_stream(text, before) for _, _, text in warnings))
+            said = list(dict.fromkeys(map(values.said, told)))
             more = f"; and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
             code = warnings[0][1] if warnings else 0  # as max_error_count = 0 has it
             expected = CONSTRAINTS.get(code, "each value to fit into its column")
             raise PermanentError(
-                f"{SIDE}: {self._table}: {_place(said)}expected {expected}, found: "
+                f"{SIDE}: {self._table}: {_place(told)}expected {expected}, found: "
                 f"{'; '.join(said[:_MOST_SHOWN])}{more}",
                 Diagnosis(side=SIDE),
             )

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from penstock.backends.parquet.location import S3, Location, parse
+from penstock.backends.parquet.location import S3, Location, check_folder, parse
 from penstock.backends.parquet.storage.documents import (
     CachedDocuments,
     LocalDocuments,
@@ -43,9 +43,10 @@ def open_storage(url: str, control_schema: str) -> Storage:
             nothing out of such a folder.
 
     Raises:
-        UsageError: the URL leads to several places. PermanentError: no credentials.
+        UsageError: the URL leads to several places, or to one file. PermanentError: no credentials.
     """
     location = parse(url, "--target")
+    check_folder(location, "--target")
     hidden = "_" + quote(control_schema, safe="")
     if location.scheme == S3:
         client = s3_client(location, "target")

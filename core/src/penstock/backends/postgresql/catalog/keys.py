@@ -34,7 +34,7 @@ from penstock.backends.sql.keys import (
     check_windows,
 )
 from penstock.backends.sql.session import closed
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 from penstock.model.extents import Bound, Key, Whole
 from penstock.model.tables import Query, Relation, TableRef
 
@@ -241,7 +241,13 @@ class SourceKey:
         check_timed(self._key, self.type)
         subject = f"--interval {interval!r}"
         with planning("source", subject):
-            positive = self._connection.value("SELECT %s::interval > interval '0'", [interval])
+            try:
+                positive = self._connection.value("SELECT %s::interval > interval '0'", [interval])
+            except psycopg.DataError as error:
+                raise UsageError(
+                    f"--interval: expected an interval such as '1 day' or '3 months'; found "
+                    f"{interval!r}"
+                ) from error
         check_positive(interval, positive=bool(positive))
         low, high, origin = self._first_and_last()
         if low is None or high is None:

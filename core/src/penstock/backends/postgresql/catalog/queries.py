@@ -10,7 +10,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.query_text import without_end
 from penstock.backends.postgresql.statements import relation
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import Column, Query
 
 # Long enough to meet most writes, short enough for a query that computes for hours.
@@ -23,8 +23,8 @@ def query_columns(connection: Connection, query: Query) -> tuple[Column, ...]:
     """Check a query and describe its columns.
 
     Raises:
-        PlanningError: it has parameters, is several statements, is no SELECT, changes something,
-            or its columns cannot be told apart by name.
+        UsageError: it has parameters, is several statements, or is no SELECT.
+        PlanningError: it changes something, or its columns cannot be told apart by name.
     """
     # In one transaction that is rolled back, so that nothing it sets remains.
     with planning("source", "--query"), connection.transaction(force_rollback=True):
@@ -43,17 +43,17 @@ def _check_single(connection: Connection, query: Query) -> None:
     try:
         _raise_error(pgconn.prepare(b"", text, None))
     except psycopg.errors.IndeterminateDatatype as error:
-        raise PlanningError(
+        raise UsageError(
             f"--query: expected no parameters, found one: {error.diag.message_primary}"
         ) from error
     except psycopg.errors.SyntaxError as error:
         if "multiple commands" in str(error):
-            raise PlanningError("--query: expected one statement, found several") from error
+            raise UsageError("--query: expected one statement, found several") from error
         raise
     described = pgconn.describe_prepared(b"")
     _raise_error(described)
     if described.nparams:
-        raise PlanningError(
+        raise UsageError(
             f"--query: expected no parameters ($1), found {described.nparams}; write out the values"
         )
 
@@ -66,7 +66,8 @@ def _raise_error(result: psycopg.pq.abc.PGresult) -> None:
 def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
     """
     Raises:
-        PlanningError: it is not a query, or it writes.
+        UsageError: it is not a query.
+        PlanningError: it writes.
     """
     try:
         cursor = connection.execute(sql.SQL("SELECT * FROM {} LIMIT 0").format(relation(query)))
@@ -75,7 +76,7 @@ def described_query(connection: Connection, query: Query) -> tuple[Column, ...]:
     except psycopg.errors.SyntaxError as error:
         # It stood well alone.
         word = (without_end(query.text).split() or ["nothing"])[0]
-        raise PlanningError(
+        raise UsageError(
             f"--query: expected a SELECT, VALUES or TABLE that only reads, found {word}: "
             f"{error.diag.message_primary}"
         ) from error

@@ -1,0 +1,87 @@
+"""Values of rows in texts for people: shown, or hidden from logs and from what keeps them.
+
+Errors say which value did not fit, and partitions are named by the bounds of their keys. Both end
+up in logs, events, reports and control tables, whose readers may not be allowed to see the rows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextvars import ContextVar
+
+NEVER, ERRORS = "never", "errors"
+SHOW_VALUES = (NEVER, ERRORS)
+VARIABLE = "PENSTOCK_SHOW_VALUES"
+"""The environment variable that decides where the options of an execution do not."""
+HIDDEN = "***"
+
+_in_context: ContextVar[str | None] = ContextVar("show_values", default=None)
+_of_process: dict[str, str | None] = {}
+
+# A name follows one of these words; whatever else is quoted may be a value.
+_NAMED = (
+    "column|columns|table|constraint|index|object|relation|key|database|schema|type|enum|encoding"
+    "|function|domain|field|view|sequence|procedure"
+)
+_NAME = r"""(?:"[\w.$@#-]+"|'[\w.$@#-]+'|`[\w$@#-]+`(?:\.`[\w$@#-]+`)*|\[[\w$@#-]+\])"""
+_TOKEN = re.compile(
+    rf"(?P<kept>\b(?:{_NAMED}):? {_NAME}|(?<=\w)\(\d+(?:, ?\d+)?\)"
+    r"|\b(?:row|line) \d[\d,]*)"
+    r"|(?P<number>(?<![\w.])[-+]?\d[\d.,:]*(?:e[-+]?\d+)?\b)"
+    r"|[\"'`(\[{«]",
+    re.IGNORECASE,
+)
+# What may follow a value, where a server's message ends with it.
+_END = re.compile(
+    rf" (?:(?:for|in) (?:key|column) (?:{_NAME}|[\w.$]+)(?: at row \d+)?|is not recognized"
+    r"|is out of range for type \w+|(?:to|as)(?: a scalar of)?(?: data)?(?: type)? \w+)$",
+    re.IGNORECASE,
+)
+
+
+def choose(choice: str | None) -> None:
+    """For what happens in this context from now on; None changes nothing."""
+    if choice is not None:
+        _in_context.set(choice)
+
+
+def choose_for_process(choice: str | None) -> None:
+    """For all threads of this process; None: as the environment says."""
+    _of_process["choice"] = choice
+
+
+def chosen() -> str | None:
+    """What somebody has chosen; None where nobody has."""
+    return _in_context.get() or _of_process.get("choice") or os.environ.get(VARIABLE) or None
+
+
+def are_shown() -> bool:
+    return chosen() == ERRORS
+
+
+def value(text: str) -> str:
+    """A text that is a value, or contains one."""
+    return text if are_shown() else HIDDEN
+
+
+def said(text: str) -> str:
+    """What a server or a library has said, which may quote values.
+
+    Hidden are numbers, and everything from the first quotation on that is not the name of a column
+    or the like: a value may contain quotation marks itself, so nobody can tell where it ends.
+    """
+    if are_shown():
+        return text
+    kept, position = "", 0
+    for found in _TOKEN.finditer(text):
+        kept += text[position : found.start()]
+        if found["kept"]:
+            kept += found[0]
+        elif found["number"]:
+            kept += HIDDEN
+        else:
+            end = _END.search(text, found.end())
+            return kept + HIDDEN + (end[0] if end else "")
+        position = found.end()
+    return kept + text[position:]

@@ -1,0 +1,66 @@
+"""Calls from outside, each with a choice of its own of whether values of rows are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from penstock.errors import PenstockError
+from penstock.model.values import are_shown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def apart(call: Callable[P, R]) -> Callable[P, R]:
+    """Have a function choose (`values.choose`) for itself alone, and raise no more than it says."""
+
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _without_causes():
+            return call(*args, **kwargs)
+
+    @wraps(call)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        return copy_context().run(guarded, *args, **kwargs)
+
+    return called
+
+
+def apart_throughout(
+    call: Callable[P, Generator[R, None, None]],
+) -> Callable[P, Generator[R, None, None]]:
+    """As `apart`, for a generator: also between what it yields, when others may choose."""
+
+    @wraps(call)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Generator[R, None, None]:
+        context = copy_context()
+        items = call(*args, **kwargs)
+
+        def following() -> tuple[R, ...]:
+            with _without_causes():
+                for item in items:
+                    return (item,)
+                return ()
+
+        try:
+            while found := context.run(following):
+                yield found[0]
+        finally:
+            context.run(items.close)
+
+    return called
+
+
+@contextmanager
+def _without_causes() -> Iterator[None]:
+    """A traceback would show the driver's own error, and the values in it."""
+    try:
+        yield
+    except PenstockError as error:
+        if not are_shown():
+            error.__cause__ = error.__context__ = None
+            error.__suppress_context__ = True
+        raise

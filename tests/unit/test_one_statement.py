@@ -1,0 +1,36 @@
+"""A query that the source refuses: several statements are the caller's mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import PlanningError, UsageError
+from penstock.model.tables import Query
+from penstock.planning.one_statement import expecting_one_statement
+
+
+@pytest.mark.parametrize("query", ["SELECT 1; SELECT 2", "SELECT ';' ;\nDROP TABLE a;"])
+def test_several_statements(query: str) -> None:
+    with (
+        pytest.raises(UsageError, match="expected one statement, found several"),
+        expecting_one_statement(Query(query)),
+    ):
+        raise PlanningError("source: --query: syntax error")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELEC 1;",
+        "SELECT ';' FROM [a;b] WHERE \"c;d\" = `e;f`",
+        "SELECT 1 -- ; SELECT 2",
+        "SELECT $x$ ; $x$ /* ; */",
+        r"SELECT '\'; SELECT'",
+    ],
+)
+def test_one_statement(query: str) -> None:
+    with (
+        pytest.raises(PlanningError, match="syntax error"),
+        expecting_one_statement(Query(query)),
+    ):
+        raise PlanningError("source: --query: syntax error")

@@ -1,0 +1,126 @@
+"""What is left of messages where values of rows are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from penstock.errors import PermanentError
+from penstock.model import values
+from penstock.model.extents import Bound, Key, KeyRange, KeyValues
+from penstock.run.showing import apart, apart_throughout
+
+# What servers and libraries say of a value, and what is left of it.
+SAID = {
+    'invalid input syntax for type integer: "SECRET"': "invalid input syntax for type integer: ***",
+    'value "99999" is out of range for type int2': "value *** is out of range for type int2",
+    "value too long for type character varying(5)": "value too long for type character varying(5)",
+    "Duplicate entry 'O'SECRET' for key 't.PRIMARY'": "Duplicate entry *** for key 't.PRIMARY'",
+    "Duplicate entry 'a' for key 'SECRET x' for key 'PRIMARY'": (
+        "Duplicate entry *** for key 'PRIMARY'"
+    ),
+    "Duplicate entry 'a SECRET that the server has cut off": "Duplicate entry ***",
+    "Incorrect integer value: 'SECRET' for column `d`.`t`.`a` at row 7": (
+        "Incorrect integer value: *** for column `d`.`t`.`a` at row 7"
+    ),
+    "Data truncated for column 'a' at row 5": "Data truncated for column 'a' at row 5",
+    "Violation of PRIMARY KEY constraint 'pk'. Cannot insert duplicate key in object 'dbo.t'. The "
+    "duplicate key value is (SECRET)": (
+        "Violation of PRIMARY KEY constraint 'pk'. Cannot insert duplicate key in object 'dbo.t'. "
+        "The duplicate key value is ***"
+    ),
+    "Conversion failed when converting the varchar value 'SECRET' to data type int": (
+        "Conversion failed when converting the varchar value *** to data type int"
+    ),
+    "Numeric value 'SECRET' is not recognized": "Numeric value *** is not recognized",
+    'Constraint Error: Duplicate key "id: SECRET" violates primary key constraint.': (
+        "Constraint Error: Duplicate key ***"
+    ),
+    "Conversion Error: Could not convert string 'SECRET' to INT32": (
+        "Conversion Error: Could not convert string *** to INT32"
+    ),
+    "Failed to parse string: 'SECRET' as a scalar of type int32": (
+        "Failed to parse string: *** as a scalar of type int32"
+    ),
+    "Integer value 300 not in range: -128 to 127": "Integer value *** not in range: *** to ***",
+}
+
+
+@pytest.fixture(autouse=True)
+def never(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(values.VARIABLE, raising=False)
+    values.choose_for_process(None)
+
+
+@pytest.mark.parametrize(("text", "left"), SAID.items(), ids=range(len(SAID)))
+def test_a_value_in_a_server_s_words(text: str, left: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert values.said(text) == left
+    assert "SECRET" not in left
+    monkeypatch.setenv(values.VARIABLE, values.ERRORS)
+    assert values.said(text) == text
+
+
+def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = Key("k")
+    numbers = KeyRange(key, Bound("int4", "1"), Bound("int4", "9"))
+    texts = KeyRange(key, Bound("text", "SECRET"), None)
+    listed = KeyValues(key, (Bound("varchar", "SECRET"), Bound("date", "2026-01-01")))
+    shown = [str(extent) for extent in (numbers, texts, listed)]
+    assert shown == ["k [1, 9)", "k >= ***", "k = ***, 2026-01-01"]
+    monkeypatch.setenv(values.VARIABLE, values.ERRORS)
+    assert str(texts) == "k >= SECRET"
+
+
+def test_who_chooses_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    @apart
+    def one(choice: str | None) -> bool:
+        values.choose(choice)
+        return values.are_shown()
+
+    assert [one(choice) for choice in (values.ERRORS, None, values.NEVER)] == [True, False, False]
+    monkeypatch.setenv(values.VARIABLE, values.ERRORS)
+    assert [one(choice) for choice in (values.ERRORS, None, values.NEVER)] == [True, True, False]
+
+
+def test_two_executions_in_turn_keep_to_their_own_choices() -> None:
+    @apart_throughout
+    def many(choice: str) -> Generator[bool, None, None]:
+        values.choose(choice)
+        for _ in range(2):
+            yield values.are_shown()
+
+    pairs = list(zip(many(values.ERRORS), many(values.NEVER), strict=True))
+    assert pairs == [(True, False)] * 2
+    assert not values.are_shown()
+
+
+def test_an_execution_that_is_closed_ends_where_it_is() -> None:
+    ended: list[str] = []
+
+    @apart_throughout
+    def long() -> Generator[int, None, None]:
+        try:
+            yield from range(9)
+        finally:
+            ended.append("here")
+
+    events = long()
+    assert next(events) == 0
+    events.close()
+    assert ended == ["here"]
+
+
+@pytest.mark.parametrize("choice", values.SHOW_VALUES)
+def test_causes_are_no_way_to_see_values(choice: str) -> None:
+    @apart
+    def failing() -> None:
+        values.choose(choice)
+        try:
+            raise KeyError("SECRET")
+        except KeyError as error:
+            raise PermanentError("target: no") from error
+
+    with pytest.raises(PermanentError) as caught:
+        failing()
+    assert (caught.value.__cause__ is None) is (choice == values.NEVER)
