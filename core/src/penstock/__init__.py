@@ -26,7 +26,15 @@ if TYPE_CHECKING:
         TransientError,
         UsageError,
     )
-    from penstock.events import Committed, Event, Finished, PartitionDifference, Verified, from_line
+    from penstock.events import (
+        Committed,
+        Event,
+        Finished,
+        PartitionComparison,
+        PartitionDifference,
+        Verified,
+        from_line,
+    )
     from penstock.figures.run_report import RunReport
     from penstock.model.codec import to_json
     from penstock.model.extents import (
@@ -91,6 +99,7 @@ __all__ = [
     "NoHolder",
     "NotCopied",
     "Partition",
+    "PartitionComparison",
     "PartitionDifference",
     "PartitionPlan",
     "PenstockError",
@@ -148,6 +157,7 @@ _HOMES = {
         "Committed",
         "Event",
         "Finished",
+        "PartitionComparison",
         "PartitionDifference",
         "Verified",
         "from_line",

@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.definition import definition_of
+from dagster_penstock.definition import definitions_of
 from dagster_penstock.parent_watch import interrupt_with_parent
 from dagster_penstock.partitioned_copy import PartitionedCopy
 from dagster_penstock.step_failure import Trouble, failure_of
@@ -40,10 +40,9 @@ def copy_assets(
             "compared: select the asset as well",
             allow_retries=False,
         )
-    for asset, spec in assets_def.specs_by_key.items():
+    for asset, definition in definitions_of(assets_def).items():
         if asset not in context.selected_asset_keys:
             continue
-        definition = definition_of(spec)
         copy = (
             WholeCopy(context, asset, definition.spec, most, s3)
             if assets_def.partitions_def is None

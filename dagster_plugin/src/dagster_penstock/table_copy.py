@@ -207,6 +207,7 @@ class Copy(ABC):
             method=found.method,
             seconds=0.0,
             differences=found.differences,
+            compared=found.compared,
         )
         renamed = with_partition_keys(event, self.keys)
         assert isinstance(renamed, Verified)

@@ -280,6 +280,7 @@ class RunState:
             method=found.method,
             seconds=round(time.monotonic() - begun, 3),
             differences=found.differences,
+            compared=found.compared,
         )
 
     def steps(self) -> list[Step]:
