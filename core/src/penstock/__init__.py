@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from penstock.events import (
+        BatchFinished,
         Committed,
         Event,
         Finished,
@@ -59,14 +60,22 @@ if TYPE_CHECKING:
         plan,
         resume,
         status,
+        statuses,
         verify,
     )
-    from penstock.run.batch import copy_all
+    from penstock.run.batch import copy_all, copy_tables
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
+    from penstock.run.table_requests import TableRequest
     from penstock.show.html_report import run_report_html
-    from penstock.show.log import combined_report, failure_text, narrate, report_text
+    from penstock.show.log import (
+        batch_report_text,
+        combined_report,
+        failure_text,
+        narrate,
+        report_text,
+    )
     from penstock.show.run_report import run_report_markdown, run_report_text
     from penstock.show.text import not_copied_lines
     from penstock.spec.arguments import as_arguments
@@ -82,6 +91,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MODES",
     "STRATEGIES",
+    "BatchFinished",
     "BatchSpec",
     "Bound",
     "CommitRecord",
@@ -114,6 +124,7 @@ __all__ = [
     "SpecMismatch",
     "Superseded",
     "TableRef",
+    "TableRequest",
     "TransientError",
     "Tuning",
     "UsageError",
@@ -121,12 +132,14 @@ __all__ = [
     "Verified",
     "Whole",
     "as_arguments",
+    "batch_report_text",
     "check_request",
     "combined_report",
     "committed_in_series",
     "control_ddl",
     "copy",
     "copy_all",
+    "copy_tables",
     "create",
     "failure_text",
     "from_line",
@@ -145,6 +158,7 @@ __all__ = [
     "run_report_markdown",
     "run_report_text",
     "status",
+    "statuses",
     "stream_count",
     "to_json",
     "tune",
@@ -154,6 +168,7 @@ __all__ = [
 
 _HOMES = {
     "events": (
+        "BatchFinished",
         "Committed",
         "Event",
         "Finished",
@@ -192,13 +207,15 @@ _HOMES = {
         "plan",
         "resume",
         "status",
+        "statuses",
         "verify",
     ),
     "figures.run_report": ("RunReport",),
     "run.reports": ("report",),
     "show.html_report": ("run_report_html",),
     "show.run_report": ("run_report_markdown", "run_report_text"),
-    "run.batch": ("copy_all",),
+    "run.batch": ("copy_all", "copy_tables"),
+    "run.table_requests": ("TableRequest",),
     "run.connections": (
         "check_request",
         "holds_secret",
@@ -214,6 +231,7 @@ _HOMES = {
         "failure_text",
         "narrate",
         "report_text",
+        "batch_report_text",
         "combined_report",
     ),
     "show.text": ("not_copied_lines",),

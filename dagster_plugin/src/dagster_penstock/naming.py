@@ -54,11 +54,12 @@ def source_path(spec: CopySpec) -> list[str]:
         if path[0] in DISALLOWED_NAMES and len(path) == 1:
             return [(where and where.host) or "files", *path]
         return path
-    prefix = _path(spec.source) if where is None else [_NOT_FOR_KEYS.sub("_", where.database)]
+    prefix = _path(spec.source) if where is None else [where.database]
     if spec.table is None:
         return [*prefix, "query_of", *key_of(spec)]
     table = spec.table_ref
-    return [*prefix, *(part for part in (table.schema, table.name) if part)]
+    # Names that Dagster would refuse are no obstacle to copying the table.
+    return [_NOT_FOR_KEYS.sub("_", part) for part in (*prefix, table.schema, table.name) if part]
 
 
 def target_ref(spec: CopySpec) -> TableRef:

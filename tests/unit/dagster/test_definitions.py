@@ -229,6 +229,7 @@ def test_what_is_read_is_an_asset_upstream() -> None:
         ({"source": "postgresql://h/shop"}, ["shop", "public", "orders"]),
         ({"source": "s3://lake/tpch/orders/*.parquet", "table": None}, ["tpch", "orders"]),
         ({"table": None, "query": "SELECT 1"}, ["pg_src", "query_of", "dw", "orders"]),
+        ({"table": 'public."Große Namen"'}, ["pg_src", "public", "Gro_e_Namen"]),
         # Dagster would refuse "in" alone.
         ({"source": "s3://lake/in/", "table": None}, ["lake", "in"]),
         # The same name on both sides is not one asset.

@@ -335,6 +335,22 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
         return _status(catalog, load_run(catalog, run_id, control_schema))
 
 
+def statuses(
+    run_ids: Sequence[str], *, target: str, control_schema: str = "penstock"
+) -> dict[str, RunStatus]:
+    """The status of each run, as `status` finds it, with one connection.
+
+    Raises:
+        UsageError: no such run.
+    """
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        return {
+            run_id: _status(catalog, load_run(catalog, run_id, control_schema))
+            for run_id in run_ids
+        }
+
+
 def committed_in_series(
     series: str, *, target: str, control_schema: str = "penstock"
 ) -> Mapping[str, tuple[str, CommitRecord]]:

@@ -7,10 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.events import Committed, Event, Failed, Finished, Planned, Retrying, Warned
+from penstock.events import (
+    BatchFinished,
+    Committed,
+    Event,
+    Failed,
+    Finished,
+    Planned,
+    Retrying,
+    Warned,
+)
 from penstock.show.console import make_console
 from penstock.show.lines import Narrator
-from penstock.show.report_table import print_report
+from penstock.show.report_table import print_batch, print_report
 from penstock.show.tally import Tally
 from penstock.show.text import error_lines
 
@@ -119,4 +128,11 @@ def report_text(finished: Finished, go_on: str) -> str:
     """
     file = io.StringIO()
     print_report(make_console(file, REPORT_WIDTH), finished, go_on)
+    return file.getvalue().rstrip()
+
+
+def batch_report_text(finished: BatchFinished) -> str:
+    """The report of a batch as text: its tables, and what failed."""
+    file = io.StringIO()
+    print_batch(make_console(file, REPORT_WIDTH), finished)
     return file.getvalue().rstrip()
