@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     )
     from penstock.events import (
         BatchFinished,
+        BatchTable,
         Committed,
         Event,
         Finished,
         PartitionComparison,
         PartitionDifference,
+        Planned,
+        Prepared,
         Verified,
         from_line,
     )
@@ -93,6 +96,7 @@ __all__ = [
     "STRATEGIES",
     "BatchFinished",
     "BatchSpec",
+    "BatchTable",
     "Bound",
     "CommitRecord",
     "Committed",
@@ -115,7 +119,9 @@ __all__ = [
     "PenstockError",
     "PermanentError",
     "Place",
+    "Planned",
     "PlanningError",
+    "Prepared",
     "RunFailed",
     "RunFailedTransiently",
     "RunReport",
@@ -169,11 +175,14 @@ __all__ = [
 _HOMES = {
     "events": (
         "BatchFinished",
+        "BatchTable",
         "Committed",
         "Event",
         "Finished",
         "PartitionComparison",
         "PartitionDifference",
+        "Planned",
+        "Prepared",
         "Verified",
         "from_line",
     ),

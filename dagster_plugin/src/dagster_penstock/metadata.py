@@ -31,9 +31,7 @@ class Loaded:
     @classmethod
     def of(cls, found: CommitRecord | Committed) -> Loaded:
         seconds = found.seconds if isinstance(found, Committed) else _seconds(found)
-        return cls(
-            found.attempt, found.rows, found.bytes, seconds, found.inserted, found.updated
-        )
+        return cls(found.attempt, found.rows, found.bytes, seconds, found.inserted, found.updated)
 
 
 def partition_metadata(

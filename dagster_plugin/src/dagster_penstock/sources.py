@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import dagster as dg
 
@@ -54,8 +55,8 @@ def source_asset(spec: CopySpec) -> dg.AssetSpec:
 
 
 def without_waiting_for(
-    source: dg.AssetSpec | None, condition: dg.AutomationCondition | None
-) -> dg.AutomationCondition | None:
+    source: dg.AssetSpec | None, condition: dg.AutomationCondition[Any] | None
+) -> dg.AutomationCondition[Any] | None:
     """An automation condition that does not look at what a copy reads.
 
     Nothing reports that asset, so to `AutomationCondition.eager` and `on_cron` it would be missing
@@ -64,5 +65,5 @@ def without_waiting_for(
     ignore = getattr(condition, "ignore", None)
     if source is None or ignore is None or READ_BY_PENSTOCK not in source.metadata:
         return condition
-    found: dg.AutomationCondition = ignore(dg.AssetSelection.assets(source.key))
+    found: dg.AutomationCondition[Any] = ignore(dg.AssetSelection.assets(source.key))
     return found
