@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
+        Crossing,
         Extent,
         HashBucket,
         Key,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
         KeyValues,
         Whole,
     )
-    from penstock.model.plans import Partition, PartitionPlan
+    from penstock.model.plans import CHOSEN, Partition, PartitionPlan
     from penstock.model.records import CommitRecord
     from penstock.model.tables import NotCopied, Place, TableRef
     from penstock.run.api import (
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from penstock.workers.degree import stream_count
 
 __all__ = [
+    "CHOSEN",
     "MODES",
     "STRATEGIES",
     "BatchFinished",
@@ -101,6 +103,7 @@ __all__ = [
     "CommitRecord",
     "Committed",
     "CopySpec",
+    "Crossing",
     "Event",
     "Extent",
     "Finished",
@@ -189,6 +192,7 @@ _HOMES = {
     "model.codec": ("to_json",),
     "model.extents": (
         "Bound",
+        "Crossing",
         "Extent",
         "HashBucket",
         "Key",
@@ -198,6 +202,7 @@ _HOMES = {
         "Whole",
     ),
     "model.plans": (
+        "CHOSEN",
         "Partition",
         "PartitionPlan",
     ),

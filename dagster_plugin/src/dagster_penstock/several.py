@@ -12,6 +12,7 @@ from dagster_penstock.identity import batch_id_of
 from dagster_penstock.partition_keys import with_partition_keys
 from dagster_penstock.step_failure import Trouble
 from dagster_penstock.table_copy import Copied, Copy
+from dagster_penstock.wording import in_dagster
 from penstock import (
     BatchFinished,
     BatchTable,
@@ -23,7 +24,6 @@ from penstock import (
     RunFailedTransiently,
     RunStatus,
     TableRequest,
-    as_arguments,
     batch_report_text,
     narrate,
 )
@@ -108,9 +108,9 @@ class _Together:
         with closing(events):
             for event in narrate(
                 map(self._with_keys, events),
-                lambda line: log.info(as_arguments(line)),
+                lambda line: log.info(in_dagster(line)),
                 commits=not all(copy.keys for copy in copies),
-                warn=lambda line: log.warning(as_arguments(line)),
+                warn=lambda line: log.warning(in_dagster(line)),
             ):
                 yield from self._take(event)
 
@@ -122,7 +122,7 @@ class _Together:
         if isinstance(event, BatchFinished):
             self._ended = {table.run_id: table for table in event.tables}
             report = batch_report_text(event)
-            self._context.log.info(f"the report of all tables\n{as_arguments(report)}")
+            self._context.log.info(f"the report of all tables\n{in_dagster(report)}")
             return
         if isinstance(event, Planned):
             self._planned.append(event.run_id)

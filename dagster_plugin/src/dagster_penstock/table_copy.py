@@ -19,6 +19,7 @@ from dagster_penstock.object_store import with_keys
 from dagster_penstock.partition_keys import report_with_keys, with_partition_keys
 from dagster_penstock.report import markdown
 from dagster_penstock.step_failure import Trouble
+from dagster_penstock.wording import in_dagster
 from penstock import (
     Committed,
     CopySpec,
@@ -29,7 +30,6 @@ from penstock import (
     RunStatus,
     TableRequest,
     Verified,
-    as_arguments,
     narrate,
     place_of,
     report_text,
@@ -166,9 +166,9 @@ class Copy(ABC):
             with closing(events):
                 yield from narrate(
                     (with_partition_keys(event, self.keys) for event in events),
-                    lambda line: log.info(f"{name}: {as_arguments(line)}"),
+                    lambda line: log.info(f"{name}: {in_dagster(line)}"),
                     commits=not self.keys,
-                    warn=lambda line: log.warning(f"{name}: {as_arguments(line)}"),
+                    warn=lambda line: log.warning(f"{name}: {in_dagster(line)}"),
                 )
         except PenstockError:
             if not self.only_differs(self.status(request.run_id)):
@@ -177,7 +177,7 @@ class Copy(ABC):
             if self._finished is not None:
                 differs = self._verified is not None and not self._verified.ok
                 report = report_text(self._finished, REPAIR if differs else GO_ON)
-                log.info(f"{name}: the run's report\n{as_arguments(report)}")
+                log.info(f"{name}: the run's report\n{in_dagster(report)}")
 
     # Alone or with others
 
