@@ -66,6 +66,19 @@ def test_a_partition_that_differs(
     assert metadata["penstock/rows_in_source"] == 100
     if verify == "counts":
         assert metadata["penstock/rows_in_target"] == 99
+    right = next(each for each in run.evaluations if each.passed)
+    metadata = {key: value.value for key, value in right.metadata.items()}
+    assert metadata.pop("penstock/compared") == verify
+    # An upsert's target has rows of others, too: only the checksum of all rows is known.
+    assert metadata.pop("penstock/rows_in_source") == 100
+    if mode != "upsert":
+        assert metadata.pop("penstock/rows_in_target") == 100
+    if verify == "checksums":
+        source_digest = metadata.pop("penstock/checksum_of_source")
+        assert source_digest
+        if mode != "upsert":
+            assert metadata.pop("penstock/checksum_of_target") == source_digest
+    assert metadata == {}
 
 
 def downstream(orders: Any, ran: list[str]) -> dg.AssetsDefinition:
@@ -133,6 +146,8 @@ def test_a_whole_table_that_differs(warehouse: Warehouse) -> None:
     assert len(run.told()) == 1
     (evaluation,) = run.evaluations
     assert not evaluation.passed
-    assert evaluation.metadata["penstock/compared"].value == "2 partitions by checksums"
+    assert evaluation.metadata["penstock/compared"].value == "checksums"
+    assert evaluation.metadata["penstock/partitions"].value == 2
+    assert evaluation.metadata["penstock/rows_in_source"].value == 1000
     assert str(evaluation.metadata["penstock/differences"].value).startswith("- p000")
     assert not warehouse.run(copying([spec], blocking=True)).ok

@@ -373,6 +373,7 @@ def test_parts_of_events() -> None:
     }
     assert parts == {
         "differences": [item.name for item in fields(events.PartitionDifference)],
+        "compared": [item.name for item in fields(events.PartitionComparison)],
         "failures": [item.name for item in fields(events.PartitionFailure)],
         "timings": [item.name for item in fields(events.PartitionTiming)],
         "tables": [item.name for item in fields(events.BatchTable)],

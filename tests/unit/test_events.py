@@ -19,6 +19,7 @@ from penstock.events import (
     BY_NAME,
     BatchTable,
     Event,
+    PartitionComparison,
     PartitionDifference,
     PartitionFailure,
     PartitionTiming,
@@ -128,7 +129,16 @@ OWN["verified"] = {
             note=st.text(),
         ),
         max_size=2,
-    ).map(tuple)
+    ).map(tuple),
+    "compared": st.lists(
+        made(
+            PartitionComparison,
+            **dict.fromkeys(("source", "target"), estimates),
+            **dict.fromkeys(("source_digest", "target_digest"), st.none() | texts),
+            partition_id=st.none() | st.text(min_size=1),
+        ),
+        max_size=2,
+    ).map(tuple),
 }
 OWN["step"] = {"state": st.sampled_from(["started", "done", "retrying", "failed"])}
 TABLES = st.lists(
@@ -220,7 +230,7 @@ class TestBadLines:
     def test_without_a_field_name_it(self, name: str, data: st.DataObject) -> None:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
         optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
-        optional |= {"warnings", "not_copied", "differences", "later"}
+        optional |= {"warnings", "not_copied", "differences", "compared", "later"}
         optional |= {"paced", "automatic", "cause"}
         optional -= {"error"} if name == "failed" else set()
         optional |= {"message"} if name == "step" else set()
@@ -263,6 +273,7 @@ class TestSchema:
         ("name", "kind"),
         [
             ("difference", PartitionDifference),
+            ("comparison", PartitionComparison),
             ("failure", PartitionFailure),
             ("timing", PartitionTiming),
             ("batch_table", BatchTable),

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
     )
     from penstock.events import (
         BatchFinished,
+        BatchTable,
         Committed,
         Event,
         Finished,
+        PartitionComparison,
         PartitionDifference,
+        Planned,
+        Prepared,
         Verified,
         from_line,
     )
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
+        Crossing,
         Extent,
         HashBucket,
         Key,
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
         KeyValues,
         Whole,
     )
-    from penstock.model.plans import Partition, PartitionPlan
+    from penstock.model.plans import CHOSEN, Partition, PartitionPlan
     from penstock.model.records import CommitRecord
     from penstock.model.tables import NotCopied, Place, TableRef
     from penstock.run.api import (
@@ -62,12 +67,18 @@ if TYPE_CHECKING:
         statuses,
         verify,
     )
-    from penstock.run.batch import copy_all
+    from penstock.run.batch import copy_all, copy_tables
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
+    from penstock.run.table_requests import TableRequest
     from penstock.show.html_report import run_report_html
-    from penstock.show.log import combined_report, failure_text, narrate, report_text
+    from penstock.show.log import (
+        combined_report,
+        failure_text,
+        narrate,
+        report_text,
+    )
     from penstock.show.run_report import run_report_markdown, run_report_text
     from penstock.show.text import not_copied_lines
     from penstock.spec.arguments import as_arguments
@@ -81,14 +92,17 @@ if TYPE_CHECKING:
     from penstock.workers.degree import stream_count
 
 __all__ = [
+    "CHOSEN",
     "MODES",
     "STRATEGIES",
     "BatchFinished",
     "BatchSpec",
+    "BatchTable",
     "Bound",
     "CommitRecord",
     "Committed",
     "CopySpec",
+    "Crossing",
     "Event",
     "Extent",
     "Finished",
@@ -101,12 +115,15 @@ __all__ = [
     "NoHolder",
     "NotCopied",
     "Partition",
+    "PartitionComparison",
     "PartitionDifference",
     "PartitionPlan",
     "PenstockError",
     "PermanentError",
     "Place",
+    "Planned",
     "PlanningError",
+    "Prepared",
     "RunFailed",
     "RunFailedTransiently",
     "RunReport",
@@ -115,6 +132,7 @@ __all__ = [
     "SpecMismatch",
     "Superseded",
     "TableRef",
+    "TableRequest",
     "TransientError",
     "Tuning",
     "UsageError",
@@ -128,6 +146,7 @@ __all__ = [
     "control_ddl",
     "copy",
     "copy_all",
+    "copy_tables",
     "create",
     "failure_text",
     "from_line",
@@ -157,16 +176,21 @@ __all__ = [
 _HOMES = {
     "events": (
         "BatchFinished",
+        "BatchTable",
         "Committed",
         "Event",
         "Finished",
+        "PartitionComparison",
         "PartitionDifference",
+        "Planned",
+        "Prepared",
         "Verified",
         "from_line",
     ),
     "model.codec": ("to_json",),
     "model.extents": (
         "Bound",
+        "Crossing",
         "Extent",
         "HashBucket",
         "Key",
@@ -176,6 +200,7 @@ _HOMES = {
         "Whole",
     ),
     "model.plans": (
+        "CHOSEN",
         "Partition",
         "PartitionPlan",
     ),
@@ -201,7 +226,8 @@ _HOMES = {
     "run.reports": ("report",),
     "show.html_report": ("run_report_html",),
     "show.run_report": ("run_report_markdown", "run_report_text"),
-    "run.batch": ("copy_all",),
+    "run.batch": ("copy_all", "copy_tables"),
+    "run.table_requests": ("TableRequest",),
     "run.connections": (
         "check_request",
         "holds_secret",
@@ -217,7 +243,7 @@ _HOMES = {
         "failure_text",
         "narrate",
         "report_text",
-        "combined_report",
+            "combined_report",
     ),
     "show.text": ("not_copied_lines",),
     "spec.arguments": ("as_arguments",),

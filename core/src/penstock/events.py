@@ -221,6 +221,21 @@ class PartitionDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionComparison:
+    """What was found on both sides when a partition was compared."""
+
+    partition_id: str | None
+    """None: the whole run."""
+    source: int | None
+    """Rows; None if not counted."""
+    target: int | None
+    """Rows; None if they cannot be told from others."""
+    source_digest: str | None = None
+    """A checksum of the values; None if only rows are counted."""
+    target_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified(Event):
     """Both sides were compared after every partition was committed."""
 
@@ -233,6 +248,8 @@ class Verified(Event):
     """``counts`` or ``checksums``."""
     seconds: float
     differences: tuple[PartitionDifference, ...] = ()
+    compared: tuple[PartitionComparison, ...] = ()
+    """Every partition, and last the whole run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from importlib.metadata import version
 from dagster_shared.libraries import DagsterLibraryRegistry
 
 from dagster_penstock.component import CopyTablesComponent
-from dagster_penstock.decorator import penstock_assets
+from dagster_penstock.decorator import penstock_assets, source_assets
 from dagster_penstock.partitions import Ranges, ranges
 from dagster_penstock.resource import PenstockResource
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
@@ -42,6 +42,7 @@ __all__ = [
     "Ranges",
     "penstock_assets",
     "ranges",
+    "source_assets",
 ]
 
 DagsterLibraryRegistry.register(

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from penstock import PartitionDifference, Verified
+from penstock import PartitionComparison, PartitionDifference, Verified
 
 # Dagster has partitioned checks since 1.13; before, a check covers the whole asset.
 OF_PARTITIONS = "partitions_def" in inspect.signature(dg.AssetCheckSpec.__new__).parameters
@@ -74,12 +74,17 @@ def partition_results(
             yield dg.AssetCheckEvaluation(**_whole(verified), **common)
         return
     wrong = {item.partition_id: item for item in verified.differences} if verified else {}
+    sides = {item.partition_id: item for item in verified.compared} if verified else {}
     for key in keys:
         # A difference of the run as a whole belongs to every partition.
         found = wrong.get(key) or wrong.get(None)
         yield dg.AssetCheckEvaluation(
             passed=found is None,
-            metadata={"penstock/compared": verify, **(_rows(found) if found else {})},
+            metadata={
+                "penstock/compared": verify,
+                **_sides(sides.get(key)),
+                **(_difference(found) if found else {}),
+            },
             partition=key,
             **common,
         )
@@ -89,19 +94,29 @@ def _whole(verified: Verified | None) -> dict[str, Any]:
     """Whether the check has passed, and its metadata."""
     metadata: dict[str, Any] = {}
     if verified is not None:
-        metadata["penstock/compared"] = f"{verified.partitions:,} partitions by {verified.method}"
+        metadata["penstock/compared"] = verified.method
+        metadata["penstock/partitions"] = verified.partitions
+        metadata.update(_sides(verified.compared[-1] if verified.compared else None))
         if not verified.ok:
             metadata["penstock/differences"] = _differences(verified)
     return {"passed": verified is None or verified.ok, "metadata": metadata}
 
 
-def _rows(found: PartitionDifference) -> dict[str, Any]:
-    return {
-        "penstock/difference": found.note,
-        "penstock/rows_committed": found.committed,
+def _sides(found: PartitionComparison | None) -> dict[str, Any]:
+    """What both sides have, as far as is known: an upsert's target has other rows, too."""
+    if found is None:
+        return {}
+    known = {
         "penstock/rows_in_source": found.source,
         "penstock/rows_in_target": found.target,
+        "penstock/checksum_of_source": found.source_digest,
+        "penstock/checksum_of_target": found.target_digest,
     }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _difference(found: PartitionDifference) -> dict[str, Any]:
+    return {"penstock/difference": found.note, "penstock/rows_committed": found.committed}
 
 
 def _differences(verified: Verified) -> dg.MetadataValue:

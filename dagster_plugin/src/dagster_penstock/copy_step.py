@@ -1,4 +1,4 @@
-"""A step: copies the selected tables one after the other, and reports each."""
+"""A step: copies the selected tables and reports each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.definition import definition_of
+from dagster_penstock.definition import definitions_of
 from dagster_penstock.parent_watch import interrupt_with_parent
 from dagster_penstock.partitioned_copy import PartitionedCopy
-from dagster_penstock.step_failure import Trouble, failure_of
-from dagster_penstock.table_copy import Copied
+from dagster_penstock.several import copy_tables
+from dagster_penstock.step_failure import failure_of
+from dagster_penstock.table_copy import Copied, Copy
 from dagster_penstock.whole_copy import WholeCopy
-from penstock import PenstockError
 
 
 def copy_assets(
@@ -27,7 +27,6 @@ def copy_assets(
     Raises:
         Failure: some of it could not be copied; the rest was.
     """
-    troubles: list[Trouble] = []
     assets_def = context.assets_def
     alone = [
         check.to_user_string()
@@ -40,21 +39,14 @@ def copy_assets(
             "compared: select the asset as well",
             allow_retries=False,
         )
-    for asset, spec in assets_def.specs_by_key.items():
-        if asset not in context.selected_asset_keys:
-            continue
-        definition = definition_of(spec)
-        copy = (
-            WholeCopy(context, asset, definition.spec, most, s3)
-            if assets_def.partitions_def is None
-            else PartitionedCopy(
-                context, asset, definition.spec, most, s3, assets_def.partitions_def
-            )
-        )
-        try:
-            with interrupt_with_parent():
-                yield from copy.run()
-        except PenstockError as error:
-            troubles.append(copy.trouble(error))
+    copies: list[Copy] = [
+        WholeCopy(context, asset, definition.spec, most, s3)
+        if assets_def.partitions_def is None
+        else PartitionedCopy(context, asset, definition.spec, most, s3, assets_def.partitions_def)
+        for asset, definition in definitions_of(assets_def).items()
+        if asset in context.selected_asset_keys
+    ]
+    with interrupt_with_parent():
+        troubles = yield from copy_tables(context, copies)
     if troubles:
         raise failure_of(troubles)

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_penstock.checks import check_spec
-from dagster_penstock.definition import define
+from dagster_penstock.definition import define, definitions_of, register
 from dagster_penstock.translator import PenstockTranslator
 from penstock import CopySpec
 
@@ -53,12 +53,13 @@ def penstock_assets(
     if not specs:
         raise dg.DagsterInvalidDefinitionError("penstock_assets: expected specs, found none")
     translator = translator or PenstockTranslator()
-    assets = [define(spec, partitions_def, translator) for spec in specs]
+    defined = [define(spec, partitions_def, translator) for spec in specs]
     checks = [
-        check_spec(asset.key, spec.verify, partitions_def, blocking=blocking)
-        for asset, spec in zip(assets, specs, strict=True)
-        if spec.verify != "none"
+        check_spec(each.asset.key, each.spec.verify, partitions_def, blocking=blocking)
+        for each in defined
+        if each.spec.verify != "none"
     ]
+    assets = [each.asset for each in defined]
     if group_name is not None:
         assets = [
             asset if asset.group_name else asset.replace_attributes(group_name=group_name)
@@ -82,7 +83,28 @@ def penstock_assets(
             op_tags=op_tags,
             description=description,
         )
-    return lambda function: make(_as_step(function))
+
+    def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
+        assets_def = make(_as_step(function))
+        register(assets_def, defined)
+        return assets_def
+
+    return decorate
+
+
+def source_assets(*copies: dg.AssetsDefinition) -> list[dg.AssetSpec]:
+    """The assets that copies read, with their descriptions and kinds, for `dg.Definitions`.
+
+    Without them Dagster knows of what is upstream no more than the key.
+
+    Parameters:
+        copies: made by `penstock_assets`.
+
+    Raises:
+        DagsterInvariantViolationError: something else was passed.
+    """
+    found = [each.source for copy in copies for each in definitions_of(copy).values()]
+    return [*{source.key: source for source in found if source is not None}.values()]
 
 
 def _as_step(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,39 +1,45 @@
-"""The copy behind an asset: kept in the asset's metadata, which survives renaming."""
+"""The copy behind each asset: checked where it is defined, and found again where it runs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 
-from dagster_penstock.naming import located, source_name, target_name
+from dagster_penstock.naming import located
 from dagster_penstock.partitions import check_partitions
+from dagster_penstock.sources import without_waiting_for
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
 from penstock import CopySpec, PlanningError, UsageError, as_arguments, check_request
 
 METADATA_KEY = "penstock/copy"
+# By step, and in each by output: neither changes when an asset is renamed, and metadata can hold
+# nothing but values that Dagster can show.
+_DEFINED: WeakKeyDictionary[dg.OpDefinition, Mapping[str, Definition]] = WeakKeyDictionary()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class Definition:
-    """A copy, as an asset's metadata holds it. Not a metadata value: Dagster shows its class."""
-
     spec: CopySpec
-
-    def __repr__(self) -> str:
-        return f"{source_name(self.spec)} to {target_name(self.spec)}"
+    asset: dg.AssetSpec
+    source: dg.AssetSpec | None
+    """What the asset depends on by default."""
 
 
 def define(
     spec: CopySpec,
     partitions_def: dg.PartitionsDefinition | None,
     translator: PenstockTranslator,
-) -> dg.AssetSpec:
+) -> Definition:
     """
     Raises:
         DagsterInvalidDefinitionError: the copy does not work with these partitions.
     """
     spec = replace(spec, source=reference(spec.source), target=reference(spec.target))
+    table = CopiedTable(spec, partitions_def)
     try:
         if spec.run_id is not None:
             raise UsageError(
@@ -43,7 +49,8 @@ def define(
         check_ends(spec)
         if partitions_def is not None:
             check_partitions(spec, partitions_def)
-        asset = translator.get_asset_spec(CopiedTable(spec, partitions_def))
+        asset = translator.get_asset_spec(table)
+        source = translator.get_source_asset_spec(table)
     except (PlanningError, UsageError) as error:
         raise dg.DagsterInvalidDefinitionError(
             f"copy of {spec.source_name} to {spec.target_ref}: {as_arguments(error.message)}"
@@ -53,12 +60,57 @@ def define(
             f"asset {asset.key.to_user_string()}: the translator returned other partitions than"
             " those of the copy"
         )
-    return asset.replace_attributes(
-        metadata={**asset.metadata, METADATA_KEY: Definition(spec)},
+    if source is not None and source.key not in {dep.asset_key for dep in asset.deps}:
+        source = None
+    asset = asset.replace_attributes(
+        metadata={**asset.metadata, METADATA_KEY: shown_options(spec)},
         partitions_def=partitions_def,
+        automation_condition=without_waiting_for(source, asset.automation_condition),
         # A run copies some partitions and reports each by itself: there is no common output.
         skippable=asset.skippable or partitions_def is not None,
     )
+    return Definition(spec, asset, source)
+
+
+def shown_options(spec: CopySpec) -> dg.JsonMetadataValue:
+    """The options that differ from their defaults, without secrets."""
+    default = replace(
+        CopySpec(source=spec.source, target=spec.target, table="t"), control_schema="penstock"
+    ).stored()
+    named = {"source", "target", "mode", "table", "target_table"}
+    return dg.JsonMetadataValue(
+        {
+            name: value
+            for name, value in spec.stored().items()
+            if value is not None and (name in named or value != default[name])
+        }
+    )
+
+
+def register(assets_def: dg.AssetsDefinition, defined: Sequence[Definition]) -> None:
+    """Remember the copies of a step."""
+    _DEFINED[_step_of(assets_def)] = {
+        assets_def.get_output_name_for_asset_key(each.asset.key): each for each in defined
+    }
+
+
+def definitions_of(assets_def: dg.AssetsDefinition) -> dict[dg.AssetKey, Definition]:
+    """The copies of a step, by asset.
+
+    Raises:
+        DagsterInvariantViolationError: it is not a step of `penstock_assets`.
+    """
+    found = _DEFINED.get(_step_of(assets_def))
+    if found is None:
+        raise dg.DagsterInvariantViolationError(
+            f"{', '.join(key.to_user_string() for key in assets_def.keys)}: expected assets made "
+            "by penstock_assets, found others"
+        )
+    return {key: found[name] for name, key in assets_def.keys_by_output_name.items()}
+
+
+def _step_of(assets_def: dg.AssetsDefinition) -> Any:
+    return assets_def.node_def
 
 
 def check_ends(spec: CopySpec) -> None:
@@ -70,20 +122,6 @@ def check_ends(spec: CopySpec) -> None:
     """
     spec.check_table_names(source=located(spec.source), target=located(spec.target))
     check_request(spec)
-
-
-def definition_of(asset: dg.AssetSpec) -> Definition:
-    """
-    Raises:
-        DagsterInvariantViolationError: it is not an asset of `penstock_assets`.
-    """
-    found = asset.metadata.get(METADATA_KEY)
-    if not isinstance(found, Definition):
-        raise dg.DagsterInvariantViolationError(
-            f"asset {asset.key.to_user_string()}: expected an asset made by penstock_assets, found "
-            "another"
-        )
-    return found
 
 
 def reference(connection: str) -> str:

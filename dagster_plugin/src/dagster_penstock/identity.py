@@ -48,6 +48,11 @@ def run_id_of(asset: dg.AssetKey, request: str, keys: Iterable[str]) -> str:
     return _name("dagster", asset.to_user_string(), request, *keys)
 
 
+def batch_id_of(run_ids: Iterable[str]) -> str:
+    """The id of a batch of runs."""
+    return _name("dagster-batch", *run_ids)
+
+
 def plan_id_of(series: str) -> str:
     """The id of the run whose plan has the bounds of the ranges."""
     return _name("ranges", series)

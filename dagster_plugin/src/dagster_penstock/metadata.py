@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,11 +25,13 @@ class Loaded:
     rows: int
     bytes: int
     seconds: float
+    inserted: int | None
+    updated: int | None
 
     @classmethod
     def of(cls, found: CommitRecord | Committed) -> Loaded:
         seconds = found.seconds if isinstance(found, Committed) else _seconds(found)
-        return cls(found.attempt, found.rows, found.bytes, seconds)
+        return cls(found.attempt, found.rows, found.bytes, seconds, found.inserted, found.updated)
 
 
 def partition_metadata(
@@ -47,6 +50,7 @@ def partition_metadata(
     return {
         "dagster/partition_row_count": loaded.rows,
         **_amounts(loaded.rows, loaded.bytes, loaded.seconds),
+        **_changes(loaded.rows, loaded.inserted, loaded.updated),
         "penstock/attempts": loaded.attempt,
         "penstock/bounds": str(plan.partition(partition_id).extent),
         **_common(spec, run_id, request),
@@ -80,6 +84,11 @@ def table_metadata(
     return {
         "dagster/row_count": rows,
         **_amounts(rows, sum(record.bytes for record in records), seconds),
+        **_changes(
+            rows,
+            _sum(record.inserted for record in records),
+            _sum(record.updated for record in records),
+        ),
         "penstock/attempts": sum(record.attempt for record in records),
         "penstock/partitions": len(plan.partitions),
         **_common(spec, run_id, request),
@@ -100,6 +109,23 @@ def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
         "penstock/rows_per_second": round(rows / divisor, 1),
         "penstock/bytes_per_second": round(size / divisor, 1),
     }
+
+
+def _changes(rows: int, inserted: int | None, updated: int | None) -> dict[str, int]:
+    """What an upsert did with its rows; nothing for other modes."""
+    if inserted is None or updated is None:
+        return {}
+    return {
+        "penstock/rows_inserted": inserted,
+        "penstock/rows_updated": updated,
+        "penstock/rows_unchanged": rows - inserted - updated,
+    }
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    """None if one is not known, or there is none."""
+    found = [*numbers]
+    return sum(number or 0 for number in found) if found and None not in found else None
 
 
 def _common(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from keyword import kwlist
 from typing import Any
 
 import dagster as dg
+
+try:
+    from dagster._core.definitions.utils import DISALLOWED_NAMES
+except ImportError:
+    DISALLOWED_NAMES = {*kwlist}  # not part of Dagster's public API
 
 from penstock import CopySpec, Place, TableRef, place_of
 
@@ -35,6 +41,25 @@ def key_of(spec: CopySpec) -> list[str]:
     if located(spec.target) or (spec.table is None and spec.target_table is None):
         return _path(spec.target)
     return [part for part in (target.schema, target.name) if part]
+
+
+def source_path(spec: CopySpec) -> list[str]:
+    """The asset key of what is read: the name of its variable or database, schema and table.
+
+    The prefix tells it from a table of the same name in the target.
+    """
+    where = known_place(spec.source)
+    if _reads_files(spec):
+        path = _path(spec.source)
+        if path[0] in DISALLOWED_NAMES and len(path) == 1:
+            return [(where and where.host) or "files", *path]
+        return path
+    prefix = _path(spec.source) if where is None else [where.database]
+    if spec.table is None:
+        return [*prefix, "query_of", *key_of(spec)]
+    table = spec.table_ref
+    # Names that Dagster would refuse are no obstacle to copying the table.
+    return [_NOT_FOR_KEYS.sub("_", part) for part in (*prefix, table.schema, table.name) if part]
 
 
 def target_ref(spec: CopySpec) -> TableRef:

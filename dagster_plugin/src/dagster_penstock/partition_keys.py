@@ -29,7 +29,9 @@ def with_partition_keys(event: Event, keys: Mapping[str, str]) -> Event:
             event, failures=renamed(event.failures), timings=renamed(event.timings), later=later
         )
     if isinstance(event, Verified):
-        return replace(event, differences=renamed(event.differences))
+        return replace(
+            event, differences=renamed(event.differences), compared=renamed(event.compared)
+        )
     if hasattr(event, "partition_id"):
         (event,) = renamed((event,))
     return event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,8 @@ from penstock import (
     KeyIsNull,
     Partition,
     PartitionPlan,
+    RunStatus,
+    TableRequest,
     UsageError,
 )
 
@@ -58,15 +60,17 @@ class PartitionedCopy(Copy):
         super().__init__(context, asset, spec, most, s3)
         self._partitions_def = partitions_def
         self._without_null = False
+        self._compared: Sequence[str] = ()
+        self._plan: PartitionPlan
 
-    def run(self) -> Iterator[Copied]:
+    def start(self) -> Generator[Copied, None, TableRequest | None]:
         spec = self._spec
         keys = self._asked()
         self.keys = _ids(keys)
         version = self._partitions_def.version if isinstance(self._partitions_def, Ranges) else ""
-        series = series_of(self._asset, str(spec.target_ref), version)
+        series = series_of(self.asset, str(spec.target_ref), version)
         partitions = self._partitions(keys, series)
-        run_id = run_id_of(self._asset, self._request, keys)
+        run_id = run_id_of(self.asset, self._request, keys)
         empty = [key for key in keys if key not in partitions]
         for key in empty:
             if self._is_first_try or not self._history.has_run(key, run_id):
@@ -75,14 +79,15 @@ class PartitionedCopy(Copy):
                 )
         if spec.load_mode.only_adds:
             yield from self._take_over(partitions, series, run_id)
-        if partitions:
-            yield from self._copy(partitions, series, run_id)
-        if self._checked:
-            compared = [*partitions, *empty]
-            yield from partition_results(
-                self._asset, compared, spec.verify, self._verified, blocking=self._blocking
-            )
-        yield from self._outputs()
+        self._compared = [*partitions, *empty]
+        if not partitions:
+            return None
+        return replace(
+            self.request(run_id),
+            given=tuple(partitions.values()),
+            series=series if spec.load_mode.only_adds else "",
+            check=self._check_null,
+        )
 
     def _asked(self) -> list[str]:
         """
@@ -107,39 +112,53 @@ class PartitionedCopy(Copy):
         )
         return {key: Partition(partition_id(key), extents[key]) for key in keys if key in extents}
 
-    def _copy(
-        self, partitions: Mapping[str, Partition], series: str, run_id: str
-    ) -> Iterator[Copied]:
-        spec = self._spec
-        status = self._create(
-            run_id,
-            given=list(partitions.values()),
-            series=series if spec.load_mode.only_adds else None,
-        )
-        plan = status.run.plan
-        if self._without_null and any(c.nullable for c in plan.columns if c.name == spec.key):
+    def _check_null(self, plan: PartitionPlan) -> None:
+        """
+        Raises:
+            UsageError: no partition has the rows whose key is NULL.
+        """
+        key = self._spec.key
+        if self._without_null and any(c.nullable for c in plan.columns if c.name == key):
             raise UsageError(
-                f"ranges: {spec.key} has become nullable, and no range of the stored plan has rows "
+                f"ranges: {key} has become nullable, and no range of the stored plan has rows "
                 "with NULL: set it NOT NULL, or pass another version"
             )
-        # Committed by an earlier try, which may have been killed before it could report it.
-        yield from self._unreported(status.committed, run_id, plan)
-        for event in self._resume(run_id, commits=False):
-            if isinstance(event, Committed):
-                if event.already:  # by another process of this run
-                    id_ = partition_id(event.partition_id)
-                    records = [r for r in self._status(run_id).committed if r.partition_id == id_]
-                    yield from self._unreported(records, run_id, plan)
-                else:
-                    yield self._committed(event.partition_id, Loaded.of(event), run_id, plan)
 
-    def _unreported(
-        self, records: Iterable[CommitRecord], run_id: str, plan: PartitionPlan
-    ) -> Iterator[Copied]:
+    def planned(self, status: RunStatus) -> Iterator[Copied]:
+        self.use_names_of(status)
+        self._plan = status.run.plan
+        # Committed by an earlier try, which may have been killed before it could report it.
+        yield from self._unreported(status.committed, status.run.run_id)
+
+    def committed(self, event: Committed) -> Iterator[Copied]:
+        if event.already:  # by another process of this run
+            id_ = partition_id(event.partition_id)
+            records = self.status(event.run_id).committed
+            yield from self._unreported(
+                [record for record in records if record.partition_id == id_], event.run_id
+            )
+        else:
+            yield self._committed(event.partition_id, Loaded.of(event), event.run_id, self._plan)
+
+    def done(self, status: RunStatus | None) -> Iterator[Copied]:
+        if self._checked:
+            yield from partition_results(
+                self.asset,
+                self._compared,
+                self._spec.verify,
+                self._verified,
+                blocking=self._blocking,
+            )
+        yield from self._outputs()
+
+    def failed(self) -> Iterator[Copied]:
+        return iter(())
+
+    def _unreported(self, records: Iterable[CommitRecord], run_id: str) -> Iterator[Copied]:
         for record in records:
             key = self.keys[record.partition_id]
             if not self._history.has_run(key, run_id):
-                yield self._committed(key, Loaded.of(record), run_id, plan)
+                yield self._committed(key, Loaded.of(record), run_id, self._plan)
 
     def _take_over(
         self, partitions: dict[str, Partition], series: str, run_id: str
@@ -163,7 +182,7 @@ class PartitionedCopy(Copy):
                 again[key] = record
                 continue
             if request is None:
-                yield self._committed(key, Loaded.of(record), run, self._status(run).run.plan)
+                yield self._committed(key, Loaded.of(record), run, self.status(run).run.plan)
             del partitions[key]
         if again:
             raise UsageError(_refusal(spec, again))
@@ -180,7 +199,7 @@ class PartitionedCopy(Copy):
         self, key: str, metadata: dict[str, Any], run_id: str
     ) -> dg.AssetMaterialization:
         return dg.AssetMaterialization(
-            asset_key=self._asset,
+            asset_key=self.asset,
             partition=key,
             metadata=metadata,
             tags=version_tags(f"{run_id}:{key}"),
@@ -196,7 +215,7 @@ class PartitionedCopy(Copy):
         assets_def = self._context.assets_def
         selected = self._context.op_execution_context.selected_output_names
         for name, check in assets_def.check_specs_by_output_name.items():
-            if check.asset_key == self._asset and name in selected:
+            if check.asset_key == self.asset and name in selected:
                 yield dg.Output(None, output_name=name)
         if not _REPORTS_ITSELF:
             return
@@ -205,7 +224,7 @@ class PartitionedCopy(Copy):
             metadata["penstock/report"] = dg.MetadataValue.md(self._report())
         yield dg.Output(
             None,
-            output_name=assets_def.get_output_name_for_asset_key(self._asset),
+            output_name=assets_def.get_output_name_for_asset_key(self.asset),
             metadata=metadata,
         )
 

@@ -15,6 +15,7 @@ from penstock import (
     STRATEGIES,
     Bound,
     CopySpec,
+    Crossing,
     Key,
     KeyRange,
     KeyValues,
@@ -22,6 +23,7 @@ from penstock import (
     UsageError,
 )
 
+_BY_VALUE = (dg.StaticPartitionsDefinition, dg.DynamicPartitionsDefinition)
 # The core's limit: ids are part of session names.
 _ID_LENGTH = 10
 _MINUTE = timedelta(minutes=1)
@@ -77,12 +79,16 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
         strategies = [name for name, how in STRATEGIES.items() if how.chooses or how.cuts_evenly]
     elif isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
         strategies = [name for name, how in STRATEGIES.items() if how.takes_interval]
-    elif isinstance(partitions_def, dg.StaticPartitionsDefinition | dg.DynamicPartitionsDefinition):
+    elif isinstance(partitions_def, _BY_VALUE):
         strategies = [name for name, how in STRATEGIES.items() if how.takes_values_query]
+    elif isinstance(partitions_def, dg.MultiPartitionsDefinition):
+        strategies = [name for name, how in STRATEGIES.items() if how.chooses]
+        _check_dimensions(spec, partitions_def)
     else:
         raise UsageError(
-            "partitions_def: expected time windows, ranges(), or static or dynamic partitions, one "
-            f"for each value of the key; found {type(partitions_def).__name__}"
+            "partitions_def: expected time windows, ranges(), static or dynamic partitions, one "
+            "for each value of the key, or time windows crossed with those; found "
+            f"{type(partitions_def).__name__}"
         )
     if spec.key is None:
         raise UsageError("key: expected the column that the asset is partitioned by; found none")
@@ -116,22 +122,69 @@ def check_partitions(spec: CopySpec, partitions_def: dg.PartitionsDefinition) ->
         )
 
 
+def _check_dimensions(spec: CopySpec, partitions_def: dg.MultiPartitionsDefinition) -> None:
+    """
+    Raises:
+        UsageError: they are not time windows and values, or the copy cannot have both.
+    """
+    found = {each.name: each.partitions_def for each in partitions_def.partitions_defs}
+    windows = [
+        n for n, each in found.items() if isinstance(each, dg.TimeWindowPartitionsDefinition)
+    ]
+    values = [n for n, each in found.items() if isinstance(each, _BY_VALUE)]
+    if not (windows and values) or any(isinstance(each, Ranges) for each in found.values()):
+        raise UsageError(
+            "partitions_def: expected a dimension of time windows, by key, and one of static or "
+            "dynamic partitions, named as the column whose values they are; found "
+            + ", ".join(f"{name}: {type(each).__name__}" for name, each in found.items())
+        )
+    if spec.key in values:
+        raise UsageError(
+            f"key: expected the column of the time windows ({windows[0]}); found {spec.key}, the "
+            "name of the other dimension"
+        )
+    if spec.load_mode.attaches:
+        raise UsageError(
+            "mode: expected append, replace or upsert with two dimensions, since what is attached "
+            f"is a partition by one key; found {spec.mode}"
+        )
+
+
 def copy_partitions(
     spec: CopySpec, partitions_def: dg.PartitionsDefinition, keys: Sequence[str]
 ) -> dict[str, Partition]:
     """Time windows or values as partitions of the copy, by partition key; not for `Ranges`."""
     assert spec.key is not None
-    key = Key(spec.key)
+    if not isinstance(partitions_def, dg.MultiPartitionsDefinition):
+        return {
+            name: Partition(partition_id(name), _extent(Key(spec.key), partitions_def, name))
+            for name in keys
+        }
+    dimensions = {each.name: each.partitions_def for each in partitions_def.partitions_defs}
+    found = {}
+    for name in keys:
+        parts = partitions_def.get_partition_key_from_str(name).keys_by_dimension
+        # That of time windows first, which is by the copy's key.
+        windows, values = sorted(
+            (
+                _extent(Key(spec.key if _is_time(each) else dimension), each, parts[dimension])
+                for dimension, each in dimensions.items()
+            ),
+            key=lambda extent: isinstance(extent, KeyValues),
+        )
+        found[name] = Partition(partition_id(name), Crossing(windows, values))
+    return found
+
+
+def _is_time(partitions_def: dg.PartitionsDefinition) -> bool:
+    return isinstance(partitions_def, dg.TimeWindowPartitionsDefinition)
+
+
+def _extent(key: Key, partitions_def: dg.PartitionsDefinition, name: str) -> KeyRange | KeyValues:
     if isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
-        found = {}
-        for name in keys:
-            window = partitions_def.time_window_for_partition_key(name)
-            lower, upper = Bound("", bound_text(window.start)), Bound("", bound_text(window.end))
-            found[name] = Partition(partition_id(name), KeyRange(key, lower, upper))
-        return found
-    return {
-        name: Partition(partition_id(name), KeyValues(key, (Bound("", name),))) for name in keys
-    }
+        window = partitions_def.time_window_for_partition_key(name)
+        return KeyRange(key, Bound("", bound_text(window.start)), Bound("", bound_text(window.end)))
+    return KeyValues(key, (Bound("", name),))
 
 
 def bound_text(moment: datetime) -> str:

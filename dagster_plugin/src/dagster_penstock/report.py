@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from penstock import Finished, RunReport, as_arguments, not_copied_lines, run_report_markdown
+from dagster_penstock.wording import in_dagster
+from penstock import Finished, RunReport, not_copied_lines, run_report_markdown
 
 
 def markdown(finished: Finished, report: RunReport | None) -> str:
@@ -34,7 +35,7 @@ def markdown(finished: Finished, report: RunReport | None) -> str:
             f"| {timing.bytes / 1e6:,.1f} | {timing.seconds:,.2f} | {timing.rows / took:,.0f} "
             f"| {timing.wait_source:,.2f} s | {timing.wait_target:,.2f} s |"
         )
-    summary = as_arguments(run_report_markdown(report)) if report is not None else ""
+    summary = in_dagster(run_report_markdown(report)) if report is not None else ""
     if summary:
         command = f"penstock report {finished.run_id} --target URL --html FILE"
         lines += ["", summary, "", f"With charts: `{command}`"]

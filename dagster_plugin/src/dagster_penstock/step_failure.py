@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import dagster as dg
 
 from dagster_penstock.report import cell
-from penstock import Finished, PenstockError, as_arguments, failure_text
+from dagster_penstock.wording import in_dagster
+from penstock import Finished, PenstockError, failure_text
 
 _MOST = 100
 
@@ -33,7 +34,7 @@ class Trouble:
     def text(self) -> str:
         """The core's message, with options named as in Python."""
         text = failure_text(self.finished) if self.finished else ""
-        return as_arguments(text or self.error.message)
+        return in_dagster(text or self.error.message)
 
 
 def failure_of(troubles: Sequence[Trouble]) -> dg.Failure:
@@ -65,6 +66,6 @@ def _rows(trouble: Trouble) -> list[str]:
     asset = cell(trouble.asset.to_user_string())
     return [
         f"| {asset} | {cell(item.partition_id)} | {item.attempts} "
-        f"| {cell(as_arguments(str(item.error.get('message', ''))))} |"
+        f"| {cell(in_dagster(str(item.error.get('message', ''))))} |"
         for item in trouble.finished.failures[:_MOST]
     ]

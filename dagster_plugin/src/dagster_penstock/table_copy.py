@@ -1,9 +1,9 @@
-"""One table of a step: the core's events in the step's log, and their outcome."""
+"""One table of a step: what it asks of the core, and what Dagster is told of its events."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -19,16 +19,19 @@ from dagster_penstock.object_store import with_keys
 from dagster_penstock.partition_keys import report_with_keys, with_partition_keys
 from dagster_penstock.report import markdown
 from dagster_penstock.step_failure import Trouble
+from dagster_penstock.wording import in_dagster
 from penstock import (
+    Committed,
     CopySpec,
     Event,
     Finished,
     PenstockError,
     RunReport,
     RunStatus,
+    TableRequest,
     Verified,
-    as_arguments,
     narrate,
+    place_of,
     report_text,
     stream_count,
 )
@@ -58,6 +61,9 @@ REPAIR = "find out what changes the rows, then materialize the asset again"
 
 class Copy(ABC):
     """
+    Whoever makes a copy goes through `start`, `planned`, `take` for each event, and `done` or
+    `failed`: by itself with `run`, or together with others.
+
     Parameters:
         most: streams at once, whatever the spec says.
         s3: see `with_keys`.
@@ -75,26 +81,169 @@ class Copy(ABC):
         s3: Any,
     ) -> None:
         self._context = context
-        self._asset = asset
+        self.asset = asset
         self._written = spec
         self._s3 = s3
-        self._degree = spec.degree
+        self.degree = spec.degree
         if most is not None:
-            self._degree = min(stream_count(spec.degree), stream_count(most))
+            self.degree = min(stream_count(spec.degree), stream_count(most))
         self._history = MaterializationHistory(context, asset)
         self._finished: Finished | None = None
         self._verified: Verified | None = None
         self.keys = {}
 
+    # What a copy by asset partitions and that of a whole table do differently
+
     @abstractmethod
-    def run(self) -> Iterator[Copied]:
+    def start(self) -> Generator[Copied, None, TableRequest | None]:
+        """Report what can be reported at once. Returns what to copy; None: nothing is left.
+
+        Raises:
+            PenstockError: it cannot be copied.
         """
+
+    @abstractmethod
+    def planned(self, status: RunStatus) -> Iterator[Copied]:
+        """The run is planned. An earlier try may have copied a part of it."""
+
+    @abstractmethod
+    def committed(self, event: Committed) -> Iterator[Copied]:
+        """A partition is committed."""
+
+    @abstractmethod
+    def done(self, status: RunStatus | None) -> Iterator[Copied]:
+        """All is copied.
+
+        Parameters:
+            status: None if nothing was left.
+        """
+
+    @abstractmethod
+    def failed(self) -> Iterator[Copied]:
+        """Report what is known in spite of a failure."""
+
+    # Alone
+
+    def run(self, request: TableRequest) -> Iterator[Copied]:
+        """Copy the table by itself, after `start`.
+
         Raises:
             PenstockError: something could not be copied; see `trouble`.
         """
+        status = penstock.create(request.spec, given=request.given, series=request.series or None)
+        if request.check is not None:
+            request.check(status.run.plan)
+        yield from self.planned(status)
+        try:
+            for event in self._resume(request):
+                yield from self.take(event)
+            yield from self.finish(self.status(request.run_id))
+        except PenstockError:
+            yield from self.failed()
+            raise
+
+    def _resume(self, request: TableRequest) -> Iterator[Event]:
+        """Copy what the run has not committed yet. Its events name partitions by their keys.
+
+        The step's log gets a line every few seconds, and a report at the end. Closing this
+        iterator, as Dagster does when it interrupts a step, ends the copy at once.
+
+        Raises:
+            PenstockError: something was not copied, or a final step failed.
+        """
+        spec = request.spec
+        events = penstock.resume(
+            request.run_id,
+            source=spec.source,
+            target=spec.target,
+            control_schema=spec.control_schema,
+            degree=self.degree,
+            as_of_now=request.as_of_now,
+            verify=spec.verify,
+            **{option: getattr(spec, option) for option in _EXECUTION},
+        )
+        name, log = self.asset.to_user_string(), self._context.log
+        try:
+            with closing(events):
+                yield from narrate(
+                    (with_partition_keys(event, self.keys) for event in events),
+                    lambda line: log.info(f"{name}: {in_dagster(line)}"),
+                    commits=not self.keys,
+                    warn=lambda line: log.warning(f"{name}: {in_dagster(line)}"),
+                )
+        except PenstockError:
+            if not self.only_differs(self.status(request.run_id)):
+                raise
+        finally:
+            if self._finished is not None:
+                differs = self._verified is not None and not self._verified.ok
+                report = report_text(self._finished, REPAIR if differs else GO_ON)
+                log.info(f"{name}: the run's report\n{in_dagster(report)}")
+
+    # Alone or with others
+
+    def request(self, run_id: str) -> TableRequest:
+        """What to copy. See `with_keys` for what it raises."""
+        spec = self._spec
+        return TableRequest(
+            spec=replace(
+                spec,
+                run_id=run_id,
+                degree=self.degree,
+                # Without a check to report it, nothing is compared.
+                verify=spec.verify if self._checked else "none",
+            ),
+            # With "restart", the new start reads current rows anyway, all as of one moment.
+            as_of_now=spec.on_snapshot_lost != "restart" and reexecuted_by_hand(self._context),
+        )
+
+    def use_names_of(self, status: RunStatus) -> None:
+        """From here on, tables are named with the schemas they were found in."""
+        stored = status.run.spec
+        named = {name: stored[name] for name in ("table", "target_table") if stored[name]}
+        if not place_of(self._spec.target).located:
+            self._spec = replace(self._spec, **named)
+
+    def take(self, event: Event) -> Iterator[Copied]:
+        """Take an event of the table's run."""
+        if isinstance(event, Verified):
+            self._verified = event
+        elif isinstance(event, Finished):
+            self._finished = event
+        elif isinstance(event, Committed):
+            yield from self.committed(event)
+
+    def finish(self, status: RunStatus) -> Iterator[Copied]:
+        """All is copied."""
+        if self._checked and self._verified is None:
+            # An earlier try ended the run, but could not report the comparison.
+            self._verified = self._compare(status.run.run_id)
+        yield from self.done(status)
+
+    def only_differs(self, status: RunStatus) -> bool:
+        """Whether the run is done except that both sides differ, which the check reports.
+
+        False if a step was held back for that reason, such as a swap.
+        """
+        if self._verified is None or self._verified.ok:
+            return False
+        return all(step.id in status.steps_done for step in status.run.plan.load.after)
 
     def trouble(self, error: PenstockError) -> Trouble:
-        return Trouble(self._asset, error, self._finished, by_key=bool(self.keys))
+        return Trouble(self.asset, error, self._finished, by_key=bool(self.keys))
+
+    @property
+    def pool(self) -> Hashable:
+        """Copies that agree in this may share streams and a snapshot; None: this one may not.
+
+        Raises:
+            UsageError: a connection leads nowhere.
+        """
+        spec = self._spec
+        if place_of(spec.source).located or place_of(spec.target).located:
+            return None  # a URL of files is one table
+        shared = ("source", "target", "control_schema", "max_rate", "max_lag")
+        return (self.degree, *(getattr(spec, name) for name in shared))
 
     @cached_property
     def _spec(self) -> CopySpec:
@@ -104,19 +253,6 @@ class Copy(ABC):
         """
         return with_keys(self._written, self._s3)
 
-    def _create(self, run_id: str, **options: Any) -> RunStatus:
-        """Plan the run. From here on its tables are named with the schemas they were found in.
-
-        Raises:
-            PenstockError: see `penstock.create`.
-        """
-        status = penstock.create(replace(self._spec, run_id=run_id), **options)
-        stored = status.run.spec
-        named = {name: stored[name] for name in ("table", "target_table") if stored[name]}
-        if not penstock.place_of(self._spec.target).located:
-            self._spec = replace(self._spec, **named)
-        return status
-
     @cached_property
     def _request(self) -> str:
         return request_of(self._context)
@@ -124,58 +260,6 @@ class Copy(ABC):
     @property
     def _is_first_try(self) -> bool:
         return self._request == self._context.run.run_id and not self._context.retry_number
-
-    def _resume(self, run_id: str, *, commits: bool) -> Iterator[Event]:
-        """Copy what the run has not committed yet. Its events name partitions by their keys.
-
-        The step's log gets a line every few seconds, and a report at the end. Closing this
-        iterator, as Dagster does when it interrupts a step, ends the copy at once. A difference
-        between both sides is not an error here: the check reports it.
-
-        Parameters:
-            commits: log each partition that is committed.
-
-        Raises:
-            PenstockError: something was not copied, or a final step failed.
-        """
-        spec = self._spec
-        events = penstock.resume(
-            run_id,
-            source=spec.source,
-            target=spec.target,
-            control_schema=spec.control_schema,
-            degree=self._degree,
-            # With "restart", the new start reads current rows anyway, all as of one moment.
-            as_of_now=spec.on_snapshot_lost != "restart" and reexecuted_by_hand(self._context),
-            # Without a check to report it, nothing is compared.
-            verify=spec.verify if self._checked else "none",
-            **{option: getattr(spec, option) for option in _EXECUTION},
-        )
-        name, log = self._asset.to_user_string(), self._context.log
-        try:
-            with closing(events):
-                for event in narrate(
-                    (with_partition_keys(event, self.keys) for event in events),
-                    lambda line: log.info(f"{name}: {as_arguments(line)}"),
-                    commits=commits,
-                    warn=lambda line: log.warning(f"{name}: {as_arguments(line)}"),
-                ):
-                    if isinstance(event, Verified):
-                        self._verified = event
-                    elif isinstance(event, Finished):
-                        self._finished = event
-                    yield event
-            if self._checked and self._verified is None:
-                # An earlier try ended the run, but could not report the comparison.
-                self._verified = self._compare(run_id)
-        except PenstockError:
-            if not self._only_differs(run_id):
-                raise
-        finally:
-            if self._finished is not None:
-                differs = self._verified is not None and not self._verified.ok
-                report = report_text(self._finished, REPAIR if differs else GO_ON)
-                log.info(f"{name}: the run's report\n{as_arguments(report)}")
 
     def _report(self) -> str:
         """In Markdown: what this execution did, and where the time of the run went."""
@@ -208,22 +292,13 @@ class Copy(ABC):
             method=found.method,
             seconds=0.0,
             differences=found.differences,
+            compared=found.compared,
         )
         renamed = with_partition_keys(event, self.keys)
         assert isinstance(renamed, Verified)
         return renamed
 
-    def _only_differs(self, run_id: str) -> bool:
-        """Whether the run is done except that both sides differ.
-
-        False if a step was held back for that reason, such as a swap.
-        """
-        if self._verified is None or self._verified.ok:
-            return False
-        status = self._status(run_id)
-        return all(step.id in status.steps_done for step in status.run.plan.load.after)
-
-    def _status(self, run_id: str) -> RunStatus:
+    def status(self, run_id: str) -> RunStatus:
         return penstock.status(
             run_id, target=self._spec.target, control_schema=self._spec.control_schema
         )
@@ -231,12 +306,12 @@ class Copy(ABC):
     @property
     def _checked(self) -> bool:
         """Whether the asset has a check, and it is selected."""
-        return any(key.asset_key == self._asset for key in self._context.selected_asset_check_keys)
+        return any(key.asset_key == self.asset for key in self._context.selected_asset_check_keys)
 
     @property
     def _blocking(self) -> bool:
         return any(
             check.blocking
             for check in self._context.assets_def.check_specs
-            if check.asset_key == self._asset and check.name in NAMES.values()
+            if check.asset_key == self.asset and check.name in NAMES.values()
         )

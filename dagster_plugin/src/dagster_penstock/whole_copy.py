@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 
 import dagster as dg
 
@@ -12,32 +13,35 @@ from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import table_metadata
 from dagster_penstock.naming import target_name
 from dagster_penstock.table_copy import Copied, Copy
-from penstock import PenstockError, UsageError
+from penstock import Committed, RunStatus, TableRequest, UsageError
 
 
 class WholeCopy(Copy):
-    def run(self) -> Iterator[Copied]:
+    def start(self) -> Generator[Copied, None, TableRequest]:
+        yield from ()
         spec = self._spec
-        run_id = run_id_of(self._asset, self._request, ())
-        series = None
-        if spec.load_mode.only_adds:
-            series = series_of(self._asset, str(spec.target_ref))
-            self._check_not_loaded(series, run_id)
-        self._create(run_id, series=series)
-        try:
-            for _ in self._resume(run_id, commits=True):
-                pass
-        except PenstockError:
-            # For instance, a difference that kept the old table in place.
-            if self._verified is not None:
-                yield whole_result(self._asset, self._verified)
-            raise
-        status = self._status(run_id)
+        request = self.request(run_id_of(self.asset, self._request, ()))
+        if not spec.load_mode.only_adds:
+            return request
+        series = series_of(self.asset, str(spec.target_ref))
+        self._check_not_loaded(series, request.run_id)
+        return replace(request, series=series)
+
+    def planned(self, status: RunStatus) -> Iterator[Copied]:
+        self.use_names_of(status)
+        return iter(())
+
+    def committed(self, event: Committed) -> Iterator[Copied]:
+        return iter(())
+
+    def done(self, status: RunStatus | None) -> Iterator[Copied]:
+        assert status is not None
+        run_id = status.run.run_id
         metadata = table_metadata(
             self._spec, run_id, self._request, status.run.plan, status.committed
         )
         yield dg.MaterializeResult(
-            asset_key=self._asset,
+            asset_key=self.asset,
             metadata={
                 **metadata,
                 "penstock/report": dg.MetadataValue.md(self._report()),
@@ -45,7 +49,12 @@ class WholeCopy(Copy):
             data_version=dg.DataVersion(run_id),
         )
         if self._verified is not None:
-            yield whole_result(self._asset, self._verified)
+            yield whole_result(self.asset, self._verified)
+
+    def failed(self) -> Iterator[Copied]:
+        # For instance, a difference that kept the old table in place.
+        if self._verified is not None:
+            yield whole_result(self.asset, self._verified)
 
     def _check_not_loaded(self, series: str, run_id: str) -> None:
         """

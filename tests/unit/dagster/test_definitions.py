@@ -16,10 +16,12 @@ from dagster_penstock import (
     PenstockTranslator,
     penstock_assets,
     ranges,
+    source_assets,
 )
 from dagster_penstock.partitions import bound_text
 
 DAYS = dg.DailyPartitionsDefinition("2024-01-01")
+EAGER = dg.AutomationCondition.eager()
 SECRET = "hunter2"
 
 
@@ -151,6 +153,10 @@ def test_a_translator_says_each_attribute(name: str, *, partitioned: bool) -> No
         assert found["mine"] == 1
     elif name == "tags":
         assert found["tier"] == "gold"
+    elif name == "automation_condition":
+        # Nothing reports what is upstream by default, so no condition waits for it.
+        upstream = dg.AssetSelection.assets(["pg_src", "public", "orders"])
+        assert found == OTHERS[name].ignore(upstream)
     else:
         assert found == OTHERS[name]
 
@@ -163,6 +169,103 @@ def test_an_asset_by_default() -> None:
     assert asset.kinds == {"penstock"}
     assert asset.metadata["dagster/table_name"] == "dw.orders"
     assert made().backfill_policy == dg.BackfillPolicy.single_run()
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("postgresql://h/db", "postgres"),
+        ("mysql://h/db", "mysql"),
+        ("mariadb://h/db", "mysql"),
+        ("mssql://h/db", "sqlserver"),
+        ("snowflake://me@account/db", "snowflake"),
+        ("clickhouse://h/db", "clickhouse"),
+        ("duckdb:////data/w.duckdb", "duckdb"),
+    ],
+)
+def test_kinds_of_source_and_target(
+    url: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PG_SRC", url)
+    written = made(spec(target=url, mode="append"))
+    (asset,) = written.specs
+    assert asset.kinds == {"penstock", kind}
+    (upstream,) = source_assets(written)
+    assert upstream.kinds == {kind}
+
+
+def test_the_options_that_were_chosen_are_shown() -> None:
+    (asset,) = made(spec(verify="counts", where="day > '2024-01-01'")).specs
+    shown = asset.metadata["penstock/copy"]
+    assert isinstance(shown, dg.JsonMetadataValue)
+    assert shown.value == {
+        "source": "env:PG_SRC",
+        "target": "env:PG_DST",
+        "table": "public.orders",
+        "target_table": "dw.orders",
+        "mode": "replace",
+        "key": "day",
+        "where": "day > '2024-01-01'",
+        "verify": "counts",
+    }
+
+
+def test_what_is_read_is_an_asset_upstream() -> None:
+    assets = made()
+    upstream = dg.AssetKey(["pg_src", "public", "orders"])
+    (asset,) = assets.specs
+    assert [dep.asset_key for dep in asset.deps] == [upstream]
+    (described,) = source_assets(assets, made(spec(target_table="dw.other"), name="other"))
+    assert described.key == upstream
+    assert described.metadata["dagster/table_name"] == "public.orders"
+    graph = dg.Definitions(assets=[assets, described]).resolve_asset_graph()
+    assert graph.get(upstream).is_external
+    assert graph.get(upstream).description == "public.orders, from which Penstock copies."
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"source": "postgresql://h/shop"}, ["shop", "public", "orders"]),
+        ({"source": "s3://lake/tpch/orders/*.parquet", "table": None}, ["tpch", "orders"]),
+        ({"table": None, "query": "SELECT 1"}, ["pg_src", "query_of", "dw", "orders"]),
+        ({"table": 'public."Große Namen"'}, ["pg_src", "public", "Gro_e_Namen"]),
+        # Dagster would refuse "in" alone.
+        ({"source": "s3://lake/in/", "table": None}, ["lake", "in"]),
+        # The same name on both sides is not one asset.
+        ({"target_table": None}, ["pg_src", "public", "orders"]),
+        ({"source": "s3://lake/orders", "table": None, "target_table": "orders"}, None),
+    ],
+)
+def test_what_is_upstream_is_named_by_where_it_is(
+    options: dict[str, Any], key: list[str] | None
+) -> None:
+    (asset,) = made(spec(**options)).specs
+    assert [dep.asset_key.path for dep in asset.deps] == ([] if key is None else [key])
+
+
+def test_what_is_upstream_can_be_another_asset_or_none() -> None:
+    class Ours(PenstockTranslator):
+        def get_source_asset_spec(self, table: CopiedTable) -> dg.AssetSpec | None:
+            return dg.AssetSpec("raw_orders") if table.spec.table == "public.orders" else None
+
+        def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
+            return super().get_asset_spec(table).replace_attributes(automation_condition=EAGER)
+
+    assets = made(spec(), spec(table="public.o", target_table="dw.o"), translator=Ours())
+    deps = [[dep.asset_key.to_user_string() for dep in asset.deps] for asset in assets.specs]
+    assert deps == [["raw_orders"], []]
+    assert [source.key.to_user_string() for source in source_assets(assets)] == ["raw_orders"]
+    # Somebody may report that one: conditions wait for it.
+    assert [asset.automation_condition for asset in assets.specs] == [EAGER, EAGER]
+
+
+def test_only_copies_have_sources() -> None:
+    @dg.asset
+    def other() -> None: ...
+
+    with pytest.raises(dg.DagsterInvariantViolationError, match="other: expected assets made by"):
+        source_assets(other)
 
 
 def test_a_password_is_in_no_repr() -> None:

@@ -43,7 +43,8 @@ def asset(**options: Any) -> dg.AssetSpec:
 def test_files_are_an_asset_by_their_path(target: str, key: list[str]) -> None:
     found = asset(target=target)
     assert found.key == dg.AssetKey(key)
-    assert found.kinds == {"penstock", "parquet"}
+    assert found.kinds - {"s3"} == {"penstock", "parquet"}
+    assert ("s3" in found.kinds) == target.startswith("s3:")
     assert "dagster/table_name" not in found.metadata
 
     @penstock_assets(specs=[CopySpec(source="env:PG_SRC", target=target, table="public.orders")])
@@ -72,13 +73,18 @@ def test_a_table_of_duckdb_is_one_by_its_name() -> None:
     assert found.metadata["dagster/table_name"] == "public.orders"
 
 
-def test_a_variable_is_not_read_where_definitions_are_loaded(
+def test_of_a_variable_only_kinds_are_read_where_definitions_are_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("LAKE_ORDERS", raising=False)
+    assert asset(target="env:LAKE_ORDERS", table=None, query="SELECT 1").kinds == {"penstock"}
     monkeypatch.setenv("LAKE_ORDERS", "s3://lake/read-at-load/")
     found = asset(target="env:LAKE_ORDERS", table=None, query="SELECT 1")
     assert found.key == dg.AssetKey(["lake_orders"])
-    assert found.kinds == {"penstock"}
+    assert "read-at-load" not in repr(found)
+    assert found.kinds == {"penstock", "parquet", "s3"}
+    monkeypatch.setenv("LAKE_ORDERS", "nonsense://lake")
+    assert asset(target="env:LAKE_ORDERS", table=None, query="SELECT 1").kinds == {"penstock"}
     assert asset(target=dg.EnvVar("LAKE_ORDERS")).key == dg.AssetKey(["public", "orders"])
 
 

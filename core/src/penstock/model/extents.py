@@ -126,6 +126,23 @@ class KeyOther:
 
 
 @dataclass(frozen=True, slots=True)
+class Crossing:
+    """Rows that both extents select, each by a key of its own."""
+
+    json_form = JsonForm(kind="crossing")
+
+    first: KeyRange | KeyValues
+    second: KeyRange | KeyValues
+
+    @property
+    def keys(self) -> tuple[Key, Key]:
+        return self.first.key, self.second.key
+
+    def __str__(self) -> str:
+        return f"{self.first} and {self.second}"
+
+
+@dataclass(frozen=True, slots=True)
 class HashBucket:
     """Rows whose key hashes to `remainder`, modulo `modulus`; NULL hashes to 0."""
 
@@ -209,6 +226,7 @@ Extent = (
     | KeyIsNull
     | KeyValues
     | KeyOther
+    | Crossing
     | HashBucket
     | Children
     | ChildBlocks

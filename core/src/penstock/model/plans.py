@@ -14,6 +14,8 @@ from penstock.model.extents import Extent
 from penstock.model.tables import Column, ColumnPair, NotCopied, SequencePosition, TableRef
 
 GIVEN = "given"
+CHOSEN = "chosen by the caller"
+"""For people, what `GIVEN` means."""
 """The strategy of a plan whose partitions the caller names: they need not cover the table."""
 
 

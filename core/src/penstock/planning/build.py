@@ -18,7 +18,7 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
 from penstock.errors import PlanningError
-from penstock.model.extents import Bound, Key, Whole
+from penstock.model.extents import Bound, Crossing, Key, Whole
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning import cuts as planning
@@ -291,9 +291,15 @@ def _check_conditions(
         raise PlanningError("--mode replace: expected a key strategy and --key; found none")
     if choice.how.hashes:
         _check_hashed_alike(mapping.columns, table.columns)
-    _check_key_unchanged(choice.key, mapping)
+    for key in {choice.key, *_crossed_keys(partitions)}:
+        _check_key_unchanged(key, mapping)
     for each in {type(partition.extent): partition for partition in partitions}.values():
         target.check_condition(spec.target_ref, spec.where, each.extent)
+
+
+def _crossed_keys(partitions: Sequence[Partition]) -> set[str]:
+    crossings = (each.extent for each in partitions if isinstance(each.extent, Crossing))
+    return {key.text for crossing in crossings for key in crossing.keys}
 
 
 def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:

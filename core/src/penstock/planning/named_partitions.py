@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.source import SourceCatalog
@@ -16,6 +16,7 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
 from penstock.model.extents import (
     Bound,
+    Crossing,
     Extent,
     HashBucket,
     Key,
@@ -24,7 +25,7 @@ from penstock.model.extents import (
     KeyRange,
     KeyValues,
 )
-from penstock.model.plans import Partition
+from penstock.model.plans import CHOSEN, Partition
 from penstock.planning.named_bounds import read_ranges, read_values
 from penstock.planning.orders import compared_key
 from penstock.spec.copy_spec import CopySpec
@@ -63,15 +64,18 @@ def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
         if count > 1:
             raise UsageError(f"given partitions: expected each id once, found {name!r} twice")
     for partition in given:
-        if not isinstance(partition.extent, _BY_KEY):
+        extent = partition.extent
+        if isinstance(extent, Crossing):
+            extent = extent.first
+        if not isinstance(extent, _BY_KEY):
             raise UsageError(
                 f"given partitions: {partition.id}: expected an extent that selects by a key, "
                 f"found {partition.extent}"
             )
-        if partition.extent.key.text != spec.key:
+        if extent.key.text != spec.key:
             raise UsageError(
                 f"given partitions: {partition.id}: expected one by --key {spec.key}, found one by "
-                f"{partition.extent.key.text}"
+                f"{extent.key.text}"
             )
 
 
@@ -96,6 +100,9 @@ def resolve_partitions(
     Raises:
         PlanningError: a bound is not a value of the key's type, or partitions overlap.
     """
+    crossings = {p.id: p.extent for p in given if isinstance(p.extent, Crossing)}
+    if crossings:
+        return _resolve_crossings(spec, given, crossings, source, columns)
     assert spec.key is not None
     relation = spec.relation
     key = Key(spec.key, expression=spec.key not in columns)
@@ -128,12 +135,49 @@ def resolve_partitions(
         warnings.append(f"{key.text} has no index: {which} scans the whole table")
     return ResolvedPartitions(
         tuple(replace(partition, extent=extents[partition.id]) for partition in given),
-        (
-            f"given: {len(given):,} partition{'s' if len(given) > 1 else ''} by {key.text}, "
-            "named by the caller",
-        ),
+        (_reason(given, key.text),),
         tuple(warnings),
     )
+
+
+def _resolve_crossings(
+    spec: CopySpec,
+    given: Sequence[Partition],
+    crossings: Mapping[str, Crossing],
+    source: SourceCatalog,
+    columns: Collection[str],
+) -> ResolvedPartitions:
+    """Each side by itself: two crossings are apart if they differ in either."""
+
+    def side(extents: Iterable[KeyRange | KeyValues]) -> tuple[dict[Extent, Extent], bool]:
+        distinct = [*dict.fromkeys(extents)]
+        parts = [Partition(str(number), extent) for number, extent in enumerate(distinct)]
+        found = resolve_partitions(replace(spec, key=distinct[0].key.text), parts, source, columns)
+        resolved = [partition.extent for partition in found.partitions]
+        return dict(zip(distinct, resolved, strict=True)), not found.warnings
+
+    firsts, first_indexed = side(each.first for each in crossings.values())
+    seconds, second_indexed = side(each.second for each in crossings.values())
+    keys = " and ".join(key.text for key in next(iter(crossings.values())).keys)
+    which = f"each of {len(given):,} partitions" if len(given) > 1 else "the partition"
+    partitions = []
+    for partition in given:
+        extent = crossings[partition.id]
+        first, second = firsts[extent.first], seconds[extent.second]
+        assert isinstance(first, KeyRange | KeyValues)
+        assert isinstance(second, KeyRange | KeyValues)
+        partitions.append(replace(partition, extent=Crossing(first, second)))
+    return ResolvedPartitions(
+        tuple(partitions),
+        (_reason(given, keys),),
+        ()
+        if first_indexed or second_indexed
+        else (f"neither of {keys} has an index: {which} scans the whole table",),
+    )
+
+
+def _reason(given: Sequence[Partition], key: str) -> str:
+    return f"{len(given):,} partition{'s' if len(given) > 1 else ''} by {key}, {CHOSEN}"
 
 
 def _text(bound: Bound | None) -> str | None:

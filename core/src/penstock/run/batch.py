@@ -1,12 +1,11 @@
-"""`copy_all`: many tables, one snapshot, one pool of streams."""
+"""`copy_all`, `copy_tables`: many tables, one snapshot, one pool of streams."""
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Siblings
@@ -24,21 +23,23 @@ from penstock.errors import (
 )
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model import values
-from penstock.model.tables import NotCopied, Relation, TableRef
+from penstock.model.tables import NotCopied, Relation
 from penstock.planning.build import build_plan
-from penstock.planning.search_path import lacks_schema
-from penstock.run.batch_tables import BatchTables, partial_inheritance
+from penstock.planning.search_path import lacks_schema, with_stored_schemas
+from penstock.run.batch_tables import BatchTables, Found
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
-from penstock.run.resume_checks import check_same_spec, committed_partitions
+from penstock.run.resume_checks import committed_partitions
 from penstock.run.showing import apart_throughout
+from penstock.run.snapshot.as_of_now import ReadAsOfNow
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
-from penstock.run.snapshot.source_view import TAKES, SourceView
+from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
+from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
@@ -58,6 +59,63 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     """
     values.choose(batch.show_values)
     ends = connect(batch.source, batch.target)
+    batch_id = batch.run_id or new_run_id()
+
+    def find(source: SourceCatalog, target: TargetCatalog) -> Found:
+        return BatchTables(batch, ends, source, target).requests(batch_id)
+
+    pool = _Pool(
+        batch_id,
+        batch.control_schema,
+        batch.degree,
+        batch.max_rate,
+        batch.max_lag,
+        stop_all=batch.on_table_error == "stop",
+    )
+    yield from _run(pool, ends, find)
+
+
+@apart_throughout
+def copy_tables(
+    requests: Sequence[TableRequest], *, run_id: str, degree: int | str
+) -> Generator[Event, None, None]:
+    """Copy tables between the same two databases; yields the events that `copy_all` yields.
+
+    Each is a run that its caller names, to be created or continued. Connections, control schema,
+    `max_rate` and `max_lag` are those of the first.
+
+    Parameters:
+        run_id: of the batch, for its events and its report.
+        degree: streams at once, over all tables.
+
+    Raises:
+        UsageError: before anything is changed.
+        RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
+    """
+    for request in requests:
+        request.check_given()
+    spec = requests[0].spec
+    values.choose(spec.show_values)
+    ends = connect(spec.source, spec.target)
+    pool = _Pool(run_id, spec.control_schema, degree, spec.max_rate, spec.max_lag)
+    yield from _run(pool, ends, lambda source, target: (requests, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """What the tables of a batch share."""
+
+    batch_id: str
+    control_schema: str
+    degree: int | str
+    max_rate: int | None
+    max_lag: float | None
+    stop_all: bool = False
+
+
+def _run(
+    pool: _Pool, ends: Connections, find: Callable[[SourceCatalog, TargetCatalog], Found]
+) -> Generator[Event, None, None]:
     for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
         if backend.located:
             raise UsageError(
@@ -68,9 +126,9 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
     try:
         with (
             closing(ends.open_source()) as source,
-            closing(ends.open_target(batch.control_schema)) as target,
-            closing(ends.link(target, batch.control_schema)) as link,
-            closing(_Batch(batch, ends, source, target, link, nursery)) as running,
+            closing(ends.open_target(pool.control_schema)) as target,
+            closing(ends.link(target, pool.control_schema)) as link,
+            closing(_Batch(pool, find, ends, source, target, link, nursery)) as running,
         ):
             yield from journaled(running.run(), link, ends.wait_kind)
     finally:
@@ -80,7 +138,8 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
 class _Batch:
     def __init__(
         self,
-        batch: BatchSpec,
+        pool: _Pool,
+        find: Callable[[SourceCatalog, TargetCatalog], Found],
         ends: Connections,
         source: SourceCatalog,
         target: TargetCatalog,
@@ -92,9 +151,10 @@ class _Batch:
         self._target = target
         self._link = link
         self._begun = time.monotonic()
-        self._id = batch.run_id or new_run_id()
-        self._streams = streams_of(batch.degree)
-        self._batch_tables = BatchTables(batch, ends, source, target)
+        self._id = pool.batch_id
+        self._streams = streams_of(pool.degree)
+        self._find = find
+        self._requests: dict[str, TableRequest] = {}
         self._runs: list[RunState] = []
         self._not_copied: tuple[NotCopied, ...] = ()
         self._snapshot = SharedSnapshot(ends, self._read_with_snapshot)
@@ -104,10 +164,10 @@ class _Batch:
             streams=self._streams,
             nursery=nursery,
             link=link,
-            max_rate=batch.max_rate,
-            max_lag=batch.max_lag,
+            max_rate=pool.max_rate,
+            max_lag=pool.max_lag,
             batch=True,
-            stop_all=batch.on_table_error == "stop",
+            stop_all=pool.stop_all,
         )
 
     def close(self) -> None:
@@ -136,18 +196,16 @@ class _Batch:
     # Planning
 
     def _find_tables(self) -> None:
-        specs = self._batch_tables.specs()
-        self._not_copied = self._batch_tables.not_copied(specs)
-        if specs:
-            self._link.set_patience(specs[0].patience)
-        tables = {spec.relation for spec in specs}
-        for asked in specs:
-            missing: list[TableRef] = []
-            spec = self._batch_tables.without_copied_heirs(asked, tables, missing)
-            run_id = f"{self._id}-{_short(spec)}"
+        requests, self._not_copied = self._find(self._source, self._target)
+        if requests:
+            self._link.set_patience(requests[0].spec.patience)
+        for asked in requests:
+            run_id = asked.run_id
             stored = self._target.control.load_run(run_id)
+            spec = asked.spec if stored is None else with_stored_schemas(asked.spec, stored.spec)
+            self._requests[run_id] = asked
             run = RunState(
-                replace(spec, run_id=run_id),
+                spec,
                 run_id,
                 ends=self._ends,
                 link=self._link,
@@ -155,8 +213,8 @@ class _Batch:
             )
             self._runs.append(run)
             try:
-                if missing:
-                    raise partial_inheritance(spec, missing)
+                if asked.error is not None:
+                    raise asked.error
                 self._check_table(run, stored)
             except Interrupted:
                 raise
@@ -176,8 +234,9 @@ class _Batch:
         if stored is None:
             self._ends.check_supported(run.spec)
         if lacks_schema(run.spec):
-            self._batch_tables.find(run.spec)
-        elif stored is None:
+            run.spec, _ = self._ends.with_schemas(run.spec, self._source, self._target)
+            run.view.spec = run.spec
+        if stored is None:
             run.view.note_state(self._source)
         else:
             run.was_done = stored.status == "done"
@@ -187,14 +246,16 @@ class _Batch:
                 # A dropped table must not fail the snapshot that all tables share.
                 self._source.columns(run.spec.relation)
 
-    def _view(self, spec: CopySpec, run_id: str, stored: RunRow | None) -> SourceView:
+    def _view(
+        self, spec: CopySpec, run_id: str, stored: RunRow | None, policy: LossPolicy | None = None
+    ) -> SourceView:
         ends = self._ends
         return SourceView(
             spec,
             run_id,
             ends.source_url,
             ends.source_backend,
-            OptionPolicy(),
+            policy or OptionPolicy(),
             stored,
             hold=self._snapshot.share,
         )
@@ -246,6 +307,7 @@ class _Batch:
     def _plan_anew(self, run: RunState) -> Generator[Event, None, RunRow | None]:
         """Returns the stored run if somebody else has created it meanwhile."""
         control = self._target.control
+        request = self._requests[run.run_id]
         try:
             taken = run.view.take(self._source)
             plan = build_plan(
@@ -255,8 +317,12 @@ class _Batch:
                 self._source,
                 self._target,
                 self._ends.capabilities,
+                request.given,
+                request.series,
                 siblings=self._siblings(),
             )
+            if request.check is not None:
+                request.check(plan)
         except (PlanningError, TransientError):
             # Another execution may have created the run, and be changing these tables.
             stored = control.load_run(run.run_id)
@@ -271,14 +337,17 @@ class _Batch:
         return control.load_run(run.run_id)
 
     def _continue_run(self, run: RunState, stored: RunRow) -> Iterator[Event]:
-        check_same_spec(run.spec, stored)
+        request = self._requests[run.run_id]
+        request.check_same(stored)
         continuation = Continuation(run.spec, stored, stored.plan.partitions, self._target.control)
         # Another execution may have created the run, or finished it, since its table was found:
         # the run's plan and snapshot count, and not what was found here.
         run.was_done = stored.status == "done"
         run.complete = continuation.complete
         run.view.close()
-        run.view = self._view(run.spec, run.run_id, stored)
+        as_of_now = request.as_of_now and not run.complete and run.spec.snapshot != "none"
+        policy = ReadAsOfNow(()) if as_of_now else None
+        run.view = self._view(run.spec, run.run_id, stored, policy)
         if not run.complete:
             yield from continuation.find_view(run.view, self._ends, self._target)
         run.begin(stored.plan)
@@ -329,12 +398,6 @@ def _batch_table(run: RunState) -> BatchTable:
         warnings=run.plan.warnings if run.has_begun else (),
         not_copied=run.not_copied,
     )
-
-
-def _short(spec: CopySpec) -> str:
-    """Eight letters for a table, the same in every execution of the batch."""
-    named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
-    return hashlib.sha256(named.encode()).hexdigest()[:8]
 
 
 def _is_transient(run: RunState) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,8 +13,12 @@ from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import NotCopied, Relation, TableRef
 from penstock.planning.search_path import lacks_schema, with_any_schema, with_searched
 from penstock.run.connections import Connections
+from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
+
+Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
+"""The tables of a batch, and what it leaves out besides."""
 
 
 class BatchTables:
@@ -31,15 +36,26 @@ class BatchTables:
         self._source = source
         self._target = target
 
-    def specs(self) -> list[CopySpec]:
-        """A spec for every table, even for one that does not exist.
+    def requests(self, batch_id: str) -> Found:
+        """One for every table, even for one that does not exist.
 
         Raises:
             UsageError: a pattern matches nothing, or two tables go into one.
         """
-        return self._batch.specs(self._match_patterns(), self._with_schemas)
+        specs = self._batch.specs(self._match_patterns(), self._with_schemas)
+        tables = {spec.relation for spec in specs}
+        requests = [self._request(batch_id, spec, tables) for spec in specs]
+        return requests, self._not_copied(specs)
 
-    def not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
+    def _request(
+        self, batch_id: str, asked: CopySpec, tables: Collection[Relation]
+    ) -> TableRequest:
+        missing: list[TableRef] = []
+        spec = self._without_copied_heirs(asked, tables, missing)
+        error = partial_inheritance(spec, missing) if missing else None
+        return TableRequest(spec=replace(spec, run_id=f"{batch_id}-{_short(spec)}"), error=error)
+
+    def _not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
         """What the patterns match besides tables, if the target's tables are recreated."""
         if not any(spec.load_mode.recreates for spec in specs):
             return ()
@@ -47,7 +63,7 @@ class BatchTables:
         others = self._source.others(*self._patterns())
         return tuple(item for item in others if item.name not in named)
 
-    def without_copied_heirs(
+    def _without_copied_heirs(
         self, spec: CopySpec, tables: Collection[Relation], missing: list[TableRef]
     ) -> CopySpec:
         """The spec without the rows of inheriting tables, if the batch copies those by themselves.
@@ -99,16 +115,15 @@ class BatchTables:
         """Unchanged if there is no such table; planning will report that."""
         if lacks_schema(spec):
             with suppress(PlanningError):
-                return self.find(spec)
+                found, _ = self._ends.with_schemas(spec, self._source, self._target)
+                return found
         return spec
 
-    def find(self, spec: CopySpec) -> CopySpec:
-        """
-        Raises:
-            PlanningError: there is no such table.
-        """
-        found, _ = self._ends.with_schemas(spec, self._source, self._target)
-        return found
+
+def _short(spec: CopySpec) -> str:
+    """Eight letters for a table, the same in every execution of the batch."""
+    named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
+    return hashlib.sha256(named.encode()).hexdigest()[:8]
 
 
 def partial_inheritance(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:

@@ -11,7 +11,7 @@ from penstock.backends.api.control import ControlStore, RunRow, reading_run
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
-from penstock.model.extents import KeyRange
+from penstock.model.extents import Crossing, KeyRange
 from penstock.model.plans import Partition
 from penstock.planning.build import match_columns
 from penstock.spec.copy_spec import CopySpec
@@ -125,7 +125,9 @@ def check_same_shape(
         for name in before
         if name in now and before[name].type != now[name].type
     ]
-    keys = {p.extent.key.text for p in run.plan.partitions if isinstance(p.extent, KeyRange)}
+    extents = [p.extent for p in run.plan.partitions]
+    extents += [e.first for e in extents if isinstance(e, Crossing)]
+    keys = {extent.key.text for extent in extents if isinstance(extent, KeyRange)}
     lines += [
         f"key {name!r} was NOT NULL, and is nullable now"
         for name in keys

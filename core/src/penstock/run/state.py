@@ -347,6 +347,7 @@ class RunState:
             method=found.method,
             seconds=round(time.monotonic() - begun, 3),
             differences=found.differences,
+            compared=found.compared,
         )
 
     @property

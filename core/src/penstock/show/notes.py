@@ -21,6 +21,7 @@ from penstock.events import (
     Verified,
     Warned,
 )
+from penstock.model.plans import CHOSEN, GIVEN
 from penstock.show.tally import Tally
 from penstock.show.text import (
     counted,
@@ -150,12 +151,16 @@ def _plan_lines(event: Planned) -> Iterable[str]:
     about = f", about {' and '.join(known)}" if known else ""
     before = f", {event.committed:,} of them already committed" if event.committed else ""
     yield (
-        f"planned: {counted(event.partitions, 'partition')} by {event.strategy}{before}{about}; "
+        f"planned: {counted(event.partitions, 'partition')}{_cut_by(event)}{before}{about}; "
         + _streams(event)
     )
     for reason in event.reasons:
         yield f"    {one_line(reason)}"
     yield from plan_warnings(event)
+
+
+def _cut_by(event: Planned) -> str:
+    return f", {CHOSEN}" if event.strategy == GIVEN else f" by {event.strategy}"
 
 
 def _streams(event: Planned | BatchStarted) -> str:

@@ -94,7 +94,9 @@ def _check_cutting(spec: CopySpec) -> None:
     if strategy.requires_key and spec.key is None:
         raise UsageError(f"--strategy {spec.strategy}: expected --key, found none")
     if not strategy.takes_key and spec.key is not None:
-        raise UsageError(f"--strategy {spec.strategy} does not use a key: leave --key out")
+        raise UsageError(
+            f"--strategy {spec.strategy} does not use a key: leave out --strategy, or --key"
+        )
     if spec.interval is not None and not strategy.takes_interval:
         raise UsageError(f"--interval goes with --strategy time, not {spec.strategy}")
     if spec.values_query is not None and not strategy.takes_values_query:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.events import PartitionDifference
+from penstock.events import PartitionComparison, PartitionDifference
 
 MISSING = "missing in the target"
 EXTRA = "only in the target"
@@ -70,4 +70,18 @@ class Verification:
                 target=check.target,
             )
             for check in self.wrong
+        )
+
+    @property
+    def compared(self) -> tuple[PartitionComparison, ...]:
+        """What was found on both sides, as events carry it."""
+        return tuple(
+            PartitionComparison(
+                partition_id=check.partition_id,
+                source=check.source,
+                target=check.target,
+                source_digest=check.source_digest,
+                target_digest=check.target_digest,
+            )
+            for check in self.checks
         )

@@ -11,6 +11,7 @@ from penstock.model.extents import (
     Bound,
     ChildBlocks,
     Children,
+    Crossing,
     Extent,
     HashBucket,
     Key,
@@ -55,6 +56,8 @@ def _extent(dialect: Dialect, extent: Extent) -> Sequence[str]:
             return [_listed(dialect, key, "IN", values)]
         case KeyOther(key, values):
             return [_listed(dialect, key, "NOT IN", values)]
+        case Crossing(first, second):
+            return [*_extent(dialect, first), *_extent(dialect, second)]
         case HashBucket(key, modulus, remainder):
             # The rows whose key is NULL are in the first bucket.
             number = dialect.hashed(dialect.key(key))

@@ -1,0 +1,57 @@
+"""The runs of a batch, as the batch finds them or its caller names them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penstock.backends.api.control import RunRow
+from penstock.errors import PenstockError
+from penstock.model.plans import Partition, PartitionPlan
+from penstock.planning.named_partitions import check_given_partitions, check_series
+from penstock.planning.search_path import with_stored_schemas
+from penstock.run.resume_checks import check_same_partitions, check_same_spec
+from penstock.spec.copy_spec import CopySpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRequest:
+    """A table to copy in a batch.
+
+    Parameters:
+        spec: with the run's id, by which an existing run is continued.
+        given, series: see `create`.
+        check: raises a PenstockError for a new plan that must not be executed.
+        as_of_now: see `resume`.
+        error: why it cannot be copied.
+    """
+
+    spec: CopySpec
+    given: Sequence[Partition] = ()
+    series: str = ""
+    check: Callable[[PartitionPlan], object] | None = None
+    as_of_now: bool = False
+    error: PenstockError | None = None
+
+    @property
+    def run_id(self) -> str:
+        assert self.spec.run_id is not None
+        return self.spec.run_id
+
+    def check_given(self) -> None:
+        """
+        Raises:
+            UsageError: see `create`.
+        """
+        if self.given:
+            check_given_partitions(self.spec, self.given)
+        if self.series:
+            check_series(self.series)
+
+    def check_same(self, run: RunRow) -> None:
+        """
+        Raises:
+            SpecMismatch: the stored run has other options or partitions.
+        """
+        check_same_spec(with_stored_schemas(self.spec, run.spec), run)
+        check_same_partitions(self.given, self.series, run)

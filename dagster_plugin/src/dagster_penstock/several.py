@@ -1,0 +1,158 @@
+"""The tables of a step: those of the same two databases share streams and a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+
+import dagster as dg
+
+import penstock
+from dagster_penstock.identity import batch_id_of
+from dagster_penstock.partition_keys import with_partition_keys
+from dagster_penstock.step_failure import Trouble
+from dagster_penstock.table_copy import Copied, Copy
+from dagster_penstock.wording import in_dagster
+from penstock import (
+    BatchFinished,
+    BatchTable,
+    Event,
+    PenstockError,
+    Planned,
+    Prepared,
+    RunFailed,
+    RunFailedTransiently,
+    RunStatus,
+    TableRequest,
+    narrate,
+    report_text,
+)
+
+
+def copy_tables(
+    context: dg.AssetExecutionContext, copies: Sequence[Copy]
+) -> Generator[Copied, None, list[Trouble]]:
+    """Returns what could not be copied; the rest was."""
+    troubles: list[Trouble] = []
+    started: dict[object, list[tuple[Copy, TableRequest]]] = {}
+    for copy in copies:
+        try:
+            request = yield from copy.start()
+            if request is None:
+                yield from copy.done(None)
+            else:
+                pool = copy.pool
+                started.setdefault(copy if pool is None else pool, []).append((copy, request))
+        except PenstockError as error:
+            troubles.append(copy.trouble(error))
+    for asked in started.values():
+        if len(asked) > 1:
+            troubles += yield from _Together(context, asked).run()
+            continue
+        ((copy, request),) = asked
+        try:
+            yield from copy.run(request)
+        except PenstockError as error:
+            troubles.append(copy.trouble(error))
+    # In the order in which they are defined.
+    places = {copy.asset: place for place, copy in enumerate(copies)}
+    return sorted(troubles, key=lambda trouble: places[trouble.asset])
+
+
+class _Together:
+    """A batch of the core whose tables are assets."""
+
+    def __init__(
+        self, context: dg.AssetExecutionContext, asked: Sequence[tuple[Copy, TableRequest]]
+    ) -> None:
+        self._context = context
+        self._copies = {request.run_id: copy for copy, request in asked}
+        self._requests = [request for _, request in asked]
+        self._planned: list[str] = []
+        """The runs that are planned."""
+        self._prepared = False
+        self._ended: dict[str, BatchTable] = {}
+
+    def run(self) -> Generator[Copied, None, list[Trouble]]:
+        """Returns what could not be copied."""
+        end: PenstockError | None = None
+        try:
+            yield from self._copy()
+        except PenstockError as error:
+            end = error
+        try:
+            statuses = self._statuses()
+        except PenstockError as error:
+            end, statuses = error, {}
+        troubles = []
+        for run_id, copy in self._copies.items():
+            try:
+                status = statuses.get(run_id)
+                if status is None or not self._ended_well(copy, status):
+                    yield from copy.failed()
+                    raise self._error_of(run_id, end)
+                yield from copy.finish(status)
+            except PenstockError as error:
+                troubles.append(copy.trouble(error))
+        return troubles
+
+    def _copy(self) -> Iterator[Copied]:
+        """
+        Raises:
+            PenstockError: some tables, or all, could not be copied.
+        """
+        log, copies = self._context.log, self._copies.values()
+        events = penstock.copy_tables(
+            self._requests, run_id=batch_id_of(self._copies), degree=self._requests[0].spec.degree
+        )
+        with closing(events):
+            for event in narrate(
+                map(self._with_keys, events),
+                lambda line: log.info(in_dagster(line)),
+                commits=not all(copy.keys for copy in copies),
+                warn=lambda line: log.warning(in_dagster(line)),
+            ):
+                yield from self._take(event)
+
+    def _with_keys(self, event: Event) -> Event:
+        copy = self._copies.get(event.run_id)
+        return event if copy is None else with_partition_keys(event, copy.keys)
+
+    def _take(self, event: Event) -> Iterator[Copied]:
+        if isinstance(event, BatchFinished):
+            self._ended = {table.run_id: table for table in event.tables}
+            report = report_text(event, "")
+            self._context.log.info(f"the report of all tables\n{in_dagster(report)}")
+            return
+        if isinstance(event, Planned):
+            self._planned.append(event.run_id)
+        elif isinstance(event, Prepared) and not self._prepared:
+            # All of them are planned by now.
+            self._prepared = True
+            for run_id, status in self._statuses().items():
+                yield from self._copies[run_id].planned(status)
+        if copy := self._copies.get(event.run_id):
+            yield from copy.take(event)
+
+    def _statuses(self) -> dict[str, RunStatus]:
+        spec = self._requests[0].spec
+        found = penstock.statuses(
+            self._planned, target=spec.target, control_schema=spec.control_schema
+        )
+        return {status.run.run_id: status for status in found}
+
+    def _ended_well(self, copy: Copy, status: RunStatus) -> bool:
+        table = self._ended.get(status.run.run_id)
+        return (table is not None and table.status == "done") or copy.only_differs(status)
+
+    def _error_of(self, run_id: str, end: PenstockError | None) -> PenstockError:
+        """Why a table is not done."""
+        table = self._ended.get(run_id)
+        errors = [] if table is None else [failure.error for failure in table.failures]
+        if table is not None and table.error is not None:
+            errors = [table.error]
+        if not errors:
+            return end or RunFailedTransiently("the run has ended early")
+        transient = all(error.get("transient") for error in errors)
+        kind = RunFailedTransiently if transient else RunFailed
+        return kind(str(errors[0].get("message")))

@@ -1,0 +1,69 @@
+"""The table that a copy reads, as an asset upstream of the one that it writes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import dagster as dg
+
+from dagster_penstock.naming import known_place, source_name, source_path
+from penstock import CopySpec, UsageError, place_of
+
+# As Dagster names them, which has an icon for each, by the scheme of a URL.
+_KINDS = {
+    "postgres": ("postgres",),
+    "mysql": ("mysql",),
+    "mssql": ("sqlserver",),
+    "snowflake": ("snowflake",),
+    "clickhouse": ("clickhouse",),
+    "duckdb": ("duckdb",),
+    "file": ("parquet",),
+    "s3": ("parquet", "s3"),
+}
+
+
+def kinds_of(connection: str) -> set[str]:
+    """The kinds of what a connection leads to; none if its environment variable is not set here.
+
+    Only the kinds depend on the environment, never a key.
+    """
+    name = connection.removeprefix("env:")
+    if name != connection and name not in os.environ:
+        return set()
+    try:
+        return {*_KINDS.get(place_of(connection).scheme, ())}
+    except UsageError:
+        return set()  # the step will say what is wrong with it
+
+
+# Of the assets that are made here.
+READ_BY_PENSTOCK = "penstock/source"
+
+
+def source_asset(spec: CopySpec) -> dg.AssetSpec:
+    """What a copy reads, which nothing in Dagster materializes."""
+    where = known_place(spec.source)
+    named = spec.table is not None and not (where and where.located)
+    return dg.AssetSpec(
+        key=dg.AssetKey(source_path(spec)),
+        description=f"{source_name(spec)}, from which Penstock copies.",
+        kinds=kinds_of(spec.source),
+        metadata={READ_BY_PENSTOCK: True}
+        | ({"dagster/table_name": source_name(spec)} if named else {}),
+    )
+
+
+def without_waiting_for(
+    source: dg.AssetSpec | None, condition: dg.AutomationCondition[Any] | None
+) -> dg.AutomationCondition[Any] | None:
+    """An automation condition that does not look at what a copy reads.
+
+    Nothing reports that asset, so to `AutomationCondition.eager` and `on_cron` it would be missing
+    forever.
+    """
+    ignore = getattr(condition, "ignore", None)
+    if source is None or ignore is None or READ_BY_PENSTOCK not in source.metadata:
+        return condition
+    found: dg.AutomationCondition[Any] = ignore(dg.AssetSelection.assets(source.key))
+    return found
