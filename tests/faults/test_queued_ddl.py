@@ -14,7 +14,6 @@ import psycopg
 import pytest
 
 from penstock.events import BatchFinished, Planned, SnapshotChanged, Verified, Warned
-from penstock_testkit import TcpProxy
 
 from .cli import PATIENCE, Run, eventually
 from .gate import Gate
@@ -192,7 +191,9 @@ def test_while_a_batch_plans_it_is_not_in_its_own_way(pair: Pair) -> None:
     pair.copy_all("--tables", "public.t??", "--attempts", "1").ended(0)
 
 
-@pytest.mark.parametrize("statement", ["DROP TABLE part_3", "ALTER TABLE part_3 ADD CHECK (id > 0)"])
+@pytest.mark.parametrize(
+    "statement", ["DROP TABLE part_3", "ALTER TABLE part_3 ADD CHECK (id > 0)"]
+)
 def test_a_child_is_dropped(pair: Pair, statement: str) -> None:
     for url in (pair.source, pair.target):
         execute(

@@ -243,7 +243,7 @@ _HOMES = {
         "failure_text",
         "narrate",
         "report_text",
-            "combined_report",
+        "combined_report",
     ),
     "show.text": ("not_copied_lines",),
     "spec.arguments": ("as_arguments",),

@@ -26,8 +26,8 @@ from penstock.planning.choice import Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
-from penstock.planning.orders import compared_key, disorder
 from penstock.planning.one_statement import expecting_one_statement
+from penstock.planning.orders import compared_key, disorder
 from penstock.planning.steps_left import with_steps_left
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec

@@ -102,7 +102,7 @@ def resolve_partitions(
     """
     crossings = {p.id: p.extent for p in given if isinstance(p.extent, Crossing)}
     if crossings:
-        return _resolve_crossings(spec, given, crossings, source, columns)
+        return _resolve_crossings(spec, given, crossings, source, target, columns)
     assert spec.key is not None
     relation = spec.relation
     key = Key(spec.key, expression=spec.key not in columns)
@@ -145,6 +145,7 @@ def _resolve_crossings(
     given: Sequence[Partition],
     crossings: Mapping[str, Crossing],
     source: SourceCatalog,
+    target: TargetCatalog,
     columns: Collection[str],
 ) -> ResolvedPartitions:
     """Each side by itself: two crossings are apart if they differ in either."""
@@ -152,7 +153,8 @@ def _resolve_crossings(
     def side(extents: Iterable[KeyRange | KeyValues]) -> tuple[dict[Extent, Extent], bool]:
         distinct = [*dict.fromkeys(extents)]
         parts = [Partition(str(number), extent) for number, extent in enumerate(distinct)]
-        found = resolve_partitions(replace(spec, key=distinct[0].key.text), parts, source, columns)
+        by_side = replace(spec, key=distinct[0].key.text)
+        found = resolve_partitions(by_side, parts, source, target, columns)
         resolved = [partition.extent for partition in found.partitions]
         return dict(zip(distinct, resolved, strict=True)), not found.warnings
 
