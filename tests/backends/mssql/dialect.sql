@@ -162,6 +162,38 @@ LEFT(word, 1) -- letter
 a = 1 OR b = 2 -- c
 ) AND "id" < CAST(N'9' AS int)
 
+-- text under SQL_Latin1_General_CP1_CI_AS
+"word" < N'1' COLLATE SQL_Latin1_General_CP1_CI_AS
+
+-- varchar under SQL_Latin1_General_CP1_CI_AS
+CAST("word" AS nvarchar(4000)) < CAST(N'1' AS nvarchar(4000)) COLLATE SQL_Latin1_General_CP1_CI_AS
+
+-- text under C
+CAST(CAST("word" AS nvarchar(max)) COLLATE Latin1_General_100_BIN2_UTF8 AS varchar(max)) + CHAR(0) < CAST(CAST(N'1' AS nvarchar(max)) COLLATE Latin1_General_100_BIN2_UTF8 AS varchar(max)) + CHAR(0)
+
+-- int4 under C
+"word" < CAST(N'1' AS int)
+
+-- a listed value under a collation
+CAST(value AS nvarchar(4000)) COLLATE SQL_Latin1_General_CP1_CI_AS
+
+-- by bytes without a collation of UTF-8
+CAST(value AS nvarchar(4000)) COLLATE Latin1_General_BIN2 + NCHAR(0)
+
+-- keys that are written differently
+NOT EXISTS (SELECT CAST(CAST(t."k" AS nvarchar(max)) AS varbinary(max)) INTERSECT SELECT CAST(CAST(s."k" AS nvarchar(max)) AS varbinary(max)))
+
+-- merge by a text
+UPDATE t SET "n" = s."n", "k" = s."k" FROM t AS t JOIN s AS s ON t."id" = s."id" AND t."k" = s."k" WHERE NOT EXISTS (SELECT t."n" INTERSECT SELECT s."n") OR NOT EXISTS (SELECT CAST(CAST(t."k" AS nvarchar(max)) AS varbinary(max)) INTERSECT SELECT CAST(CAST(s."k" AS nvarchar(max)) AS varbinary(max)));
+INSERT INTO t ("id", "k", "n") SELECT s."id", s."k", s."n" FROM s AS s WHERE NOT EXISTS (SELECT 1 FROM t AS t WHERE t."id" = s."id" AND t."k" = s."k")
+
+-- merge of keys alone
+UPDATE t SET "k" = s."k" FROM t AS t JOIN s AS s ON t."k" = s."k" WHERE NOT EXISTS (SELECT CAST(CAST(t."k" AS nvarchar(max)) AS varbinary(max)) INTERSECT SELECT CAST(CAST(s."k" AS nvarchar(max)) AS varbinary(max)));
+INSERT INTO t ("k") SELECT s."k" FROM s AS s WHERE NOT EXISTS (SELECT 1 FROM t AS t WHERE t."k" = s."k")
+
+-- merge of numbers alone
+INSERT INTO t ("id") SELECT s."id" FROM s AS s WHERE NOT EXISTS (SELECT 1 FROM t AS t WHERE t."id" = s."id")
+
 -- windows of 1 day
 SELECT CAST(DATEADD(day, CASE WHEN n.i < DATEDIFF(day, CAST(CAST(CAST(FIRST AS datetime2(6)) AS
 date) AS datetime2(6)), LAST) / 1 + 1 THEN n.i * 1 END, CAST(CAST(CAST(FIRST AS datetime2(6)) AS

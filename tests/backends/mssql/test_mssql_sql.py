@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.backends.mssql.dialect import MSSQL, OLDER
+from penstock.backends.mssql.dialect import MSSQL, OLDER, MssqlDialect
 from penstock.backends.mssql.types import MsType
 from penstock.backends.sql.conditions import condition
 from penstock.errors import PlanningError, UsageError
@@ -87,6 +87,19 @@ EXTENTS: list[Extent] = [
 for extent in EXTENTS:
     CASES[f"extent {extent}"] = partial(condition, MSSQL, None, extent)
 CASES["extent with a condition"] = lambda: condition(MSSQL, "a = 1 OR b = 2 -- c", EXTENTS[1])
+
+CI, BY_BYTES = (Key("word", collation=name) for name in ("SQL_Latin1_General_CP1_CI_AS", "C"))
+for key, tag in ((CI, "text"), (CI, "varchar"), (BY_BYTES, "text"), (BY_BYTES, "int4")):
+    extent = KeyRange(key, None, Bound(tag, "1"))
+    CASES[f"{tag} under {key.collation}"] = partial(condition, MSSQL, None, extent)
+CASES |= {
+    "a listed value under a collation": lambda: MSSQL.collated(CI, "varchar", "value"),
+    "by bytes without a collation of UTF-8": lambda: OLDER.collated(BY_BYTES, "text", "value"),
+    "keys that are written differently": lambda: MssqlDialect(texts=["k"]).respelled(["id", "k"]),
+    "merge by a text": lambda: MssqlDialect(texts=["k"]).merge("t", "s", ["id", "k"], ["n"]),
+    "merge of keys alone": lambda: MssqlDialect(texts=["k"]).merge("t", "s", ["k"], []),
+    "merge of numbers alone": lambda: MssqlDialect(texts=["k"]).merge("t", "s", ["id"], []),
+}
 
 for interval in ("1 day", "2 Weeks", "3 months", "15 minutes", "1 year", "36 hours"):
     CASES[f"windows of {interval}"] = partial(
@@ -167,6 +180,12 @@ def test_a_bound_that_is_none(bound: Bound, said: str) -> None:
 def test_an_interval_that_is_none(interval: str) -> None:
     with pytest.raises(UsageError, match="--interval: expected a number and a unit, such as"):
         MSSQL.interval(interval)
+
+
+def test_another_systems_collation() -> None:
+    key = Key("word", collation="MariaDB:latin1_german2_ci")
+    with pytest.raises(PlanningError, match="--key word: SQL Server cannot compare by the source"):
+        condition(MSSQL, None, KeyRange(key, None, Bound("text", "b")))
 
 
 def test_whether_an_interval_is_longer_than_nothing() -> None:

@@ -205,7 +205,8 @@ class MssqlDialect(CatalogDialect):
         return f"{self.comparable(tag, value)}{collation}"
 
     def bounded(self, key: Key, bound: Bound) -> str:
-        return self.collated(key, bound.type, self.bound(bound))
+        value = self.bound(bound)
+        return self.collated(key, bound.type, value) if key.collation else value
 
     def check_collation(self, key: Key) -> None:
         if not _NAME.fullmatch(key.collation):

@@ -229,7 +229,10 @@ class MySqlSource(SqlSource):
             return ""
         if type_.name in ("enum", "set"):
             return BYTES  # their own order is that of their numbers
-        return order_of(self._session, self._rows(relation), key)
+        found = order_of(self._session, self._rows(relation), key)
+        # MariaDB: an index has 'A\t' before 'A', with blanks up to the column's length; a condition
+        # has it after.
+        return BYTES if type_.name == "char" and "nopad" in found else found
 
     def shared_order(self, relation: Relation, key: Key) -> str:
         return BYTES if self.key_type(relation, key) in TEXTS else ""

@@ -73,6 +73,12 @@ class _Dive:
         if low is None or high is None:
             return []
         ranges = [_Range(low, None, 0)]
+        if not low.strip("0-: .+"):
+            # A zero date, or a zero year: half the way from there is nowhere.
+            above = f" WHERE {self.column} > {self._literal(low)}"
+            (second,) = self._fetch([f"min({self.column})"], [above])
+            if second is not None:
+                ranges = [_Range(low, second, 0, halves=False), _Range(second, None, 0)]
         self._weigh(ranges)
         while wide := self._wide(ranges):
             divided = self._divide(wide, high)
