@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock_testkit import TcpProxy, connect_clickhouse
 
-from ...faults.cli import PATIENCE, Run
+from ...faults.cli import Run
 from ...faults.gate import Gate
 
 ROWS = 60
