@@ -14,7 +14,7 @@ from penstock.backends.api.children import (
     Windows,
 )
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
-from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.source import CutsFiner, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
 from penstock.errors import PlanningError
@@ -445,7 +445,10 @@ def _cut(
     if how is NTILE:
         known = source.ntile(relation, key, spec.where, choice.count)
         return planning.cut_range(known, choice.count)
-    return planning.cut_range(source.key_statistics(relation, key, spec.where), choice.count)
+    known = source.key_statistics(relation, key, spec.where)
+    if isinstance(source, CutsFiner):
+        known = source.finer_statistics(relation, spec.where, known, choice.count)
+    return planning.cut_range(known, choice.count)
 
 
 def _windows(

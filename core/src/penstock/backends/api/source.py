@@ -303,3 +303,17 @@ class SourceCatalog(Schemas, Protocol):
     def close(self) -> None:
         """Disconnect, and cancel what runs. May be called twice."""
         ...
+
+
+@runtime_checkable
+class CutsFiner(Protocol):
+    """A source whose statistics are coarse: asked for more, it finds more bounds."""
+
+    def finer_statistics(
+        self, relation: Relation, where: str | None, known: KeyStatistics, count: int
+    ) -> KeyStatistics:
+        """More bounds, where what is known of a key has too few for as many partitions.
+
+        Returns: what is known, where there are no more without reading the key of every row.
+        """
+        ...

@@ -180,6 +180,11 @@ class PostgresSource:
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         return self._key(relation, key).statistics(where)
 
+    def finer_statistics(
+        self, relation: Relation, where: str | None, known: KeyStatistics, count: int
+    ) -> KeyStatistics:
+        return SourceKey(self._connection, relation, known.key).finer(where, known, count)
+
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         return self._key(relation, key).ntile(where, count)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.api.facts import KeyStatistics, RankedBound, WeightedBound
+from penstock.backends.postgresql.catalog.interpolation import PER_PARTITION, finer
 from penstock.backends.postgresql.compare.conditions import key_expression, select
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
@@ -45,6 +46,9 @@ RANGED = (
 )  # fmt: skip
 # Enough for a thousand even partitions, read in well under half a second.
 SAMPLE_BLOCKS = 300
+# Neighbouring rows often have neighbouring keys: a block tells of few of the partitions.
+BLOCKS_PER_PARTITION = 2
+MOST_BLOCKS = 20_000
 
 # A condition that is tried on bounds, which are no rows of the table, may fail in either way.
 UNUSABLE = (psycopg.errors.ProgrammingError, psycopg.errors.DataError, psycopg.NotSupportedError)
@@ -136,6 +140,50 @@ class SourceKey:
             rows, origin = self._sample(where)
         return self._weighted(rows, null_fraction, origin)
 
+    def finer(self, where: str | None, known: KeyStatistics, count: int) -> KeyStatistics:
+        """See `CutsFiner.finer_statistics`."""
+        if isinstance(self._read, Query) or len(known.bounds) >= PER_PARTITION * count:
+            return known
+        weights = {each.bound.text: each.weight for each in known.bounds}
+        steps = self._histogram_bounds()
+        found, pieces = finer(self.type, steps, weights, count)
+        if len(found) > len(known.bounds):
+            origin = f"{known.origin}, {pieces:,} pieces of each step as if values were even in it"
+            return self._weighted(self._merged(found), known.null_fraction, origin)
+        blocks = min(max(SAMPLE_BLOCKS, BLOCKS_PER_PARTITION * count), MOST_BLOCKS)
+        sampled, origin = self._sample(where, blocks)
+        if len(sampled) <= len(known.bounds):
+            return known
+        each = max(1.0, float(sampled[0][2]) / count)
+        origin = origin.partition(" (")[0] + (
+            f", {int(sampled[0][2]):,} rows: most partitions are within {100 / each**0.5:.0f} % of "
+            "the size aimed for"
+        )
+        return self._weighted(sampled, known.null_fraction, origin)
+
+    def _histogram_bounds(self) -> list[str]:
+        read = self._read
+        assert isinstance(read, TableRef)
+        with planning("source", self._subject):
+            rows = self._connection.execute(
+                statement("histogram_bounds").format(
+                    type=type_name(self.type),
+                    schema=sql.Literal(read.schema),
+                    table=sql.Literal(read.name),
+                    only=sql.Literal(read.only),
+                    column=sql.Literal(self._key.text),
+                )
+            ).fetchall()
+        return [text for (text,) in rows]
+
+    def _merged(self, weights: Mapping[str, float]) -> Rows:
+        """Bounds in the source's order and as it writes them, those that are equal to it once."""
+        found: dict[int, tuple[str, float]] = {}
+        for each, weight in zip(self.ranked(list(weights)), weights.values(), strict=True):
+            text, before = found.get(each.rank, (each.bound.text, 0.0))
+            found[each.rank] = text, before + weight
+        return [found[rank] for rank in sorted(found)]
+
     def ntile(self, where: str | None, count: int) -> KeyStatistics:
         """See `SourceCatalog.ntile`."""
         self.check_ranged()
@@ -215,7 +263,7 @@ class SourceKey:
         with planning("source", subject), connection.transaction():
             return connection.execute(query(_condition(None))).fetchall(), False
 
-    def _sample(self, where: str | None) -> tuple[Rows, str]:
+    def _sample(self, where: str | None, most: int = SAMPLE_BLOCKS) -> tuple[Rows, str]:
         if isinstance(self._read, Query):
             return [], NOTHING
         assert isinstance(self._read, TableRef)
@@ -228,11 +276,11 @@ class SourceKey:
                 statement("sample").format(
                     key=self._expression,
                     table=relation(self._read),
-                    percent=sql.Literal(min(100.0, 100.0 * SAMPLE_BLOCKS / blocks)),
+                    percent=sql.Literal(min(100.0, 100.0 * most / blocks)),
                     condition=_condition(where),
                 )
             ).fetchall()
-        return rows, f"a sample of {min(int(blocks), SAMPLE_BLOCKS)} blocks (never analyzed)"
+        return rows, f"a sample of {min(int(blocks), most):,} blocks (never analyzed)"
 
     def windows(
         self, interval: str, where: str | None, limit: int

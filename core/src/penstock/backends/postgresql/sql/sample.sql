@@ -1,7 +1,8 @@
 -- Weighted bounds of a column from a few blocks, where there are no statistics.
 SELECT
     sample.value::text AS bound_text,
-    count(*) / sum(count(*)) OVER ()::float8
+    count(*) / sum(count(*)) OVER ()::float8,
+    sum(count(*)) OVER ()
 FROM (
     SELECT {key} AS value FROM {table} TABLESAMPLE SYSTEM ({percent})
     WHERE {key} IS NOT NULL AND {condition}
