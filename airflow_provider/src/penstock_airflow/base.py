@@ -46,6 +46,18 @@ def as_airflow(
     return failure
 
 
+def known(run_id: Any) -> None:
+    """
+    Raises:
+        AirflowFailException: there is no run.
+    """
+    if not run_id:
+        raise AirflowFailException(
+            "run_id: expected the id of a run, which PrepareCopyOperator returns; found none: its "
+            "task was marked as a success. Clear it with its downstream tasks"
+        )
+
+
 class TargetOperator(BaseOperator):
     """
     Parameters:

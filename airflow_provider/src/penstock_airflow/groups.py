@@ -25,6 +25,7 @@ DEGREE = 4
 _OF_COPIES = ("execution_timeout", "pool", "pool_slots")
 Holder = Literal["triggerer", "worker"]
 _HOLDERS = get_args(Holder)
+_DEFAULT_POOL = "default_pool"
 
 
 @takes_default_args
@@ -87,9 +88,10 @@ def copy_table(
     # end of options
     **of_tasks: Any,
 ) -> TaskGroup:
-    """A task group that copies one table: prepare, plan, one mapped task per partition, verify.
+    """A task group that copies one table: prepare, plan, one mapped task per partition, verify, and
+    a teardown that fails unless every partition is committed.
 
-    With `snapshot="shared"` two more tasks keep one snapshot of the source open for as long as any
+    With `snapshot="shared"` one more task keeps a snapshot of the source open for as long as any
     of them needs it. That is the default, except in mode `replace` with a `where`: a closed range
     of dates does not change while it is copied.
 
@@ -226,16 +228,18 @@ def _mapped_tasks(
             control_schema=schema,
             deferrable=deferrable,
             on_snapshot_lost=lost,
+            # Whatever pool a DAG's tasks have: copies that fill it wait for this one.
+            pool=_DEFAULT_POOL,
             **of_tasks,
         )
-        release = ReleaseSnapshotOperator(
-            task_id="release",
-            **of_target,
-            run_id=run_id,
-            control_schema=schema,
-            **of_tasks,
-        ).as_teardown()
-        [copy, verify] >> release
+    release = ReleaseSnapshotOperator(
+        task_id="release",
+        **of_target,
+        run_id=run_id,
+        control_schema=schema,
+        **of_tasks,
+    ).as_teardown()
+    [copy, verify] >> release
 
 
 def _default_snapshot(options: Mapping[str, Any]) -> str:

@@ -1,24 +1,28 @@
-"""The tasks around a run's snapshot: one holds it, one releases it."""
+"""The tasks around a run's snapshot: one holds it; one releases it, and says how the run ended."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from threading import Event as Flag
 from typing import Any
 
 from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
+    AirflowSkipException,
 )
 
 import penstock
-from penstock import PenstockError, SnapshotLost, as_arguments, narrate
-from penstock_airflow.base import PenstockOperator, TargetOperator, as_airflow
+from penstock import PenstockError, RunStatus, SnapshotLost, as_arguments, narrate
+from penstock_airflow.base import PenstockOperator, TargetOperator, as_airflow, known
 from penstock_airflow.ends import ARGUMENTS, TARGET_ARGUMENTS
 from penstock_airflow.identity import clearings
+from penstock_airflow.links import nearest
 from penstock_airflow.options import overrides
-from penstock_airflow.trigger import HoldSnapshotTrigger
+from penstock_airflow.states import Tasks
+from penstock_airflow.trigger import ASK_EVERY, NOBODY_READS, HoldSnapshotTrigger
 
 PRIORITY = 1_000
 
@@ -28,8 +32,8 @@ class HoldSnapshotOperator(PenstockOperator):
 
     A run of one partition, with nothing to compare, needs no holder: this task ends at once, and
     the partition's task takes its own snapshot. Otherwise it runs beside the mapped tasks until the
-    snapshot is no longer needed: when the last partition is committed, or `ReleaseSnapshotOperator`
-    has run.
+    snapshot is no longer needed: when the last partition is committed, `ReleaseSnapshotOperator`
+    has run, or no task of the DAG run is left that would read with it.
 
     Losing the snapshot for good does not fail this task: the copies that need it fail, and once
     they have been cleared and have succeeded, no failed task is left in the DAG run.
@@ -62,8 +66,10 @@ class HoldSnapshotOperator(PenstockOperator):
         self._stop = Flag()
 
     def execute(self, context: Any) -> None:
+        known(self.run_id)
         ends = self._ends()
         lost = self.on_snapshot_lost
+        readers = Tasks.of(context, _readers(self))
         if clearings(context["ti"]):
             lost = "accept"
             # Only when cleared: a holder that starts late must not outlive a released run.
@@ -83,14 +89,16 @@ class HoldSnapshotOperator(PenstockOperator):
                     **{name: getattr(self, name) for name in ARGUMENTS},
                     control_schema=self.control_schema,
                     on_snapshot_lost=lost,
+                    readers=readers.as_json(),
                 ),
                 method_name="execute_complete",
             )
+        unread = _Unread(readers, self._stop)
         events = penstock.hold(
             self.run_id,
             **ends,
             control_schema=self.control_schema,
-            stop=self._stop,
+            stop=unread,
             **overrides(lost),
         )
         try:
@@ -102,6 +110,12 @@ class HoldSnapshotOperator(PenstockOperator):
         except PenstockError as error:
             raise as_airflow(error) from None
         self._check_not_killed()
+        if unread.is_set():
+            self.log.info(NOBODY_READS)
+            with suppress(PenstockError):
+                penstock.release(
+                    self.run_id, target=ends["target"], control_schema=self.control_schema
+                )
 
     def _is_released(self, target: str) -> bool:
         try:
@@ -136,11 +150,45 @@ class HoldSnapshotOperator(PenstockOperator):
         self._stop.set()
 
 
+class _Unread(Flag):
+    """Set once no task is left that reads with the snapshot, or when the task is killed."""
+
+    def __init__(self, readers: Tasks, killed: Flag) -> None:
+        super().__init__()
+        self._readers = readers
+        self._killed = killed
+        self._asked = time.monotonic()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whoever holds waits here between two looks at the snapshot: in the task's main thread,
+        which may ask Airflow."""
+        if time.monotonic() - self._asked >= ASK_EVERY:
+            self._asked = time.monotonic()
+            if self._readers.are_finished():
+                self.set()
+        return self.is_set() or self._killed.wait(timeout)
+
+
+def _readers(task: Any) -> list[str]:
+    """Ids of the tasks that read with a snapshot: the copies, and the one that compares."""
+    prepare = nearest(task, "PrepareCopyOperator", "upstream_task_ids")
+    if prepare is None:
+        return []
+    kinds = ("CopyPartitionOperator", "VerifyCopyOperator")
+    found = [nearest(prepare, kind, "downstream_task_ids") for kind in kinds]
+    return [reader.task_id for reader in found if reader is not None]
+
+
 class ReleaseSnapshotOperator(TargetOperator):
-    """Releases a run's snapshot, however the copies ended.
+    """Ends a run, however its copies ended: releases its snapshot if there is one, and fails
+    unless every partition is committed.
+
+    Make it a teardown: `.as_teardown()`. Airflow runs a teardown even where it skips all other
+    tasks, as it does when a DAG run is marked as failed, and takes a skipped task for a success. So
+    this is the one task that can say that rows are missing; if it fails, so does the DAG run.
 
     Parameters:
-        run_id: the output of `PrepareCopyOperator`; without a run, nothing is done.
+        run_id: the output of `PrepareCopyOperator`.
     """
 
     template_fields: Sequence[str] = ("run_id", *TARGET_ARGUMENTS)
@@ -149,15 +197,76 @@ class ReleaseSnapshotOperator(TargetOperator):
         super().__init__(**kwargs)
         self.run_id = run_id
 
+    def as_teardown(self, **options: Any) -> Any:
+        """As for every operator, but its failure fails the DAG run by default."""
+        options.setdefault("on_failure_fail_dagrun", True)
+        return super().as_teardown(**options)
+
     def execute(self, context: Any) -> None:
         if not self.run_id:
-            self.log.info("there is no run to release")
-            return
+            self._end_without_run(context)
+        target = self._target.connect()
         try:
-            penstock.release(
-                self.run_id,
-                target=self._target.connect(),
-                control_schema=self.control_schema,
-            )
+            penstock.release(self.run_id, target=target, control_schema=self.control_schema)
+            status = penstock.status(self.run_id, target=target, control_schema=self.control_schema)
         except PenstockError as error:
             raise as_airflow(error) from None
+        self._check_done(status, nearest(self, "VerifyCopyOperator", "upstream_task_ids"), context)
+
+    def _end_without_run(self, context: Any) -> None:
+        """
+        Raises:
+            AirflowSkipException: the whole group was skipped by a task before it.
+            AirflowFailException: the run should be there.
+        """
+        prepare = nearest(self, "PrepareCopyOperator", "upstream_task_ids")
+        if prepare is None or (
+            # Marking a DAG run as failed skips it, too; then nothing before it did.
+            prepare.upstream_task_ids and Tasks.of(context, [prepare.task_id]).are_skipped()
+        ):
+            raise AirflowSkipException("there is no run to release")
+        raise AirflowFailException(
+            f"expected a run from {prepare.task_id}, found none, so nothing was copied; clear "
+            f"{prepare.task_id} with its downstream tasks"
+        )
+
+    def _check_done(self, status: RunStatus, verify: Any, context: Any) -> None:
+        """
+        Raises:
+            AirflowFailException: the run is not complete, or its verification has failed.
+        """
+        run = status.run
+        partitions = len(run.plan.partitions)
+        committed = len(status.committed)
+        left = [step.name for step in run.plan.load.after if step.id not in status.steps_done]
+        where = "the mapped tasks and whatever comes after them"
+        if verify is not None:
+            where = f"{verify.task_id} with its downstream tasks: it copies what is left"
+        if committed < partitions:
+            raise AirflowFailException(
+                f"run {run.run_id}: {committed} of {partitions} partitions are committed. Clear "
+                f"{where}"
+            )
+        if run.status != "done" and left:
+            raise AirflowFailException(
+                f"run {run.run_id}: every partition is committed, but this is left to do: "
+                f"{', '.join(left)}. Clear {where}"
+            )
+        verified = None if verify is None else Tasks.of(context, [verify.task_id])
+        if verified is not None and verified.have_failed():
+            raise AirflowFailException(
+                f"run {run.run_id}: every partition is committed, but {verify.task_id} has failed: "
+                "look at its log, and clear it with its downstream tasks"
+            )
+        if verified is not None and verified.are_skipped():
+            raise AirflowFailException(
+                f"run {run.run_id}: every partition is committed, but {verify.task_id} was "
+                "skipped; clear it with its downstream tasks"
+            )
+        if run.status != "done":
+            self.log.warning(
+                "run %s: every partition is committed, but no task has ended the run: %s was "
+                "marked as a success",
+                run.run_id,
+                "VerifyCopyOperator" if verify is None else verify.task_id,
+            )

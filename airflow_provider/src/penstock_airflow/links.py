@@ -20,7 +20,7 @@ class ReportLink(BaseOperatorLink):
     name = "Run report"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        task = _nearest(operator, "VerifyCopyOperator", "downstream_task_ids")
+        task = nearest(operator, "VerifyCopyOperator", "downstream_task_ids")
         return "" if task is None else task_url(ti_key.dag_id, ti_key.run_id, task.task_id)
 
 
@@ -30,7 +30,7 @@ class PartitionsLink(BaseOperatorLink):
     name = "Partitions"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        task = _nearest(operator, "CopyPartitionOperator", "upstream_task_ids")
+        task = nearest(operator, "CopyPartitionOperator", "upstream_task_ids")
         if task is None:
             return ""
         # Every kind of mapped task has it, serialized or not, in both versions.
@@ -53,7 +53,7 @@ def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) ->
     return f"{base}/dags/{quote(dag_id, safe='')}/grid?{query}"
 
 
-def _nearest(operator: Any, kind: str, towards: str) -> Any:
+def nearest(operator: Any, kind: str, towards: str) -> Any:
     """The nearest task of a kind; a DAG may copy one table after the other.
 
     Parameters:

@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import conf
 
 import penstock
 from penstock import PenstockError, UsageError
-from penstock_airflow.base import TargetOperator, as_airflow
+from penstock_airflow.base import TargetOperator, as_airflow, known
 from penstock_airflow.ends import TARGET_ARGUMENTS
 from penstock_airflow.packing import pack
 
@@ -46,6 +46,7 @@ class PlanCopyOperator(TargetOperator):
         self.partitions_per_task = partitions_per_task
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
+        known(self.run_id)
         try:
             run = penstock.status(
                 self.run_id,

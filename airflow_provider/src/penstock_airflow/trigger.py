@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
+from asgiref.sync import sync_to_async
 
 import penstock
 from penstock import PenstockError, SnapshotLost, as_arguments, narrate
 from penstock_airflow.ends import ARGUMENTS, End
 from penstock_airflow.options import overrides
+from penstock_airflow.states import Tasks
 
 LOOK_EVERY = 0.25
 """How often the trigger checks its thread, in seconds."""
 END_WITHIN = 5.0
 """How long to wait for the thread when the trigger is cancelled, in seconds."""
+ASK_EVERY = 10.0
+"""How often to ask Airflow whether a task is left that reads with the snapshot, in seconds."""
+NOBODY_READS = "no task is left that would read with the snapshot: it is released"
 
 
 class Holding:
@@ -63,6 +70,7 @@ class HoldSnapshotTrigger(BaseTrigger):
     Parameters:
         source_conn_id, target_conn_id ...: as in an operator. Connections are looked up in the
             triggerer; no secret is stored.
+        readers: `Tasks` as JSON: once all of them have ended, nobody needs the snapshot.
     """
 
     def __init__(
@@ -77,6 +85,7 @@ class HoldSnapshotTrigger(BaseTrigger):
         source_aws_conn_id: str | None = None,
         target: str | None = None,
         target_aws_conn_id: str | None = None,
+        readers: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.run_id = run_id
@@ -88,6 +97,8 @@ class HoldSnapshotTrigger(BaseTrigger):
         self.target_aws_conn_id = target_aws_conn_id
         self.control_schema = control_schema
         self.on_snapshot_lost = on_snapshot_lost
+        self.readers = readers
+        self._asked = time.monotonic()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -97,6 +108,7 @@ class HoldSnapshotTrigger(BaseTrigger):
                 **{name: getattr(self, name) for name in ARGUMENTS},
                 "control_schema": self.control_schema,
                 "on_snapshot_lost": self.on_snapshot_lost,
+                "readers": self.readers,
             },
         )
 
@@ -126,7 +138,7 @@ class HoldSnapshotTrigger(BaseTrigger):
                 )
             return
         try:
-            while not holding.ended:
+            while not holding.ended and not await self._is_unread(urls["target"]):
                 self._say(holding)
                 await asyncio.sleep(LOOK_EVERY)
             self._say(holding)
@@ -138,6 +150,29 @@ class HoldSnapshotTrigger(BaseTrigger):
             # Ends the task here. Resuming it would take a worker's slot, and Airflow 3.3 may take
             # a task that comes back within seconds of deferring for a killed one.
             yield TaskSuccessEvent()
+
+    async def _is_unread(self, target: str) -> bool:
+        """Whether no task is left that reads with the snapshot; then it is released."""
+        readers = Tasks.stored(self.readers)
+        if readers is None or time.monotonic() - self._asked < ASK_EVERY:
+            return False
+        self._asked = time.monotonic()
+        try:
+            # Airflow 3 answers threads of this kind alone.
+            finished = await sync_to_async(readers.are_finished)()
+        except Exception as error:
+            self.log.warning("Airflow does not say how %s stand: %s", readers.task_ids, error)
+            return False
+        if finished:
+            self.log.info(NOBODY_READS)
+            with contextlib.suppress(PenstockError):
+                await asyncio.to_thread(
+                    penstock.release,
+                    self.run_id,
+                    target=target,
+                    control_schema=self.control_schema,
+                )
+        return finished
 
     def _say(self, holding: Holding) -> None:
         # Here, not in the thread: Airflow finds a line's log by the context.

@@ -8,7 +8,7 @@ from typing import Any
 import penstock
 from penstock import Finished, combined_report, report_text
 from penstock_airflow.assets import emit
-from penstock_airflow.base import PenstockOperator
+from penstock_airflow.base import PenstockOperator, known
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
 from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.identity import clearings
@@ -68,6 +68,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         return CopyFacts(self.run_id)
 
     def execute(self, context: Any) -> dict[str, Any]:
+        known(self.run_id)
         finished = self._follow(
             penstock.resume(
                 self.run_id,

@@ -145,6 +145,7 @@ def test_a_trigger_is_stored_by_its_connections_names_alone() -> None:
         "target_aws_conn_id": None,
         "control_schema": "control",
         "on_snapshot_lost": None,
+        "readers": None,
     }
     module, _, name = path.rpartition(".")
     kind = getattr(import_module(module), name)

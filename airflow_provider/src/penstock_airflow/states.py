@@ -1,0 +1,80 @@
+"""How other tasks of the same DAG run stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
+
+FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+FAILED = frozenset({"failed", "upstream_failed"})
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Some tasks of a DAG run."""
+
+    dag_id: str
+    run_id: str
+    task_ids: Sequence[str]
+
+    @classmethod
+    def of(cls, context: Any, task_ids: Sequence[str]) -> Tasks:
+        """
+        Parameters:
+            context: of a task of the same DAG run.
+        """
+        ti = context["ti"]
+        return cls(ti.dag_id, ti.run_id, list(task_ids))
+
+    @classmethod
+    def stored(cls, fields: Mapping[str, Any] | None) -> Tasks | None:
+        """From what `as_json` returned."""
+        return None if fields is None else cls(**fields)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"dag_id": self.dag_id, "run_id": self.run_id, "task_ids": list(self.task_ids)}
+
+    def states(self) -> list[str | None]:
+        """The state of each task instance. Asks Airflow, and waits for the answer."""
+        if not self.task_ids:
+            return []
+        found = _states_3(self) if AIRFLOW_V_3_0_PLUS else _states_2(self)
+        return [None if state is None else str(getattr(state, "value", state)) for state in found]
+
+    def are_finished(self) -> bool:
+        """Whether none of them will run unless somebody clears it."""
+        states = self.states()
+        return bool(states) and all(state in FINISHED for state in states)
+
+    def have_failed(self) -> bool:
+        return any(state in FAILED for state in self.states())
+
+    def are_skipped(self) -> bool:
+        return set(self.states()) == {"skipped"}
+
+
+def _states_3(tasks: Tasks) -> list[Any]:
+    # Airflow 2 has no such module.
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
+
+    found = RuntimeTaskInstance.get_task_states(
+        dag_id=tasks.dag_id, task_ids=list(tasks.task_ids), run_ids=[tasks.run_id]
+    )
+    return list(found.get(tasks.run_id, {}).values())
+
+
+def _states_2(tasks: Tasks) -> list[Any]:
+    # In Airflow 3 a task may not ask the database.
+    from airflow.models.taskinstance import TaskInstance  # noqa: PLC0415
+    from airflow.utils.session import create_session  # noqa: PLC0415
+
+    with create_session() as session:
+        query = session.query(TaskInstance.state).filter(
+            TaskInstance.dag_id == tasks.dag_id,
+            TaskInstance.run_id == tasks.run_id,
+            TaskInstance.task_id.in_(tasks.task_ids),
+        )
+        return [state for (state,) in query]
