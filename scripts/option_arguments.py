@@ -27,15 +27,23 @@ BLOCK = re.compile(
     r".*?(?P<end> *# end of options\n)",
     re.DOTALL,
 )
-# A template, or a text with a unit, may stand for a number.
-TYPES = {"int": "int | str", "float": "float | str", "int | str": "int | str"}
+# A template, a text with a unit, or what another task returns may stand for a number.
+TYPES = {
+    "str": "kinds.Text",
+    "int": "int | kinds.Text",
+    "float": "float | kinds.Text",
+    "int | str": "int | kinds.Text",
+    "bool": "bool | kinds.Returned",
+}
+# Known when a DAG is parsed.
+PLAIN = {"control_schema": "str"}
 # Groups decide these by what else they are given.
 OF_GROUPS = {
     "degree": "degree: int | str = DEGREE",
-    "attempts": "attempts: int | str | None = None",
+    "attempts": "attempts: int | kinds.Text | None = None",
     "snapshot": "snapshot: kinds.Snapshot | None = None",
 }
-HEAD = '''"""Types of options that are a choice, and of lists: for editors and type checkers.
+HEAD = '''"""Types of options: for editors and type checkers.
 
 Written by scripts/option_arguments.py.
 """
@@ -43,11 +51,18 @@ Written by scripts/option_arguments.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-Names = Sequence[str] | str
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import XComArg
+
+Returned: TypeAlias = "XComArg"
+"""What another task returns."""
+Text: TypeAlias = "str | XComArg"
+"""Templates are rendered in it."""
+Names: TypeAlias = "Sequence[str] | Text"
 """Names, or a text with names separated by commas."""
-ColumnTypes = Mapping[str, str] | Sequence[str] | str
+ColumnTypes: TypeAlias = "Mapping[str, str] | Sequence[str] | Text"
 """Types by column, or `NAME=TYPE` for each."""
 '''
 
@@ -58,11 +73,12 @@ def options() -> list[Field[Any]]:
 
 def kind_of(item: Field[Any]) -> str:
     """The type of an option, as a module writes it that imports `kinds`."""
+    if item.name in PLAIN:
+        return PLAIN[item.name]
     if item.name == "types":
         return "kinds.ColumnTypes"
     if item.metadata["choices"]:
-        # A template has any text.
-        return f"kinds.{camel(item.name)} | str"
+        return f"kinds.{camel(item.name)} | kinds.Text"
     plain = str(item.type).removesuffix(" | None")
     if plain.startswith("tuple"):
         return "kinds.Names"
@@ -85,8 +101,9 @@ def literals() -> str:
 
 def parameters(indent: str, but: tuple[str, ...], special: dict[str, str]) -> Iterator[str]:
     for side in ("source", "target"):
-        for name in (f"{side}_conn_id", side, f"{side}_aws_conn_id"):
-            yield f"{indent}{name}: str | None = None,\n"
+        yield f"{indent}{side}_conn_id: kinds.Text | None = None,\n"
+        yield f"{indent}{side}: kinds.Text | None = None,\n"
+        yield f"{indent}{side}_aws_conn_id: kinds.Text | None = None,\n"
     for item in options():
         if item.name in but:
             continue

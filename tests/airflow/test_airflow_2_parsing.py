@@ -28,9 +28,15 @@ with DAG("copies", schedule=None) as dag:
     copy = CopyPartitionOperator.partial(task_id="copy", **ENDS).expand(partition=plan.output)
     VerifyCopyOperator(task_id="verify", run_id=prepare.output, copied=copy.output, **ENDS)
 read = SerializedDAG.from_dict(json.loads(json.dumps(SerializedDAG.to_dict(dag))))
-key = SimpleNamespace(dag_id="copies", run_id="manual__1+00:00", task_id="copy", map_index=3)
+def key(task_id):
+    return SimpleNamespace(
+        dag_id="copies", run_id="manual__1+00:00", task_id=task_id, map_index=3
+    )
+
 links = {
-    task_id: {link.name: link.get_link(task, ti_key=key) for link in task.operator_extra_links}
+    task_id: {
+        link.name: link.get_link(task, ti_key=key(task_id)) for link in task.operator_extra_links
+    }
     for task_id, task in read.task_dict.items()
 }
 template = read.get_task("copy").map_index_template
@@ -63,5 +69,5 @@ def test_mapped_tasks_are_named_and_links_survive_serialization(parsed: dict[str
         "prepare": report,
         "plan": {},
         "copy": report,
-        "verify": {"Partitions": f"{grid}&task_id=copy&tab=mapped_tasks"},
+        "verify": {**report, "Partitions": f"{grid}&task_id=copy&tab=mapped_tasks"},
     }

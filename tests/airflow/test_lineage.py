@@ -201,7 +201,7 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     # There is no run, and the task has said why: nothing else is said of that.
     log = run.task("broken").log
     assert "public.absent" in log
-    assert "lineage" not in log
+    assert "lineage lacks" not in log
     assert "--target" not in log
 
     # Every row was there already: none was written.
@@ -223,9 +223,12 @@ def test_tables_columns_and_rows_are_told_at_start_at_the_end_and_of_failures(
     assert counts == {"more": 1, "orders": 100}
 
     # The links of tasks that have ended, well or not, as Airflow has kept them.
-    pages = f"/dags/lineage/runs/{quote(run.run_id, safe='')}/tasks"
+    run_id = quote(run.run_id, safe="")
+    pages = f"/dags/lineage/runs/{run_id}/tasks"
+    report = f"/penstock/report?dag_id=lineage&run_id={run_id}&task_id="
     for copied in run.mapped("copied"):
-        assert copied.xcoms["_link_ReportLink"] == f"{pages}/proved"
+        assert copied.xcoms["_link_ReportLink"] == f"{report}proved"
+    assert run.task("table").xcoms["_link_ReportLink"] == f"{report}table"
     assert run.task("proved").xcoms["_link_PartitionsLink"] == f"{pages}/copied/mapped"
 
     for url in (source_url, target_url):

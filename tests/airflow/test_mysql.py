@@ -82,6 +82,11 @@ def test_there_and_back(run: DagRunResult, shop: Shop) -> None:
     shop.assert_same("t", "whole")
 
 
+def test_an_asset_is_named_by_the_database_once(run: DagRunResult, database: str) -> None:
+    place = database.rpartition("@")[2].partition("?")[0]
+    assert f"mysql://{place}/t" in {event.uri for event in run.asset_events}
+
+
 def test_mapped_tasks_of_one_machine_share_a_snapshot(
     run: DagRunResult, shop: Shop, file: Path
 ) -> None:

@@ -490,6 +490,10 @@ class TestWorkerSpec:
         ),
         ("expected --allow-ddl, found none", "expected allow_ddl=True, found none"),
         ("expected --key, or --where; --only p1", "expected key, or where; only p1"),
+        (
+            "--exclude: a.* leaves out all of --tables a.b (--on-table-error stop)",
+            'exclude: a.* leaves out all of tables a.b (on_table_error="stop")',
+        ),
         ("the output of `penstock control-ddl --mode swap`", None),
         ("the mode append of a --table", "the mode append of a table"),
     ],

@@ -11,7 +11,9 @@ from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
     BaseOperator,
+    get_current_context,
 )
+from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 import penstock
 from penstock import (
@@ -24,9 +26,11 @@ from penstock import (
     as_arguments,
     failure_text,
     narrate,
+    run_report_html,
     run_report_text,
 )
 from penstock_airflow.ends import End
+from penstock_airflow.links import REPORT_KEY
 
 Ending = TypeVar("Ending", Finished, BatchFinished)
 
@@ -194,6 +198,9 @@ class PenstockOperator(TargetOperator):
             run_id,
             as_arguments(run_report_text(found)),
         )
+        if AIRFLOW_V_3_0_PLUS:
+            # For the page that links lead to.
+            get_current_context()["ti"].xcom_push(key=REPORT_KEY, value=run_report_html(found))
 
     def _check_not_killed(self) -> None:
         """

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from penstock import BatchSpec, PlanningError, UsageError
 from penstock_airflow.ends import End
-from penstock_airflow.options import check, is_open, lists_as_lists, python_names
+from penstock_airflow.options import ORIGIN, check, is_open, lists_as_lists, python_names
 
 Tables = Sequence[str | Mapping[str, Any]]
 OnTableError = Literal["continue", "stop"]
-_ORIGIN = "tables"
 
 
 def make_batch(
@@ -44,9 +43,9 @@ def make_batch(
         "on_table_error": on_table_error,
         "table": [lists_as_lists(table) for table in tables if isinstance(table, Mapping)],
     }
-    with python_names(), _naming_arguments():
+    with _without_sections(), python_names():
         return BatchSpec.from_mapping(
-            {name: value for name, value in raw.items() if value not in (None, "", [])}, _ORIGIN
+            {name: value for name, value in raw.items() if value not in (None, "", [])}, ORIGIN
         )
 
 
@@ -54,7 +53,7 @@ def check_batch(
     source: End,
     target: End,
     *,
-    tables: Tables,
+    tables: Any,
     options: Mapping[str, Any],
     **others: Any,
 ) -> None:
@@ -109,10 +108,9 @@ def _listed(tables: Any) -> Tables:
 
 
 @contextmanager
-def _naming_arguments() -> Iterator[None]:
+def _without_sections() -> Iterator[None]:
     """Errors without the sections of a TOML file, which a DAG does not have."""
     try:
         yield
     except UsageError as error:
-        message = error.message.replace("[[table]] ", "").removeprefix(f"{_ORIGIN}: {_ORIGIN}: ")
-        raise UsageError(message) from None
+        raise UsageError(error.message.removeprefix("[[table]] ")) from None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import penstock
-from penstock import BatchFinished, PenstockError, report_text
+from penstock import BatchFinished, PenstockError, as_arguments, report_text
 from penstock_airflow import option_kinds as kinds
 from penstock_airflow.assets import alias_of, emit_all
 from penstock_airflow.base import PenstockOperator, as_airflow
@@ -20,6 +20,7 @@ from penstock_airflow.identity import (
     run_id_of,
 )
 from penstock_airflow.lineage import CopyFacts, LineageMixin
+from penstock_airflow.links import ReportLink
 from penstock_airflow.options import (
     asked_for,
     asks_for_interval,
@@ -61,66 +62,67 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         "options",
         *ARGUMENTS,
     )
+    operator_extra_links = (ReportLink(),)
 
     def __init__(
         self,
         *,
-        tables: Tables,
+        tables: Tables | kinds.Returned,
         exclude: Sequence[str] | str = (),
         target_schema: str | None = None,
         on_table_error: OnTableError = "continue",
         recopy: bool | None = None,
         outlet: Any = None,
         # ends and options but table, target_table, query: scripts/option_arguments.py
-        source_conn_id: str | None = None,
-        source: str | None = None,
-        source_aws_conn_id: str | None = None,
-        target_conn_id: str | None = None,
-        target: str | None = None,
-        target_aws_conn_id: str | None = None,
-        descendants: kinds.Descendants | str | None = None,
-        where: str | None = None,
+        source_conn_id: kinds.Text | None = None,
+        source: kinds.Text | None = None,
+        source_aws_conn_id: kinds.Text | None = None,
+        target_conn_id: kinds.Text | None = None,
+        target: kinds.Text | None = None,
+        target_aws_conn_id: kinds.Text | None = None,
+        descendants: kinds.Descendants | kinds.Text | None = None,
+        where: kinds.Text | None = None,
         columns: kinds.Names | None = None,
-        map: kinds.Map | str = "name",
-        strategy: kinds.Strategy | str = "auto",
-        key: str | None = None,
-        values_query: str | None = None,
-        interval: str | None = None,
-        partitions: int | str | None = None,
-        rows_per_partition: int | str | None = None,
-        bytes_per_partition: int | str | None = None,
-        degree: int | str = "auto",
-        max_rate: int | str | None = None,
-        max_lag: float | str | None = None,
-        mode: kinds.Mode | str = "append",
+        map: kinds.Map | kinds.Text = "name",
+        strategy: kinds.Strategy | kinds.Text = "auto",
+        key: kinds.Text | None = None,
+        values_query: kinds.Text | None = None,
+        interval: kinds.Text | None = None,
+        partitions: int | kinds.Text | None = None,
+        rows_per_partition: int | kinds.Text | None = None,
+        bytes_per_partition: int | kinds.Text | None = None,
+        degree: int | kinds.Text = "auto",
+        max_rate: int | kinds.Text | None = None,
+        max_lag: float | kinds.Text | None = None,
+        mode: kinds.Mode | kinds.Text = "append",
         conflict_columns: kinds.Names | None = None,
-        indexes: kinds.Indexes | str = "keep",
-        unlogged: bool = False,
-        partitioning: bool = False,
-        allow_ddl: bool = False,
-        sequences: kinds.Sequences | str = "set",
+        indexes: kinds.Indexes | kinds.Text = "keep",
+        unlogged: bool | kinds.Returned = False,
+        partitioning: bool | kinds.Returned = False,
+        allow_ddl: bool | kinds.Returned = False,
+        sequences: kinds.Sequences | kinds.Text = "set",
         types: kinds.ColumnTypes | None = None,
         order_by: kinds.Names | None = None,
         partition_by: kinds.Names | None = None,
-        file_size: int | str | None = None,
-        row_group_size: int | str | None = None,
-        compression: kinds.Compression | str | None = None,
-        snapshot: kinds.Snapshot | str = "shared",
-        on_snapshot_lost: kinds.OnSnapshotLost | str = "fail",
-        accept_moving_rows: bool = False,
-        attempts: int | str = 5,
-        on_error: kinds.OnError | str = "stop",
-        verify: kinds.Verify | str = "none",
-        stall_timeout: float | str = 600.0,
-        grace: float | str = 10.0,
-        snapshot_warn_after: float | str = 3600.0,
+        file_size: int | kinds.Text | None = None,
+        row_group_size: int | kinds.Text | None = None,
+        compression: kinds.Compression | kinds.Text | None = None,
+        snapshot: kinds.Snapshot | kinds.Text = "shared",
+        on_snapshot_lost: kinds.OnSnapshotLost | kinds.Text = "fail",
+        accept_moving_rows: bool | kinds.Returned = False,
+        attempts: int | kinds.Text = 5,
+        on_error: kinds.OnError | kinds.Text = "stop",
+        verify: kinds.Verify | kinds.Text = "none",
+        stall_timeout: float | kinds.Text = 600.0,
+        grace: float | kinds.Text = 10.0,
+        snapshot_warn_after: float | kinds.Text = 3600.0,
         control_schema: str = "penstock",
         # end of options
         **kwargs: Any,
     ) -> None:
         options, ends = asked_for(options_of(locals())), ends_of(locals())
         super().__init__(**ends, control_schema=control_schema, **kwargs)
-        self.tables = tables
+        self.tables: Any = tables
         self.exclude = exclude
         self.target_schema = target_schema
         self.on_table_error = on_table_error
@@ -164,7 +166,9 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
             # Somebody asks for what is left as it is now.
             batch = replace(batch, defaults={**batch.defaults, "on_snapshot_lost": "accept"})
         finished = self._last(penstock.copy_all(batch), BatchFinished)
-        self.log.info("the batch's report\n%s", report_text(finished, "clear this task"))
+        self.log.info(
+            "the batch's report\n%s", as_arguments(report_text(finished, "clear this task"))
+        )
         self._say_where_time_went(finished.run_id, ends["target"])
         self._run_ids = [table.run_id for table in finished.tables]
         copied = penstock.statuses(

@@ -1,4 +1,4 @@
-"""Buttons in Airflow's UI: from a task of a copy to the run's report, from there to the partitions.
+"""Buttons in Airflow's UI: from a task of a copy to the run's report, and to its partitions.
 
 Airflow 3 asks for a link in the task's process when the task has ended, and keeps it as an XCom;
 Airflow 2 asks in the web server, which knows only the serialized task. So a link depends on the
@@ -13,15 +13,22 @@ from urllib.parse import quote, urlencode
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
+REPORT_PREFIX = "/penstock"
+REPORT_KEY = "penstock_report"
+"""Of the XCom with the report as a page."""
+_ENDING = ("VerifyCopyOperator", "CopyTableOperator", "CopyAllOperator")
+
 
 class ReportLink(BaseOperatorLink):
-    """To the log of the `VerifyCopyOperator` that ends the run, which has the run's report."""
+    """To the report of the run, as the task has left it that ended the run."""
 
     name = "Run report"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        if any(_is(operator, kind) for kind in _ENDING):
+            return report_url(ti_key.dag_id, ti_key.run_id, ti_key.task_id, ti_key.map_index)
         task = nearest(operator, "VerifyCopyOperator", "downstream_task_ids")
-        return "" if task is None else task_url(ti_key.dag_id, ti_key.run_id, task.task_id)
+        return "" if task is None else report_url(ti_key.dag_id, ti_key.run_id, task.task_id)
 
 
 class PartitionsLink(BaseOperatorLink):
@@ -38,15 +45,29 @@ class PartitionsLink(BaseOperatorLink):
         return task_url(ti_key.dag_id, ti_key.run_id, task.task_id, mapped=mapped)
 
 
+def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> str:
+    """The page of a run's report; in Airflow 2, which has none, the log of the task with it."""
+    if not AIRFLOW_V_3_0_PLUS:
+        return task_url(dag_id, run_id, task_id)
+    query = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
+    if map_index >= 0:
+        query["map_index"] = str(map_index)
+    return f"{_base()}{REPORT_PREFIX}/report?{urlencode(query, quote_via=quote)}"
+
+
+def _base() -> str:
+    """Of Airflow 3. Empty if not set: browsers know the host better than Airflow does."""
+    return (conf.get("api", "base_url", fallback=None) or "").rstrip("/")
+
+
 def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) -> str:
     """A page of Airflow's UI: a task's log, or the list of its mapped tasks.
 
     A path if `[api] base_url` is not set: browsers know the host better than Airflow does.
     """
     if AIRFLOW_V_3_0_PLUS:
-        base = (conf.get("api", "base_url", fallback=None) or "").rstrip("/")
         dag, run, task = (quote(name, safe="") for name in (dag_id, run_id, task_id))
-        return f"{base}/dags/{dag}/runs/{run}/tasks/{task}{'/mapped' if mapped else ''}"
+        return f"{_base()}/dags/{dag}/runs/{run}/tasks/{task}{'/mapped' if mapped else ''}"
     base = conf.get("webserver", "base_url").rstrip("/")
     tab = "mapped_tasks" if mapped else "logs"
     query = urlencode({"dag_run_id": run_id, "task_id": task_id, "tab": tab}, quote_via=quote)

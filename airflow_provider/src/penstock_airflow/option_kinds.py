@@ -1,4 +1,4 @@
-"""Types of options that are a choice, and of lists: for editors and type checkers.
+"""Types of options: for editors and type checkers.
 
 Written by scripts/option_arguments.py.
 """
@@ -6,11 +6,18 @@ Written by scripts/option_arguments.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-Names = Sequence[str] | str
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import XComArg
+
+Returned: TypeAlias = "XComArg"
+"""What another task returns."""
+Text: TypeAlias = "str | XComArg"
+"""Templates are rendered in it."""
+Names: TypeAlias = "Sequence[str] | Text"
 """Names, or a text with names separated by commas."""
-ColumnTypes = Mapping[str, str] | Sequence[str] | str
+ColumnTypes: TypeAlias = "Mapping[str, str] | Sequence[str] | Text"
 """Types by column, or `NAME=TYPE` for each."""
 Descendants = Literal[
     "include",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # The operators set the connections and the run's id.
 _OURS = ("source", "target", "run_id")
 OPTIONS = tuple(item.name for item in fields(CopySpec) if item.name not in _OURS)
+ORIGIN = "copy"
+"""Of options that are read as from a file; arguments have none."""
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _INTERVAL = re.compile(r"\bdata_interval_(start|end)\b")
 _DEFAULTS = {item.name: item.default for item in fields(CopySpec)}
@@ -133,7 +135,7 @@ def make_spec(
     named = {**options, "source": source, "target": target, "run_id": run_id}
     given = {name: value for name, value in lists_as_lists(named).items() if value is not None}
     with python_names():
-        return CopySpec.from_mapping(given, "copy")
+        return CopySpec.from_mapping(given, ORIGIN)
 
 
 def lists_as_lists(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +152,8 @@ def python_names() -> Iterator[None]:
     try:
         yield
     except (PlanningError, UsageError) as error:
-        raise type(error)(as_arguments(error.message)) from None
+        message = as_arguments(error.message).removeprefix(f"{ORIGIN}: ")
+        raise type(error)(message) from None
 
 
 def execution_of(spec: CopySpec) -> dict[str, Any]:

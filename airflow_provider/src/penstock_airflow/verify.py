@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import penstock
-from penstock import Finished, combined_report, report_text
+from penstock import Finished, as_arguments, combined_report, report_text
 from penstock_airflow.assets import emit
 from penstock_airflow.base import PenstockOperator, known
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
 from penstock_airflow.ends import ARGUMENTS
 from penstock_airflow.identity import clearings
 from penstock_airflow.lineage import CopyFacts, LineageMixin
-from penstock_airflow.links import PartitionsLink
+from penstock_airflow.links import PartitionsLink, ReportLink
 from penstock_airflow.options import overrides
 from penstock_airflow.results import executions, summary_of
 
@@ -39,7 +39,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
     """
 
     template_fields: Sequence[str] = ("run_id", "copied", *ARGUMENTS)
-    operator_extra_links = (PartitionsLink(),)
+    operator_extra_links = (ReportLink(), PartitionsLink())
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         status = penstock.status(finished.run_id, target=target, control_schema=self.control_schema)
         summary = summary_of(status)
         report = combined_report([*executions(results), finished], summary["seconds"], self.degree)
-        self.log.info("the run's report\n%s", report_text(report, GO_ON))
+        self.log.info("the run's report\n%s", as_arguments(report_text(report, GO_ON)))
         self._say_where_time_went(finished.run_id, target)
         if self.outlet is not None:
             emit(context, self.outlet, target, status)

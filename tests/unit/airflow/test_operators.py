@@ -19,7 +19,9 @@ from penstock_airflow.provider_info import get_provider_info
 
 ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
 RUN = "manual__2026-01-01T00:00:00+00:00"
-PAGES = "/dags/copies/runs/manual__2026-01-01T00%3A00%3A00%2B00%3A00/tasks"
+OF_RUN = "manual__2026-01-01T00%3A00%3A00%2B00%3A00"
+PAGES = f"/dags/copies/runs/{OF_RUN}/tasks"
+REPORT = f"/penstock/report?dag_id=copies&run_id={OF_RUN}&task_id="
 PARTITION = {"run_id": "r", "mode": "append", "partitions": ["p0"], "label": "p0 k < 5"}
 
 
@@ -78,12 +80,13 @@ def test_a_template_of_ones_own_is_kept(dag: Any) -> None:
 @pytest.mark.parametrize(
     ("task_id", "name", "page"),
     [
-        ("prepare", "ReportLink", f"{PAGES}/verify"),
-        ("copy", "ReportLink", f"{PAGES}/verify"),
+        ("prepare", "ReportLink", f"{REPORT}verify"),
+        ("copy", "ReportLink", f"{REPORT}verify"),
+        ("verify", "ReportLink", f"{REPORT}verify"),
         ("verify", "PartitionsLink", f"{PAGES}/copy/mapped"),
-        ("a.prepare", "ReportLink", f"{PAGES}/a.verify"),
-        ("a.copy", "ReportLink", f"{PAGES}/a.verify"),
-        ("b.copy", "ReportLink", f"{PAGES}/b.verify"),
+        ("a.prepare", "ReportLink", f"{REPORT}a.verify"),
+        ("a.copy", "ReportLink", f"{REPORT}a.verify"),
+        ("b.copy", "ReportLink", f"{REPORT}b.verify"),
         ("b.verify", "PartitionsLink", f"{PAGES}/b.copy/mapped"),
     ],
 )
@@ -92,22 +95,24 @@ def test_links_lead_to_the_nearest_table_of_the_dag(
 ) -> None:
     task = (serialized(dag) if written else dag).get_task(task_id)
     assert link(name, task) == page
-    assert link(name, task, map_index=3) == page
+    # It is not the task's own report, and not one for each partition.
+    if task_id != "verify":
+        assert link(name, task, map_index=3) == page
 
 
 def test_a_mapped_task_has_its_link_when_it_runs(dag: Any) -> None:
     task = dag.get_task("a.copy").unmap({"partition": PARTITION})
     (report,) = task.operator_extra_links
-    assert link(type(report).__name__, task, map_index=3) == f"{PAGES}/a.verify"
+    assert link(type(report).__name__, task, map_index=3) == f"{REPORT}a.verify"
 
 
 def test_links_survive_serialization(dag: Any) -> None:
     tasks = serialized(dag).task_dict
     names = {task_id: task.extra_links for task_id, task in tasks.items() if task.extra_links}
-    report, partitions = ["Run report"], ["Partitions"]
+    report, both = ["Run report"], ["Partitions", "Run report"]
     assert names == {
         **dict.fromkeys(["prepare", "copy", "a.prepare", "a.copy", "b.prepare", "b.copy"], report),
-        **dict.fromkeys(["verify", "a.verify", "b.verify"], partitions),
+        **dict.fromkeys(["verify", "a.verify", "b.verify"], both),
     }
 
 
@@ -124,12 +129,22 @@ def test_links_begin_with_the_url_that_airflow_is_told(
     dag: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://flow.example/team/")
-    assert link("ReportLink", dag.get_task("copy")) == f"https://flow.example/team{PAGES}/verify"
+    assert link("ReportLink", dag.get_task("copy")) == f"https://flow.example/team{REPORT}verify"
 
 
 def test_ids_are_quoted_in_links(dag: Any) -> None:
     links = import_module("penstock_airflow.links")
     assert links.task_url("a/b", "r?1#2", "ü") == "/dags/a%2Fb/runs/r%3F1%232/tasks/%C3%BC"
+
+
+def test_one_task_leads_to_its_own_report() -> None:
+    sdk = import_module("airflow.providers.common.compat.sdk")
+    with sdk.DAG("copies", schedule=None):
+        one = penstock_airflow.CopyTableOperator(task_id="one", table="s.c", **ENDS)
+        many = penstock_airflow.CopyAllOperator(task_id="many", tables=["s.*"], **ENDS)
+    assert link("ReportLink", one) == f"{REPORT}one"
+    assert link("ReportLink", one, map_index=2) == f"{REPORT}one&map_index=2"
+    assert link("ReportLink", many) == f"{REPORT}many"
 
 
 def test_a_trigger_is_stored_by_its_connections_names_alone() -> None:

@@ -206,6 +206,7 @@ def test_every_option_but_the_ends_and_the_name_of_the_run_is_an_argument() -> N
 
 
 TAKING_OPTIONS = {
+    "CopyAllOperator": ("table", "query", "target_table"),
     "CopyTableOperator": (),
     "PrepareCopyOperator": (),
     "copy_table": (),
@@ -270,7 +271,7 @@ def test_a_group_refuses_what_its_operators_refuse(arguments: dict[str, Any], me
 def test_the_table_is_named_in_which_something_is_wrong() -> None:
     from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
 
-    tables = ["a.b", {"table": "a.c", "mode": "merge"}]
+    tables: list[Any] = ["a.b", {"table": "a.c", "mode": "merge"}]
     with DAG("copies", schedule=None):
         with pytest.raises(UsageError, match=r"^a\.c: mode: expected one of append, truncate"):
             penstock_airflow.copy_tables(tables, **ENDS)

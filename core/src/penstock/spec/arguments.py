@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields
 
+from penstock.spec.batch_spec import ON_TABLE_ERROR
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.option_values import flag_of
 
@@ -15,8 +16,12 @@ _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _COMMAND = re.compile(r"(`[^`]*`)")
 
 
-# Of `resume`, beside the fields of a `CopySpec`.
-_OF_RESUME = ("only", "recopy", "as_of_now", "await_snapshot")
+# Of `resume`, `verify` and a batch, beside the fields of a `CopySpec`.
+_OTHERS = (
+    *("only", "recopy", "as_of_now", "await_snapshot"),
+    *("checksum", "show_rows"),
+    *("tables", "exclude", "target_schema", "on_table_error"),
+)
 
 
 def as_arguments(message: str) -> str:
@@ -36,6 +41,7 @@ def _as_arguments(text: str) -> str:
     for item in known.values():
         if item.metadata["choices"]:
             text = _with_values(text, item.name, item.metadata["choices"])
+    text = _with_values(text, "on_table_error", ON_TABLE_ERROR)
 
     def argument(found: re.Match[str]) -> str:
         name = found[1].replace("-", "_")
@@ -45,7 +51,7 @@ def _as_arguments(text: str) -> str:
             and not found.string.startswith(":", found.end())
         ):
             return f"{name}=True"
-        return name if name in known or name in _OF_RESUME else found[0]
+        return name if name in known or name in _OTHERS else found[0]
 
     return _FLAG.sub(argument, text)
 
