@@ -34,6 +34,7 @@ from penstock.events import Committed, Event, Failed, Opened, Progress
 from penstock.model.codec import from_json
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.importing import put_off
 from penstock.workers.pace import Pace
 from penstock.workers.stream import Meter, Waiter, relay
 
@@ -104,7 +105,7 @@ class Worker:
 
     def _on_cancel(self, signum: int, frame: FrameType | None) -> None:
         self._cancelled = True
-        if not self._shielded:
+        if not self._shielded and not put_off(signum, frame):
             self._shielded = True
             raise Interrupted("cancelled")
 
