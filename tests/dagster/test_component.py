@@ -166,11 +166,11 @@ def test_values_are_what_they_are_written_as(monkeypatch: pytest.MonkeyPatch) ->
     )
     (copy,) = copies
     assert copy.query == "select 1 as one"
-    assert (copy.max_rate, copy.max_lag) == (50 << 20, 30.0)
+    assert (copy.max_rate, copy.max_lag) == (50_000_000, 30.0)
     assert copy.where == "one >= '1995-01-01'"
     assert copy.columns == ("one", "two")
     assert (copy.key, copy.control_schema) == ("'x'", "12")
-    assert (copy.degree, copy.bytes_per_partition) == (3, 64 << 20)
+    assert (copy.degree, copy.bytes_per_partition) == (3, 64_000_000)
 
 
 @pytest.mark.parametrize("written", ["{{ env.PG_SRC }}", "{{env.PG_SRC}}", "env:PG_SRC"])

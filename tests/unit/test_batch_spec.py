@@ -79,10 +79,10 @@ def test_refusals_say_what_was_expected_and_what_was_found(
 
 def test_the_pool_of_streams_belongs_to_the_batch() -> None:
     batch = read(tables=["public.*"], degree="auto", max_rate="50MB", max_lag="1m")
-    assert (batch.degree, batch.max_rate, batch.max_lag) == ("auto", 50 << 20, 60.0)
+    assert (batch.degree, batch.max_rate, batch.max_lag) == ("auto", 50_000_000, 60.0)
     assert read(tables=["public.*"]).degree == "auto"
     # Its tables are checked, and resumed one by one, with the same.
     (spec,) = batch.specs([TableRef("public", "a")], lambda spec: spec)
-    assert (spec.degree, spec.max_rate, spec.max_lag) == ("auto", 50 << 20, 60.0)
+    assert (spec.degree, spec.max_rate, spec.max_lag) == ("auto", 50_000_000, 60.0)
     with pytest.raises(UsageError, match="max_rate applies to the whole batch"):
         read(table=[{"table": "public.a", "max_rate": "1MB"}])

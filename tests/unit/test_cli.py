@@ -190,7 +190,7 @@ def test_every_option_reaches_the_spec_with_its_type() -> None:
         strategy="time",
         key="at",
         interval="1 day",
-        bytes_per_partition=64 << 20,
+        bytes_per_partition=64_000_000,
         degree=-2,
         mode="replace",
         snapshot="none",

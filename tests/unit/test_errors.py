@@ -27,6 +27,7 @@ CODES = {
     "NoHolder": 75,
     "Superseded": 75,
     "TargetBusy": 75,
+    "Blocked": 75,
     "RunFailedTransiently": 75,
     "Interrupted": 130,
 }

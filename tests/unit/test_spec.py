@@ -227,7 +227,7 @@ class TestMapping:
         }  # fmt: skip
         assert spec(**texts) == spec(
             columns=("id", "a"), partition_by=("a",), types=("id=numeric(9,2)", "a=text"),
-            file_size=64 << 20, stall_timeout=120.0, degree=3,
+            file_size=64_000_000, stall_timeout=120.0, degree=3,
         )  # fmt: skip
         wanted: Any = {"id": "bigint"}
         assert spec(types=wanted).types == ("id=bigint",)
@@ -240,14 +240,15 @@ class TestSizesAndDurations:
     @pytest.mark.parametrize(
         ("text", "size"),
         [
-            ("1", 1), (64, 64), ("10B", 10), ("2k", 2048), ("2 KB", 2048), ("2KiB", 2048),
-            ("64MB", 64 << 20), ("1.5 GiB", 3 << 29), ("2T", 2 << 40),
+            ("1", 1), (64, 64), ("10B", 10), ("2k", 2000), ("2 KB", 2000), ("2KiB", 2048),
+            ("64MB", 64_000_000), ("1.5 GiB", 3 << 29), ("2T", 2 * 10**12), ("2Ti", 2 << 40),
+            ("1.1MB", 1_100_000),
         ],
     )  # fmt: skip
     def test_size(self, text: Any, size: int) -> None:
         assert parse_size(text, "--x") == size
 
-    @pytest.mark.parametrize("text", ["", "MB", "-1", "1e3", "64 apples", "1,5MB", "1 2", "0x10"])
+    @pytest.mark.parametrize("text", ["", "MB", "1iB", "-1", "1e3", "64 apples", "1,5MB", "1 2", "0x10"])
     def test_no_size(self, text: str) -> None:
         with pytest.raises(UsageError, match=r"--x: expected a size such as 64MB or 1GB, found "):
             parse_size(text, "--x")

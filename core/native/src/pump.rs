@@ -29,6 +29,9 @@ pub struct Pump {
     sending: bool,
     broken: bool,
     writes: u32,
+    /// How many bytes there may be at the end of the turn, roughly; and how many a write may have.
+    most: u64,
+    gather: usize,
     waits: Waits,
     /// Messages: one for each row, and those that frame them.
     #[pyo3(get)]
@@ -59,16 +62,20 @@ impl Pump {
             sending: false,
             broken: false,
             writes: 0,
+            most: u64::MAX,
+            gather: GATHER,
             waits: Waits::default(),
             rows: 0,
             bytes: 0,
         }
     }
 
-    /// Move rows for so long. Returns the number of an outcome.
-    #[pyo3(signature = (seconds, _watched=-1))]
-    fn run(&mut self, py: Python<'_>, seconds: f64, _watched: i32) -> u8 {
+    /// Move rows for so long, and not many more than so many bytes. Returns the number of an outcome.
+    #[pyo3(signature = (seconds, _watched=-1, most=None))]
+    fn run(&mut self, py: Python<'_>, seconds: f64, _watched: i32, most: Option<u64>) -> u8 {
         self.waits.begin_turn(seconds);
+        self.most = most.map_or(u64::MAX, |bytes| self.bytes.saturating_add(bytes));
+        self.gather = most.map_or(GATHER, |bytes| GATHER.min(bytes as usize));
         py.detach(|| self.turn()) as u8
     }
 
@@ -85,6 +92,9 @@ impl Pump {
         loop {
             if let Some(outcome) = self.send() {
                 return outcome;
+            }
+            if self.bytes >= self.most {
+                return Outcome::More;
             }
             if self.writes >= WRITES_A_LOOK {
                 self.writes = 0;
@@ -115,7 +125,7 @@ impl Pump {
 
     /// Take rows until there is enough for a write. True at the end of the stream.
     fn gather(&mut self) -> Result<bool, Outcome> {
-        while self.gathered.len() < HEAD + GATHER {
+        while self.gathered.len() < HEAD + self.gather {
             if let Some(handed) = &mut self.large {
                 let rest = &self.from.row()[*handed..];
                 let piece = &rest[..rest.len().min(PIECE)];

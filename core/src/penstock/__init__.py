@@ -8,10 +8,10 @@ for event in copy(CopySpec(source="env:SRC", target="env:DST", table="public.ord
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # `typing` itself takes some milliseconds
 if TYPE_CHECKING:
+    from typing import Any
+
     from penstock.errors import (
         Interrupted,
         NoHolder,
@@ -262,5 +262,7 @@ def __getattr__(name: str) -> Any:
     # On first use: a worker imports this package too, and needs none of it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - as above
+
     home = next((module for module, names in _HOMES.items() if name in names), "errors")
     return getattr(import_module(f"{__name__}.{home}"), name)

@@ -73,7 +73,7 @@ def test_what_was_asked_is_stored_with_the_run(filled: Pair) -> None:
     asked = filled.spec(degree="auto", max_rate="50MB", max_lag="30s", run_id="r", partitions=4)
     create(asked)
     stored = status("r", target=filled.target.url).run.spec
-    assert (stored["degree"], stored["max_rate"], stored["max_lag"]) == ("auto", 50 << 20, 30.0)
+    assert (stored["degree"], stored["max_rate"], stored["max_lag"]) == ("auto", 50_000_000, 30.0)
     ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     assert CopySpec.from_stored(stored, **ends).degree == "auto"
     *events, report = resume("r", **ends, degree=3)

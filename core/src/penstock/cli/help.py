@@ -62,7 +62,7 @@ how many streams:
   target's sessions mostly wait for locks or its log; each change is shown with
   its reason. A number stays as it is, whatever is measured.
   A source that serves users: --max-rate 50MB keeps all streams together below
-  50 MiB a second; --max-lag 30s uses fewer of them, and then none, while its
+  50 MB a second; --max-lag 30s uses fewer of them, and then none, while its
   standbys (or itself, if it is one) are behind by more.
 """
 

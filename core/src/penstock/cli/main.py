@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from penstock.cli.copy_commands import add_copy, add_copy_all, add_create, add_plan
+from penstock.cli.entry import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
-from penstock.cli.output import discard, flush_output, report_end
+from penstock.cli.output import discard, flush_output, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.cli.run_commands import add_report, add_resume, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
@@ -118,7 +119,13 @@ def run() -> NoReturn:
     # Imports make many objects and hardly a cycle.
     gc.set_threshold(100_000, 50, 50)
     early_fork.allow()
-    code = main()
+    handle_signals()
+    code: int | None = None
+    try:
+        with signals():
+            code = main()
+    except Interrupted as error:  # at its very beginning, or its very end
+        code = report_end(error) if code is None else code
     early_fork.discard()
     # Skips the clean-up of C libraries: a thread that still waits for a server could crash in it.
     os._exit(code)

@@ -21,6 +21,7 @@ from penstock.model.codec import to_json
 from penstock.model.extents import Bound
 from penstock.show.lines import Display
 from penstock.show.text import error_lines, printable
+from penstock.workers.importing import put_off
 
 if TYPE_CHECKING:
     from penstock.show.console import Console
@@ -28,24 +29,33 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+class _Caught:
+    """What has been caught since the outermost `signals` began."""
+
+    current: _Caught | None = None
+    any = False
+
+
 @contextmanager
 def signals(display: Display | None = None) -> Iterator[None]:
     """Turn the first SIGINT or SIGTERM into `Interrupted`, and ignore those that follow.
 
-    A second one would break the clean-up that the first one started.
+    A second one would break the clean-up that the first one started, within others of these too.
     """
-    raised = False
+    outer = _Caught.current
+    caught_so_far = outer or _Caught()
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        nonlocal raised
-        if not raised:
-            raised = True
-            if display is not None:
-                display.tally.cancelling = True
-            raise Interrupted(f"interrupted by {signal.Signals(number).name}")
+    def handle(number: int, frame: FrameType | None) -> None:
+        if caught_so_far.any or put_off(number, frame):
+            return
+        caught_so_far.any = True
+        if display is not None:
+            display.tally.cancelling = True
+        raise Interrupted(f"interrupted by {signal.Signals(number).name}")
 
     before: dict[signal.Signals, Any] = {}
     try:
+        _Caught.current = caught_so_far
         for caught in (signal.SIGINT, signal.SIGTERM):
             # Shells start background processes with SIGINT ignored: keep it that way.
             if signal.getsignal(caught) != signal.SIG_IGN:
@@ -54,6 +64,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
     finally:
         for caught, handler in before.items():
             signal.signal(caught, handler)
+        _Caught.current = outer
 
 
 @contextmanager

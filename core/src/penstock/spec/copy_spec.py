@@ -299,9 +299,9 @@ class CopySpec:
     )
     give_way_after: float | None = option(
         None,
-        "end the run, to be resumed, once somebody has waited so long to lock the source's table "
-        "(ALTER TABLE, DROP, VACUUM FULL), which the snapshot prevents, such as 60s; by default the "
-        "run says who waits, and goes on",
+        "end the run, to be resumed, once somebody's statement (ALTER TABLE, DROP) has waited this "
+        "long for the snapshot to let go of the source's table, such as 60s; by default the run "
+        "says who waits, and carries on",
         execution=True,
         metavar="DURATION",
     )

@@ -11,7 +11,7 @@ from penstock.errors import UsageError
 LONGEST = 24 * 86400.0
 
 
-_SIZE_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 _DURATION_UNITS = {
@@ -26,11 +26,13 @@ _DURATION_UNITS = {
 
 
 def parse_size(value: Any, flag: str) -> int:
-    """Bytes from ``64MB``, ``1.5 GiB`` or a number; units are powers of 1024."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?\s*", str(value), re.IGNORECASE)
-    if found is None:
+    """Bytes from ``64MB`` (powers of 1000, as all output has them), ``1.5 GiB`` (powers of 1024) or a
+    number."""
+    written = r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(I?)B?)\s*"
+    found = re.fullmatch(written, str(value), re.IGNORECASE)
+    if found is None or (found[3] and not found[2]):
         raise UsageError(f"{flag}: expected a size such as 64MB or 1GB, found {value!r}")
-    size = float(found[1]) * _SIZE_UNITS[found[2].upper()]
+    size = float(found[1]) * (1024 if found[3] else 1000) ** _POWERS[found[2].upper()]
     if size == float("inf"):
         raise UsageError(
             f"{flag}: expected a size such as 64MB or 1GB, found one that is too large"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.planning.choice import SMALLEST_PARTITION_BYTES
 
-SAMPLE = 1 << 30
+SAMPLE = 10**9
 """Bytes of the source, unless somebody asks for others."""
 PER_STREAM = 4
 """Partitions in a sample for each stream, so that all streams have something to do to the end."""

@@ -6,8 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
-# Seconds that a stream may have been slower than its rate before, and catch up on.
-CATCH_UP = 0.25
+# Seconds that a stream may have been slower than its rate before, and catch up on: so much more
+# than its rate may a second show.
+CATCH_UP = 0.05
+# Of what a rate allows in a second, what is moved at once: many small pauses, no burst now and then.
+PORTION = 0.05
 
 
 class Pace:
@@ -47,8 +50,10 @@ class Pace:
         return max(self._paused, before + self._clock() - since)
 
     @property
-    def limited(self) -> bool:
-        return self._rate is not None
+    def portion(self) -> int | None:
+        """Bytes to move at once; None: as many as there are."""
+        rate = self._rate
+        return None if rate is None else max(1, int(PORTION * rate))
 
     def set(self, rate: float | None) -> None:
         """

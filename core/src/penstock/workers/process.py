@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -76,7 +76,7 @@ class Nursery:
             self._socket, self._popen = early
             return
         self._socket, theirs = socket.socketpair()
-        with theirs:
+        with theirs, _without_interrupts():
             # -P: nothing in the current folder may pose as a module.
             self._popen = subprocess.Popen(
                 [
@@ -206,6 +206,16 @@ class Nursery:
     def close(self) -> None:
         """End the nursery; end its workers first. May be called twice."""
         self._discard()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """What is started is never interrupted by Ctrl-C, not even before it says so itself."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _exists(pid: int) -> bool:

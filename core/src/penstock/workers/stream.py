@@ -18,8 +18,6 @@ from penstock.workers.pace import Pace
 
 # So long at most until a signal is handled, however long servers are silent.
 TURN_SECONDS = 0.05
-# The same of a stream that keeps to a rate: many small pauses instead of a burst now and then.
-PACED_TURN_SECONDS = 0.01
 
 Waiting = tuple[str, float, float]
 """A wait: its side, since when, and for how many seconds that had been waited for before."""
@@ -140,7 +138,7 @@ class Waiter:
             self._polls[key] = poll
         return self._polls[key]
 
-    def turn(self, mover: Mover, seconds: float = TURN_SECONDS) -> bool:
+    def turn(self, mover: Mover) -> bool:
         """Let it move bytes for a moment. False once it is done.
 
         Raises:
@@ -149,7 +147,7 @@ class Waiter:
         watched = self._watched
         before = mover.waited
         more = mover.run(
-            seconds,
+            TURN_SECONDS,
             watched.fileno() if watched else -1,
             watched.check if watched else _nothing,
         )
@@ -173,7 +171,8 @@ class Waiter:
 def _relay_pumped(pump: Pump, waiter: Waiter, meter: Meter, pace: Pace) -> None:
     more = True
     while more:
-        more = waiter.turn(pump, PACED_TURN_SECONDS if pace.limited else TURN_SECONDS)
+        pump.most = pace.portion
+        more = waiter.turn(pump)
         size = pump.bytes - meter.bytes
         meter.rows, meter.bytes = pump.rows, pump.bytes
         pace(size)

@@ -123,7 +123,8 @@ class RateShares:
 def _differs(part: float | None, told: float | None) -> bool:
     if part is None or told is None:
         return part is not told
-    return abs(part - told) > SAME * told
+    # Less is told at once: together they must not move more than they may.
+    return part < told or part > (1 + SAME) * told
 
 
 def divide(rate: float, lately: Sequence[float]) -> list[float]:

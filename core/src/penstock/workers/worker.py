@@ -35,6 +35,7 @@ from penstock.model import values
 from penstock.model.codec import from_json
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
+from penstock.workers.importing import put_off
 from penstock.workers.pace import Pace
 from penstock.workers.stream import Meter, Waiter, relay
 
@@ -107,7 +108,7 @@ class Worker:
 
     def _on_cancel(self, signum: int, frame: FrameType | None) -> None:
         self._cancelled = True
-        if not self._shielded:
+        if not self._shielded and not put_off(signum, frame):
             self._shielded = True
             raise Interrupted("cancelled")
 

@@ -46,6 +46,9 @@ class Mover(Protocol):
 class Pump(Mover, Protocol):
     """Moves all rows of a partition from source to target."""
 
+    most: int | None
+    """Bytes of a turn, roughly, for a stream that keeps to a rate; None: as many as it can."""
+
     @property
     def rows(self) -> int:
         """Moved so far, roughly."""

@@ -101,6 +101,8 @@ class NativeMover:
         refused: what an object's `fault` means, for those that look at values.
     """
 
+    most: int | None = None
+
     def __init__(
         self,
         moved: Any,
@@ -115,7 +117,8 @@ class NativeMover:
         self._refused = refused
 
     def run(self, seconds: float, watched: int, check: Callable[[], None]) -> bool:
-        outcome = self._moved.run(seconds, watched)
+        limits = () if self.most is None else (self.most,)
+        outcome = self._moved.run(seconds, watched, *limits)
         if outcome == READY:
             self._finish()
             return False

@@ -174,8 +174,8 @@ class _Watch(threading.Thread):
                 self._told.add(each.pid)
                 how = "waits for one itself" if each.waits else "holds a lock that it needs"
                 _log.warning(
-                    "%s: waiting for a lock in the %s: %s, which %s",
-                    *(guard.what, guard.side, each, how),
+                    "%s: waiting for %s, in the %s, which %s",
+                    *(guard.what, each, guard.side, how),
                 )
         if waiting and any(each.name == SNAPSHOT for each in holders):
             raise blocked(guard.side, guard.what, waiting)

@@ -15,6 +15,7 @@ from penstock.backends.postgresql.catalog.relations import table_oid
 from penstock.backends.postgresql.catalog.sequences import read_position
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.attached import left_out
+from penstock.backends.postgresql.ddl.links import INHERITANCE
 from penstock.backends.postgresql.ddl.needs import read_needs
 from penstock.backends.postgresql.ddl.text import shortened
 from penstock.backends.postgresql.ddl.types import types_of
@@ -204,9 +205,12 @@ def _defaults(table: Json) -> list[Json]:
 
 def _besides(table: Json) -> tuple[NotCopied, ...]:
     """What the table has besides columns; without statements, which another system cannot read."""
+    parents = [TableRef(*parent) for parent in table["inherits"]]
     found = [_index_left(index) for index in table["indexes"]]
     found += map(_check_left, _checks(table))
     found += map(_default_left, _defaults(table))
+    if parents:
+        found.append(NotCopied(INHERITANCE, ", ".join(map(str, parents))))
     left = left_out([table], lambda item: TableRef(item["schema"], item["name"]))
     return (*found, *(replace(item, table="", remedy="") for item in left))
 

@@ -1,0 +1,43 @@
+"""The program's entry: signals are handled before anything else is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+TYPE_CHECKING = False  # `typing` itself takes some milliseconds
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
+
+EXIT_INTERRUPTED = 130
+"""As in `penstock.errors`, which is not imported yet."""
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Nothing was begun, so there is nothing to clean up; an exception would get lost in an import
+    that takes it for a missing module."""
+    try:
+        os.write(2, f"penstock: interrupted by {signal.Signals(number).name}\n".encode())
+    finally:
+        os._exit(EXIT_INTERRUPTED)
+
+
+def handle_signals() -> None:
+    """End this process at once for SIGINT or SIGTERM, until a command knows better."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Shells start background processes with SIGINT ignored: keep it that way.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
+
+
+def run() -> NoReturn:
+    """The program."""
+    handle_signals()
+    from penstock.cli.main import run as run_command  # noqa: PLC0415
+
+    run_command()
+
+
+if __name__ == "__main__":
+    run()
