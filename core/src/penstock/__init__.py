@@ -53,8 +53,9 @@ if TYPE_CHECKING:
         status,
         verify,
     )
-    from penstock.run.batch import copy_all
+    from penstock.run.batch import copy_all, resume_all
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
+    from penstock.run.listing import RunEntry, batch_runs, runs
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
     from penstock.show.html_report import run_report_html
@@ -97,6 +98,7 @@ __all__ = [
     "PermanentError",
     "Place",
     "PlanningError",
+    "RunEntry",
     "RunFailed",
     "RunFailedTransiently",
     "RunReport",
@@ -112,6 +114,7 @@ __all__ = [
     "Verified",
     "Whole",
     "as_arguments",
+    "batch_runs",
     "check_request",
     "combined_report",
     "committed_in_series",
@@ -132,9 +135,11 @@ __all__ = [
     "report_text",
     "require_snapshot",
     "resume",
+    "resume_all",
     "run_report_html",
     "run_report_markdown",
     "run_report_text",
+    "runs",
     "status",
     "stream_count",
     "to_json",
@@ -188,7 +193,8 @@ _HOMES = {
     "run.reports": ("report",),
     "show.html_report": ("run_report_html",),
     "show.run_report": ("run_report_markdown", "run_report_text"),
-    "run.batch": ("copy_all",),
+    "run.batch": ("copy_all", "resume_all"),
+    "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.connections": (
         "check_request",
         "holds_secret",

@@ -13,7 +13,7 @@ from penstock.cli.copy_commands import add_copy, add_copy_all, add_create, add_p
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.output import discard, flush_output, report_end
 from penstock.cli.parser import Commands, Parser
-from penstock.cli.run_commands import add_report, add_resume, add_status, add_verify
+from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.cli.tune_command import add_tune
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError, UsageError
@@ -36,6 +36,7 @@ _COMMANDS = {
     "create": add_create,
     "copy": add_copy,
     "copy-all": add_copy_all,
+    "runs": add_runs,
     "status": add_status,
     "report": add_report,
     "tune": add_tune,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.control import RunRow, reading_run
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -23,6 +23,7 @@ from penstock.errors import (
 )
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model import values
+from penstock.model.codec import to_json
 from penstock.model.tables import NotCopied, Relation, TableRef
 from penstock.planning.build import build_plan
 from penstock.planning.search_path import lacks_schema
@@ -32,13 +33,13 @@ from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
-from penstock.run.resume_checks import check_same_spec, committed_partitions
+from penstock.run.resume_checks import check_same_spec, committed_partitions, not_there
 from penstock.run.showing import apart_throughout
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import SourceView
 from penstock.run.state import RunState, new_run_id
-from penstock.spec.batch_spec import BatchSpec
+from penstock.spec.batch_spec import BatchSpec, batch_of, run_id_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
@@ -74,6 +75,67 @@ def copy_all(batch: BatchSpec) -> Generator[Event, None, None]:
             yield from journaled(running.run(), link, ends.wait_kind)
     finally:
         nursery.close()
+
+
+@apart_throughout
+def resume_all(
+    batch_id: str,
+    *,
+    source: str,
+    target: str,
+    control_schema: str = "penstock",
+    **overrides: Any,
+) -> Generator[Event, None, None]:
+    """Continue a batch by its id: all tables whose runs were planned; yields events as `copy_all`.
+
+    Parameters:
+        overrides: options that say how to run, as of `resume`.
+
+    Raises:
+        UsageError: no such batch, or an option that cannot change.
+        RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
+    """
+    ends = connect(source, target)
+    with closing(ends.open_target(control_schema)) as catalog:
+        control = catalog.control
+        heads = [head for head in control.heads() if head.run_id.startswith(f"{batch_id}-")]
+        specs = []
+        for line in control.lines(heads):
+            with reading_run(line.head.run_id):
+                spec = CopySpec.from_stored(line.spec, source, target)
+            if batch_of(line.head.run_id, spec) == batch_id:
+                specs.append(replace(spec, **overrides, control_schema=control_schema))
+    if not specs:
+        raise not_there(batch_id, control_schema)
+    pool = {name: getattr(specs[0], name) for name in ("degree", "max_rate", "max_lag")}
+    yield from copy_all(
+        BatchSpec(
+            source=source,
+            target=target,
+            entries=tuple(_entry(spec) for spec in specs),
+            run_id=batch_id,
+            control_schema=control_schema,
+            show_values=specs[0].show_values,
+            origin=f"batch {batch_id}",
+            **pool,
+        )
+    )
+
+
+def _entry(spec: CopySpec) -> dict[str, Any]:
+    """What a section of a batch says of a table."""
+    return {
+        item.name: value
+        for item in fields(spec)
+        if item.name not in _OF_WHOLE_BATCH
+        and (value := to_json(getattr(spec, item.name))) != item.default
+    }
+
+
+_OF_WHOLE_BATCH = (
+    *("source", "target", "run_id", "control_schema"),
+    *("degree", "max_rate", "max_lag", "show_values"),
+)
 
 
 class _Batch:
@@ -143,7 +205,7 @@ class _Batch:
         for asked in specs:
             missing: list[TableRef] = []
             spec = self._batch_tables.without_copied_heirs(asked, tables, missing)
-            run_id = f"{self._id}-{_short(spec)}"
+            run_id = run_id_of(self._id, spec)
             stored = self._target.control.load_run(run_id)
             run = RunState(
                 replace(spec, run_id=run_id),
@@ -313,12 +375,6 @@ def _batch_table(run: RunState) -> BatchTable:
         warnings=run.plan.warnings if run.has_begun else (),
         not_copied=run.not_copied,
     )
-
-
-def _short(spec: CopySpec) -> str:
-    """Eight letters for a table, the same in every execution of the batch."""
-    named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
-    return hashlib.sha256(named.encode()).hexdigest()[:8]
 
 
 def _is_transient(run: RunState) -> bool:

@@ -42,7 +42,7 @@ class Presence:
             TransientError: somebody who was stopped keeps others from entering.
             PermanentError: the folder cannot be written to.
         """
-        mark = hashlib.sha256(table.encode()).hexdigest()[:16]
+        mark = _mark(table)
         with self._alone(ENTER_SECONDS):
             others = {run for found, run in self._alive() if found == mark and run != run_id}
             check(sorted(others))
@@ -53,6 +53,17 @@ class Presence:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             self._held.append((path, descriptor))
+
+    def executes(self, run_id: str, table: str) -> bool:
+        """Whether somebody has entered, and not left; nothing is changed."""
+        begin = f"{_mark(table)}~{quote(run_id, '')}~"
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return False
+        return any(
+            name.startswith(begin) and is_locked(os.path.join(self._folder, name)) for name in names
+        )
 
     def leave(self) -> None:
         """End what was entered. May be called twice."""
@@ -101,3 +112,7 @@ class Presence:
             yield
         finally:
             os.close(descriptor)
+
+
+def _mark(table: str) -> str:
+    return hashlib.sha256(table.encode()).hexdigest()[:16]
