@@ -67,8 +67,9 @@ if TYPE_CHECKING:
         statuses,
         verify,
     )
-    from penstock.run.batch import copy_all, copy_tables
+    from penstock.run.batch import copy_all, copy_tables, resume_all
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
+    from penstock.run.listing import RunEntry, batch_runs, runs
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
     from penstock.run.table_requests import TableRequest
@@ -124,6 +125,7 @@ __all__ = [
     "Planned",
     "PlanningError",
     "Prepared",
+    "RunEntry",
     "RunFailed",
     "RunFailedTransiently",
     "RunReport",
@@ -140,6 +142,7 @@ __all__ = [
     "Verified",
     "Whole",
     "as_arguments",
+    "batch_runs",
     "check_request",
     "combined_report",
     "committed_in_series",
@@ -161,9 +164,11 @@ __all__ = [
     "report_text",
     "require_snapshot",
     "resume",
+    "resume_all",
     "run_report_html",
     "run_report_markdown",
     "run_report_text",
+    "runs",
     "status",
     "statuses",
     "stream_count",
@@ -226,7 +231,8 @@ _HOMES = {
     "run.reports": ("report",),
     "show.html_report": ("run_report_html",),
     "show.run_report": ("run_report_markdown", "run_report_text"),
-    "run.batch": ("copy_all", "copy_tables"),
+    "run.batch": ("copy_all", "copy_tables", "resume_all"),
+    "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),
     "run.connections": (
         "check_request",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock import BatchSpec, RunFailed, UsageError, copy_all, status
+from penstock import BatchSpec, RunFailed, UsageError, batch_runs, copy_all, status
 from penstock.events import BatchFinished, BatchStarted, Committed, Event, Finished, Opened
 
 from ..conftest import Pair
@@ -161,6 +161,62 @@ class TestWhatIsNotSupported:
         assert error["error"] == "UsageError"
         assert "PostgreSQL as a target does not support --compression" in error["message"]
         assert three.target.count("large") == 0
+
+
+class TestByItsId:
+    """What takes a run's id takes a batch's."""
+
+    @pytest.fixture
+    def night(self, three: Pair) -> Pair:
+        """A batch of which one table has failed; another has options of its own."""
+        three.target.run("ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)")
+        entries = [*ENTRIES[:2], {"table": "public.large", "columns": ["id"], "where": "id > 5"}]
+        with pytest.raises(RunFailed):
+            events_of(batch(three, *entries, run_id="night"))
+        three.target.run("ALTER TABLE small DROP CONSTRAINT few")
+        return three
+
+    def test_its_tables_are_listed(self, night: Pair) -> None:
+        found = {entry.source: entry for entry in batch_runs("night", target=night.target.url)}
+        assert found.keys() == {"public.empty", "public.small", "public.large"}
+        assert {entry.batch for entry in found.values()} == {"night"}
+        assert found["public.small"].status == "failed"
+        assert found["public.large"].rows == 19_995
+        done = night.cli("status", "night", *night.ends[2:])
+        assert done.returncode == 0, done.stderr
+        assert "batch night failed" in done.stdout
+        assert "2 done" in done.stdout
+        told = json.loads(night.cli("status", "night", "--json", *night.ends[2:]).stdout)
+        assert (told["batch"], told["status"], len(told["runs"])) == ("night", "failed", 3)
+
+    def test_it_is_resumed(self, night: Pair) -> None:
+        refused = night.cli("resume", "night", "--only", "p0001", *night.ends)
+        assert refused.returncode == 64
+        assert "--only goes with a single run" in refused.stderr
+        done = night.cli("resume", "night", *night.ends)
+        assert done.returncode == 0, done.stderr
+        assert "batch night done" in done.stdout
+        assert night.target.count("small") == 10
+        assert night.target.count("large") == 19_995, "what was done is not done again"
+
+    def test_it_is_verified(self, night: Pair) -> None:
+        assert night.cli("verify", "night", *night.ends).returncode == 65
+        assert night.cli("resume", "night", *night.ends).returncode == 0
+        done = night.cli("verify", "night", *night.ends)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count(" verified") == 3
+        told = json.loads(night.cli("verify", "night", "--json", *night.ends).stdout)
+        assert (told["ok"], len(told["runs"])) == (True, 3)
+
+    def test_a_name_that_only_begins_like_it_is_none_of_it(self, night: Pair) -> None:
+        night.copy(table="public.small", run_id="night-0123abcd", mode="truncate")
+        assert len(batch_runs("night", target=night.target.url)) == 3
+
+    @pytest.mark.parametrize("command", ["status", "resume", "verify"])
+    def test_of_no_run_and_no_batch(self, night: Pair, command: str) -> None:
+        done = night.cli(command, "day", *(night.ends[2:] if command == "status" else night.ends))
+        assert done.returncode == 64
+        assert "run 'day' is not in the target's control schema" in done.stderr
 
 
 def test_goes_on_with_the_same_run_id(three: Pair) -> None:

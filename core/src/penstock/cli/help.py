@@ -46,6 +46,7 @@ examples:
   penstock plan --source env:SHOP --target env:DW --table public.lineitem
   penstock copy --source env:SHOP --target env:DW --table public.lineitem
   penstock copy orders.toml --where "placed_at >= '2026-01-01'"
+  penstock runs --target env:DW
   penstock status RUN_ID --target env:DW
   penstock report RUN_ID --target env:DW --html report.html
   penstock tune --source env:SHOP --target env:DW --table public.lineitem
@@ -108,6 +109,7 @@ how it measures:
 
 RUN_EXAMPLES = """\
 examples:
+  penstock runs --target env:DW --status running failed --since 2d
   penstock status orders-7 --target env:DW
   penstock report orders-7 --target env:DW --html orders-7.html
   penstock resume orders-7 --source env:SHOP --target env:DW --degree 4

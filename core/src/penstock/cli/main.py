@@ -14,7 +14,7 @@ from penstock.cli.entry import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.output import discard, flush_output, report_end, signals
 from penstock.cli.parser import Commands, Parser
-from penstock.cli.run_commands import add_report, add_resume, add_status, add_verify
+from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
 from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.cli.tune_command import add_tune
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError, UsageError
@@ -37,6 +37,7 @@ _COMMANDS = {
     "create": add_create,
     "copy": add_copy,
     "copy-all": add_copy_all,
+    "runs": add_runs,
     "status": add_status,
     "report": add_report,
     "tune": add_tune,

@@ -89,8 +89,14 @@ class Commands:
             )
 
 
-def add_run_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run_id", metavar="RUN_ID", help="the run's name, as shown by copy")
+def add_run_id(parser: argparse.ArgumentParser, *, batch: bool = False) -> None:
+    """
+    Parameters:
+        batch: a batch's name will do as well.
+    """
+    also = "or a batch's, " if batch else ""
+    text = f"the run's name, {also}as shown by copy and penstock runs"
+    parser.add_argument("run_id", metavar="RUN_ID", help=text)
 
 
 def add_json(parser: argparse.ArgumentParser, what: str) -> None:

@@ -1,4 +1,4 @@
-"""`status`, `report`, `resume`, `verify`: commands on an existing run."""
+"""`runs`, `status`, `report`, `resume`, `verify`: commands on existing runs."""
 
 # ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
 
@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 import secrets
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.cli.help import RUN_EXAMPLES
 from penstock.cli.options import (
@@ -19,15 +21,95 @@ from penstock.cli.output import print_result, signals, write_file
 from penstock.cli.parser import Commands, add_json, add_run_id
 from penstock.cli.watch import command_words, fork_early, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
+from penstock.model.codec import to_json
 from penstock.spec.ids import check_run_id
+from penstock.spec.option_values import coerce, flag_of
 from penstock.spec.units import parse_duration
+
+if TYPE_CHECKING:
+    from penstock.events import Event
+    from penstock.run.listing import RunEntry
+    from penstock.verification.result import Verification
+
+
+def add_runs(commands: Commands) -> None:
+    parser = commands.add(
+        "runs", _runs, "list runs, the newest first", "--target URL [options]", (RUN_EXAMPLES,)
+    )
+    add_connections(parser, "target")
+    group = parser.add_argument_group("which runs")
+    group.add_argument(
+        "--table",
+        metavar="PATTERN",
+        help="runs of tables such as 'public.ord*', by the source's name or the target's; a "
+        "pattern without a dot matches names in any schema",
+    )
+    group.add_argument(
+        "--status",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="STATUS",
+        help="runs that are created, running, killed, done, partial, failed or interrupted",
+    )
+    group.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="runs created since then: a duration such as 2d, or a date such as 2026-07-14",
+    )
+    group.add_argument("--batch", metavar="RUN_ID", help="the tables of this batch")
+    group.add_argument(
+        "--limit", metavar="N", help="how many at most, 0 for all (default: 20)", default="20"
+    )
+    add_json(parser, "the runs")
+
+
+def _runs(arguments: argparse.Namespace) -> int:
+    limit = int(coerce("limit", "int", arguments.limit))
+    if limit < 0:
+        raise UsageError(f"--limit: expected 0 or more, found {limit}")
+    from penstock.run.listing import runs
+
+    with signals():
+        found = runs(
+            target=arguments.target,
+            control_schema=_schema(arguments),
+            table=arguments.table,
+            status=arguments.status,
+            since=arguments.since,
+            batch=arguments.batch,
+            limit=limit or None,
+        )
+    from penstock.show.runs_table import print_runs
+
+    print_result(arguments, found, print_runs)
+    return EXIT_DONE
+
+
+def _schema(arguments: argparse.Namespace) -> str:
+    return str(getattr(arguments, "control_schema", "penstock"))
+
+
+def _batch(arguments: argparse.Namespace, error: UsageError) -> tuple[RunEntry, ...]:
+    """The runs of a batch that is named where there is no run of the name.
+
+    Raises:
+        UsageError: there is no such batch either.
+    """
+    from penstock.run.listing import batch_runs
+
+    schema = _schema(arguments)
+    found = batch_runs(arguments.run_id, target=arguments.target, control_schema=schema)
+    if not found:
+        raise error
+    return found
 
 
 def add_status(commands: Commands) -> None:
     parser = commands.add(
         "status", _status, "show how far a run is", "RUN_ID --target URL [options]", (RUN_EXAMPLES,)
     )
-    add_run_id(parser)
+    add_run_id(parser, batch=True)
     add_connections(parser, "target")
     add_show_values(parser)
     add_json(parser, "the status")
@@ -39,10 +121,29 @@ def _status(arguments: argparse.Namespace) -> int:
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
-        result = status(arguments.run_id, target=arguments.target, control_schema=schema)
+        try:
+            result = status(arguments.run_id, target=arguments.target, control_schema=schema)
+        except UsageError as error:
+            return _batch_status(arguments, _batch(arguments, error))
     from penstock.show.status_table import print_status
 
     print_result(arguments, result, print_status, result.as_json)
+    return EXIT_DONE
+
+
+def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:
+    from penstock.show.runs_table import batch_status, print_batch_runs
+
+    print_result(
+        arguments,
+        entries,
+        lambda console, found: print_batch_runs(console, arguments.run_id, found),
+        lambda: {
+            "batch": arguments.run_id,
+            "status": batch_status(entries),
+            "runs": to_json(entries),
+        },
+    )
     return EXIT_DONE
 
 
@@ -54,7 +155,7 @@ def add_report(commands: Commands) -> None:
         "RUN_ID --target URL [options]",
         (RUN_EXAMPLES,),
     )
-    add_run_id(parser)
+    add_run_id(parser, batch=True)
     add_connections(parser, "target")
     add_show_values(parser)
     add_json(parser, "the report")
@@ -90,7 +191,7 @@ def add_resume(commands: Commands) -> None:
         "RUN_ID --source URL --target URL [options]",
         (RUN_EXAMPLES,),
     )
-    add_run_id(parser)
+    add_run_id(parser, batch=True)
     parser.add_argument(
         "--only",
         nargs="+",
@@ -138,14 +239,18 @@ def _resume(arguments: argparse.Namespace) -> int:
     from penstock.run.api import resume
 
     schema = getattr(arguments, "control_schema", "penstock")
-    events = resume(
-        arguments.run_id,
-        source=arguments.source,
-        target=arguments.target,
-        only=arguments.only,
-        control_schema=schema,
-        **overrides,
-    )
+    ends = {"source": arguments.source, "target": arguments.target, "control_schema": schema}
+
+    def resumed() -> Iterator[Event]:
+        try:
+            yield from resume(arguments.run_id, only=arguments.only, **ends, **overrides)
+        except UsageError as error:
+            _batch(arguments, error)
+            _check_for_batch(arguments)
+            from penstock.run.batch import resume_all
+
+            yield from resume_all(arguments.run_id, **ends, **overrides)
+
     go_on = command_words("resume", arguments.source, arguments.target, schema)
     go_on += execution_words(arguments)
     if arguments.await_snapshot is not None:
@@ -155,7 +260,20 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.as_of_now:
         go_on.append("--as-of-now")
     only = len(set(arguments.only))
-    return watch(events, arguments, title="", go_on=go_on, only=only)
+    return watch(resumed(), arguments, title="", go_on=go_on, only=only)
+
+
+def _check_for_batch(arguments: argparse.Namespace) -> None:
+    """
+    Raises:
+        UsageError: an option was given that goes with a single run.
+    """
+    for name in ("only", "as_of_now", "await_snapshot"):
+        if getattr(arguments, name):
+            raise UsageError(
+                f"{flag_of(name)} goes with a single run, and {arguments.run_id} is a batch: name "
+                "the run of a table, which penstock status shows"
+            )
 
 
 def add_verify(commands: Commands) -> None:
@@ -166,7 +284,7 @@ def add_verify(commands: Commands) -> None:
         "RUN_ID --source URL --target URL [options]",
         (RUN_EXAMPLES,),
     )
-    add_run_id(parser)
+    add_run_id(parser, batch=True)
     parser.add_argument(
         "--checksum",
         action="store_true",
@@ -188,9 +306,10 @@ def _verify(arguments: argparse.Namespace) -> int:
     from penstock.run.api import verify
 
     schema = getattr(arguments, "control_schema", "penstock")
-    with signals():
-        result = verify(
-            arguments.run_id,
+
+    def verified(run_id: str) -> Verification:
+        return verify(
+            run_id,
             source=arguments.source,
             target=arguments.target,
             control_schema=schema,
@@ -198,8 +317,24 @@ def _verify(arguments: argparse.Namespace) -> int:
             show_rows=arguments.show_rows,
             show_values=getattr(arguments, "show_values", None),
         )
-    code = EXIT_DONE if result.ok else EXIT_PERMANENT
+
     from penstock.show.verification_table import print_verification
 
-    print_result(arguments, result, print_verification)
-    return code
+    with signals():
+        try:
+            result = verified(arguments.run_id)
+        except UsageError as error:
+            entries = _batch(arguments, error)
+        else:
+            print_result(arguments, result, print_verification)
+            return EXIT_DONE if result.ok else EXIT_PERMANENT
+        results = []
+        for entry in entries:
+            results.append(verified(entry.run_id))
+            if not arguments.json:
+                print_result(arguments, results[-1], print_verification)
+    ok = all(each.ok for each in results)
+    if arguments.json:
+        found = {"batch": arguments.run_id, "ok": ok, "runs": to_json(results)}
+        print_result(arguments, found, lambda *_: None)
+    return EXIT_DONE if ok else EXIT_PERMANENT

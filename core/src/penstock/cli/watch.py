@@ -76,7 +76,9 @@ def watch(
     # If somebody changed the target's table, only a new run helps.
     command = "" if isinstance(failure, TargetChanged) else _with_run_id(go_on, tally.run_id)
     if tally.is_batch:
-        return _end_batch(tally, failure, shlex.join([*go_on, tally.run_id]), json=arguments.json)
+        if go_on[1] != "resume":
+            command = shlex.join([*go_on, tally.run_id])
+        return _end_batch(tally, failure, command, json=arguments.json)
     if finished is not None and not arguments.json:
         from penstock.show.report_table import print_report
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
-from penstock.backends.api.control import RunningAttempt, RunRow, reading_run
+from penstock.backends.api.control import RunHead, RunningAttempt, RunRow, reading_run
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, UsageError
@@ -28,6 +28,7 @@ from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
+from penstock.run.listing import is_at_work, shown_status
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
@@ -61,12 +62,15 @@ class RunStatus:
     """Ids of the steps after the last partition."""
     target_columns: tuple[Column, ...] = ()
     """Of the table that the rows are in; empty if they were not asked for, or there is none."""
+    at_work: bool | None = None
+    """Whether a process executes the run at this moment; None: that cannot be told."""
 
     def as_json(self) -> dict[str, Any]:
         done = {record.partition_id for record in self.committed}
         return {
             "run_id": self.run.run_id,
-            "status": self.run.status,
+            "status": shown_status(self.run.status, self.at_work),
+            "at_work": self.at_work,
             "created_at": self.run.created_at,
             "prepared_at": self.run.prepared_at,
             "finished_at": self.run.finished_at,
@@ -438,8 +442,15 @@ def _resolve_tables(
 
 def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     control, run_id = target.control, run.run_id
+    with reading_run(run_id):
+        spec = CopySpec.from_stored(run.spec, "", "")
+    head = RunHead(run_id, run.status, run.created_at, run.finished_at)
     return RunStatus(
-        run, control.committed(run_id), control.running(run_id), control.steps_done(run_id)
+        run,
+        control.committed(run_id),
+        control.running(run_id),
+        control.steps_done(run_id),
+        is_at_work(control, head, spec),
     )
 
 

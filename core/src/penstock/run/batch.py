@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from penstock.backends.api.control import RunRow
+from penstock.backends.api.control import RunRow, reading_run
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -32,7 +33,7 @@ from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
-from penstock.run.resume_checks import committed_partitions
+from penstock.run.resume_checks import committed_partitions, not_there
 from penstock.run.showing import apart_throughout
 from penstock.run.snapshot.as_of_now import ReadAsOfNow
 from penstock.run.snapshot.loss_policy import OptionPolicy
@@ -40,7 +41,7 @@ from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.run.table_requests import TableRequest
-from penstock.spec.batch_spec import BatchSpec
+from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
@@ -133,6 +134,41 @@ def _run(
             yield from journaled(running.run(), link, ends.wait_kind)
     finally:
         nursery.close()
+
+
+@apart_throughout
+def resume_all(
+    batch_id: str,
+    *,
+    source: str,
+    target: str,
+    control_schema: str = "penstock",
+    **overrides: Any,
+) -> Generator[Event, None, None]:
+    """Continue a batch by its id: all tables whose runs were planned; yields events as `copy_all`.
+
+    Parameters:
+        overrides: options that say how to run, as of `resume`.
+
+    Raises:
+        UsageError: no such batch, or an option that cannot change.
+        RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
+    """
+    ends = connect(source, target)
+    requests = []
+    with closing(ends.open_target(control_schema)) as catalog:
+        control = catalog.control
+        heads = [head for head in control.heads() if head.run_id.startswith(f"{batch_id}-")]
+        for line in control.lines(heads):
+            run_id = line.head.run_id
+            with reading_run(run_id):
+                spec = CopySpec.from_stored(line.spec, source, target)
+            if batch_of(run_id, spec) == batch_id:
+                spec = replace(spec, **overrides, run_id=run_id, control_schema=control_schema)
+                requests.append(TableRequest(spec=spec))
+    if not requests:
+        raise not_there(batch_id, control_schema)
+    yield from copy_tables(requests, run_id=batch_id, degree=requests[0].spec.degree)
 
 
 class _Batch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +13,7 @@ from penstock.model.tables import NotCopied, Relation, TableRef
 from penstock.planning.search_path import lacks_schema, with_any_schema, with_searched
 from penstock.run.connections import Connections
 from penstock.run.table_requests import TableRequest
-from penstock.spec.batch_spec import BatchSpec
+from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
@@ -53,7 +52,7 @@ class BatchTables:
         missing: list[TableRef] = []
         spec = self._without_copied_heirs(asked, tables, missing)
         error = partial_inheritance(spec, missing) if missing else None
-        return TableRequest(spec=replace(spec, run_id=f"{batch_id}-{_short(spec)}"), error=error)
+        return TableRequest(spec=replace(spec, run_id=run_id_of(batch_id, spec)), error=error)
 
     def _not_copied(self, specs: Sequence[CopySpec]) -> tuple[NotCopied, ...]:
         """What the patterns match besides tables, if the target's tables are recreated."""
@@ -118,12 +117,6 @@ class BatchTables:
                 found, _ = self._ends.with_schemas(spec, self._source, self._target)
                 return found
         return spec
-
-
-def _short(spec: CopySpec) -> str:
-    """Eight letters for a table, the same in every execution of the batch."""
-    named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
-    return hashlib.sha256(named.encode()).hexdigest()[:8]
 
 
 def partial_inheritance(spec: CopySpec, missing: Sequence[TableRef]) -> PlanningError:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.run.api import RunStatus
 
 _MOST_PENDING = 12
+KILLED = "no process is at work on it, and none has said how it ended: penstock resume continues it"
 
 
 def print_status(console: Console, status: RunStatus) -> None:
@@ -29,12 +30,13 @@ def print_status(console: Console, status: RunStatus) -> None:
         for position, partition in enumerate(plan.partitions)
         if partition.id not in done and partition.id not in running
     ]
+    shown = "killed" if run.status == "running" and status.at_work is False else run.status
     console.print(
         Text.assemble(
             "run ",
             (run.run_id, "bold"),
             " ",
-            (run.status, STATUS_STYLES.get(run.status, "bold")),
+            (shown, STATUS_STYLES.get(shown, "bold")),
         )
     )
     facts: list[tuple[str, str | Text]] = [("created", run.created_at)]
@@ -42,6 +44,8 @@ def print_status(console: Console, status: RunStatus) -> None:
         facts.append(("prepared", run.prepared_at))
     if run.finished_at:
         facts.append(("finished", run.finished_at))
+    if shown == "killed":
+        facts.append(("killed", KILLED))
     facts += _spec_facts(run.spec, plan.strategy)
     facts += [
         ("partitions", f"{len(done):,} of {len(plan.partitions):,} committed"),

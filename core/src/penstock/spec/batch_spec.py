@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -174,3 +175,15 @@ def _patterns(value: Any, place: str) -> tuple[str, ...]:
     if not all(pattern.strip() for pattern in patterns):
         raise UsageError(f"{place}: expected patterns such as 'public.*', found an empty one")
     return tuple(pattern.strip() for pattern in patterns)
+
+
+def run_id_of(batch_id: str, spec: CopySpec) -> str:
+    """The id of a table's run: the batch's and eight letters, the same in every execution."""
+    named = f"{spec.source_name if spec.table else spec.query} {spec.target_ref}"
+    return f"{batch_id}-{hashlib.sha256(named.encode()).hexdigest()[:8]}"
+
+
+def batch_of(run_id: str, spec: CopySpec) -> str:
+    """The id of the batch that a run is of; empty: it is of none."""
+    batch_id = run_id.rpartition("-")[0]
+    return batch_id if batch_id and run_id_of(batch_id, spec) == run_id else ""

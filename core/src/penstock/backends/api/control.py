@@ -36,6 +36,27 @@ class RunRow:
     """When it was said that nobody needs the run's snapshot any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """What tells runs apart at a glance."""
+
+    run_id: str
+    status: str
+    created_at: str
+    finished_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run without its plan."""
+
+    head: RunHead
+    spec: Mapping[str, Any]
+    partitions: int
+    committed: int
+    rows: int
+
+
 @contextmanager
 def reading_run(run_id: str) -> Iterator[None]:
     """Around the reading of what a control store keeps of a run.
@@ -103,6 +124,22 @@ class ControlStore(Protocol):
         ...
 
     def load_run(self, run_id: str) -> RunRow | None: ...
+
+    def heads(self) -> tuple[RunHead, ...]:
+        """Of all runs, the newest first."""
+        ...
+
+    def lines(self, heads: Sequence[RunHead]) -> tuple[RunLine, ...]:
+        """Of some runs, in that order, in few statements."""
+        ...
+
+    def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
+        """Whether a process executes a run on a table at this moment; None: that cannot be told.
+
+        Parameters:
+            table: the one that `enter` was called with.
+        """
+        ...
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         """Say that this process executes the run on the table, until this store's catalog closes.

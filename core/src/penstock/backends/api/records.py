@@ -125,6 +125,16 @@ class RecordStore(ABC):
     def count(self, kind: Kind, where: Row) -> int:
         """How many records meet a condition."""
 
+    def tally(self, run_ids: Sequence[str]) -> Mapping[str, tuple[int, int]]:
+        """By run, how many partitions are committed, and how many rows; nothing is changed. Runs
+        that have committed none may be left out."""
+        found: dict[str, tuple[int, int]] = {}
+        asked = {"run_id": tuple(run_ids)}
+        for row in self.read(Kind.COMMIT, asked, ("run_id", "rows")) if run_ids else ():
+            partitions, rows = found.get(row["run_id"], (0, 0))
+            found[row["run_id"]] = (partitions + 1, rows + row["rows"])
+        return found
+
     @abstractmethod
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
         """Add those whose key is not there yet. All have the same columns.

@@ -47,6 +47,10 @@ class RecordDocuments(Protocol):
         """Content and version of all that are in a folder, by name."""
         ...
 
+    def find_all(self, folder: str, file: str) -> Mapping[str, tuple[bytes, str]]:
+        """The same of those called `file` in the folders of a folder."""
+        ...
+
     def delete(self, names: Iterable[str]) -> None:
         """One that is not there: nothing."""
         ...

@@ -83,6 +83,18 @@ class TableDocuments:
                 newest[version.name] = version
         return {name: (version.content, version.token) for name, version in newest.items()}
 
+    def find_all(self, folder: str, file: str) -> Mapping[str, tuple[bytes, str]]:
+        newest: dict[str, _Version] = {}
+        for version in self._versions(PREFIX, f'/{file}"'):
+            known = newest.get(version.name)
+            if known is None or known.number < version.number:
+                newest[version.name] = version
+        return {
+            name: (version.content, version.token)
+            for name, version in newest.items()
+            if name.startswith(f"{folder}/") and name.endswith(f"/{file}")
+        }
+
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
             self._drop(self._versions(_prefix(name)))
@@ -92,12 +104,13 @@ class TableDocuments:
     def _newest(self, name: str) -> _Version | None:
         return max(self._versions(_prefix(name)), key=lambda each: each.number, default=None)
 
-    def _versions(self, prefix: str) -> list[_Version]:
+    def _versions(self, prefix: str, containing: str = "") -> list[_Version]:
         with translated("target", "control tables"):
             rows = self._connection.rows(
                 "SELECT name, comment FROM system.tables"
-                " WHERE database = {p1:String} AND startsWith(name, {p2:String})",
-                [self._database, prefix],
+                " WHERE database = {p1:String} AND startsWith(name, {p2:String})"
+                " AND position(comment, {p3:String}) > 0",
+                [self._database, prefix, containing],
             )
         return [_version(table, comment) for table, comment in rows]
 

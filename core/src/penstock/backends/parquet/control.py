@@ -51,6 +51,9 @@ class ControlDocuments(RecordedRuns):
         if self._presence is not None:
             self._presence.enter(run_id, "", check)
 
+    def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
+        return None if self._presence is None else self._presence.executes(run_id, "")
+
     def leave(self) -> None:
         """End what was entered."""
         if self._presence is not None:

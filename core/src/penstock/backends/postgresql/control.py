@@ -147,6 +147,12 @@ class ControlTables(RecordedRuns):
         with translated("target"):
             return run_id in executed(self._connection, self._schema, table)
 
+    def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
+        if self.is_executed(run_id, table) or self.running(run_id):
+            return True
+        # Sessions of a pooler hold no locks for those that it serves.
+        return None if self._connection.pooled else False
+
     def is_done(self, run: RunRow, step: Step) -> bool:
         with translated("target"):
             if step.id == SWAP:

@@ -139,15 +139,17 @@ def from_driver(
 def _without_values(
     message: str, diagnosis: Diagnosis, diag: psycopg.errors.Diagnostic
 ) -> tuple[str, Diagnosis]:
-    kind = diagnosis.code[:2]
+    kind, copied = diagnosis.code[:2], _COPIED.search(diagnosis.context)
+    # Which line of the stream, without the value.
+    diagnosis = replace(diagnosis, context=copied[0] if copied else "")
     if diag.source_function == "exec_stmt_raise":
         # In the words of whoever has written a trigger or a function.
-        return values.HIDDEN, replace(diagnosis, detail="", hint="", context="")
+        return values.HIDDEN, replace(diagnosis, detail="", hint="")
     if kind == CONSTRAINT:  # which the message names; the row is in the detail
-        return message, replace(diagnosis, detail="", context="")
+        return message, replace(diagnosis, detail="")
     if not kind or kind in NOT_ABOUT_ROWS:
-        return message, replace(diagnosis, context="")
-    return values.said(message), replace(diagnosis, detail="", context="")
+        return message, diagnosis
+    return values.said(message), replace(diagnosis, detail="")
 
 
 def _is_catalog_race(state: str, diag: psycopg.errors.Diagnostic) -> bool:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.api.roll_forward import RecordDocuments
-from penstock.backends.roll_forward.documents import encode
+from penstock.backends.roll_forward.documents import decode, encode
 from penstock.backends.roll_forward.runs import PlanDocument, RunDocument, Runs
 from penstock.backends.roll_forward.series import committed_in_series
 from penstock.backends.roll_forward.states import Record, now
@@ -101,11 +101,34 @@ class DocumentStore(RecordStore):
         if kind is Kind.JOURNAL:
             kept = self._documents.read_all(_journals(where))
             return [{"content": json.loads(content)} for content, _ in kept.values()]
+        if kind is Kind.RUN and not isinstance(where.get("run_id"), str):
+            listed = self._listed(where.get("run_id"))
+            rows = [self._run_columns(run_id, run, columns) for run_id, run in listed.items()]
+            return [row for row in rows if _meets(row, where)]
         run = self.find(where["run_id"])
         if run is None:
             return []
         found = self._rows(kind, where["run_id"], run, columns)
         return [row for row in found if _meets(row, where)]
+
+    def _listed(self, run_ids: Sequence[str] | None) -> dict[str, RunDocument]:
+        """Some runs, or all."""
+        if run_ids is not None:
+            found = {run_id: self.find(run_id) for run_id in run_ids}
+            return {run_id: run for run_id, run in found.items() if run is not None}
+        kept = self._documents.find_all("runs", "run.json")
+        return {
+            name.split("/")[1]: decode(RunDocument, content, name)
+            for name, (content, _) in kept.items()
+        }
+
+    def tally(self, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        found = {}
+        for run_id, run in self._listed(run_ids).items():
+            kept = self._runs.records(run_id).read_all(run.generation).values()
+            rows = [record.rows for record, _ in kept if record.is_committed]
+            found[run_id] = len(rows), sum(rows)
+        return found
 
     def _rows(
         self, kind: Kind, run_id: str, run: RunDocument, columns: Sequence[str]

@@ -42,7 +42,7 @@ class Presence:
             TransientError: somebody who was stopped keeps others from entering.
             PermanentError: the folder cannot be written to.
         """
-        mark = hashlib.sha256(table.encode()).hexdigest()[:16]
+        mark = _mark(table)
         with self._alone(ENTER_SECONDS):
             others = {run for found, run in self._alive() if found == mark and run != run_id}
             check(sorted(others))
@@ -60,6 +60,17 @@ class Presence:
             return set()
         with self._alone(ENTER_SECONDS):
             return {run_id for _, run_id in self._alive()}
+
+    def executes(self, run_id: str, table: str) -> bool:
+        """Whether somebody has entered, and not left; nothing is changed."""
+        begin = f"{_mark(table)}~{quote(run_id, '')}~"
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return False
+        return any(
+            name.startswith(begin) and is_locked(os.path.join(self._folder, name)) for name in names
+        )
 
     def leave(self) -> None:
         """End what was entered. May be called twice."""
@@ -108,3 +119,7 @@ class Presence:
             yield
         finally:
             os.close(descriptor)
+
+
+def _mark(table: str) -> str:
+    return hashlib.sha256(table.encode()).hexdigest()[:16]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.backends.api.control import Outlook, RunRow, reading_run
+from penstock.backends.api.control import Outlook, RunHead, RunLine, RunRow, reading_run
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.shared.refusals import superseded
 from penstock.model.codec import from_json, to_json
@@ -13,6 +13,7 @@ from penstock.model.journal import Journal
 from penstock.model.plans import PartitionPlan
 from penstock.model.records import CommitRecord, Spent
 from penstock.model.snapshots import Snapshot, SourceState
+from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
 
 _RUN = (
@@ -97,6 +98,33 @@ class RunRecords:
                 failures=tuple(dict(failure) for failure in row["failures"]),
                 released_at=row["snapshot_released_at"],
             )
+
+    def heads(self) -> tuple[RunHead, ...]:
+        columns = ("run_id", "status", "created_at", "finished_at")
+        rows = self._records.read(Kind.RUN, {}, columns)
+        found = [RunHead(**{name: row[name] for name in columns}) for row in rows]
+        return tuple(sorted(found, key=lambda head: (head.created_at, head.run_id), reverse=True))
+
+    def lines(self, heads: Sequence[RunHead]) -> tuple[RunLine, ...]:
+        ids = tuple(head.run_id for head in heads)
+        if not ids:
+            return ()
+        rows = self._records.read(Kind.RUN, {"run_id": ids}, ("run_id", "spec", "partitions"))
+        known = {row["run_id"]: row for row in rows}
+        tally = self._records.tally(ids)
+        return tuple(
+            RunLine(
+                head,
+                dict(known[head.run_id]["spec"]),
+                known[head.run_id]["partitions"],
+                *tally.get(head.run_id, (0, 0)),
+            )
+            for head in heads
+            if head.run_id in known
+        )
+
+    def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
+        return None
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
         changes = {

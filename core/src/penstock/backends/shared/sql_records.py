@@ -99,6 +99,19 @@ class SqlRecords(RecordStore):
             )
         )
 
+    def tally(self, run_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        rows = self.ident("rows")
+        return {
+            run_id: (int(partitions), int(total))
+            for condition, values in self._conditions({"run_id": tuple(run_ids)})
+            for run_id, partitions, total in self.execute(
+                f"SELECT run_id, count(*), sum({rows}) FROM {self.named(Kind.COMMIT.value)}"
+                f" WHERE {condition} GROUP BY run_id",
+                values,
+                reading=True,
+            )
+        }
+
     def add(self, kind: Kind, rows: Sequence[Row]) -> int:
         added = 0
         for some in _pieces(rows):
@@ -169,7 +182,7 @@ class SqlRecords(RecordStore):
                     tests.append(f"{self.ident(name)} IN ({listed})")
                 else:
                     tests.append(f"{self.ident(name)} = {self._value(name, value, values)}")
-            yield " AND ".join(tests), values
+            yield " AND ".join(tests) or "1 = 1", values
 
     def _value(self, column: str, value: Any, values: list[Any]) -> str:
         """What stands for a value, which is added to the others of the statement."""

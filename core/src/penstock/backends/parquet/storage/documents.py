@@ -269,7 +269,13 @@ class CachedDocuments:
         self._stamps: dict[str, str] = {}
 
     def read_all(self, folder: str) -> dict[str, tuple[bytes, str]]:
+        return self._read(self.stamps(folder))
+
+    def find_all(self, folder: str, file: str) -> dict[str, tuple[bytes, str]]:
         stamps = self.stamps(folder)
+        return self._read({n: stamps[n] for n in stamps if n.endswith(f"/{file}")})
+
+    def _read(self, stamps: Mapping[str, str]) -> dict[str, tuple[bytes, str]]:
         stale = [name for name, stamp in stamps.items() if self._stamps.get(name) != stamp]
         if stale:
             with ThreadPoolExecutor(READERS) as pool:

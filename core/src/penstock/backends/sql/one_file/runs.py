@@ -28,6 +28,9 @@ class FileRuns(LoadedRuns):
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         self._presence.enter(run_id, str(table), check)
 
+    def is_at_work(self, run_id: str, table: TableRef) -> bool:
+        return self._presence.executes(run_id, str(table))
+
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return self._database.attempts.running(run_id)
 

@@ -97,6 +97,9 @@ class ServerRuns(LoadedRuns):
     def is_executed(self, run_id: str, table: TableRef) -> bool:
         return self._tables.is_held(self._presences(run_id))
 
+    def is_at_work(self, run_id: str, table: TableRef) -> bool:
+        return self.is_executed(run_id, table)
+
     # Steps
 
     def before_load(self, run: RunRow, load: LoadPlan) -> None:

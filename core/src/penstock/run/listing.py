@@ -1,0 +1,195 @@
+"""`runs`: the runs that a target knows, the newest first, and which of them belong to a batch."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+
+from penstock.backends.api.control import ControlStore, RunHead, RunLine, reading_run
+from penstock.errors import UsageError
+from penstock.run.connections import resolve
+from penstock.run.showing import apart
+from penstock.spec.batch_spec import batch_of
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.ids import check_run_id
+from penstock.spec.units import parse_duration
+
+RUNNING, KILLED = "running", "killed"
+STATUSES = ("created", RUNNING, KILLED, "done", "partial", "failed", "interrupted")
+_AGO = re.compile(r"\d+(\.\d+)?\s*[a-z]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A run in a list."""
+
+    run_id: str
+    batch: str
+    """The batch that it is a table of; empty: of none."""
+    source: str
+    """What is read, and `target` what is written, for people."""
+    target: str
+    mode: str
+    status: str
+    """As the target has it; ``killed``: it is ``running`` there, and no process is at work."""
+    at_work: bool | None
+    """Whether a process executes it at this moment; None: that cannot be told."""
+    partitions: int
+    committed: int
+    rows: int
+    created_at: str
+    finished_at: str | None
+    seconds: float | None
+    """From its creation to the end of the last execution, or until now while it is running; None
+    where it was killed."""
+
+
+@apart
+def runs(
+    *,
+    target: str,
+    control_schema: str = "penstock",
+    table: str | None = None,
+    status: Sequence[str] = (),
+    since: str | datetime | None = None,
+    batch: str | None = None,
+    limit: int | None = None,
+) -> tuple[RunEntry, ...]:
+    """The runs that a target knows, the newest first.
+
+    Parameters:
+        table: a pattern for the name of the source's or the target's table, as in `fnmatch`; one
+            without a dot matches names in any schema.
+        status: those of one of these only; see `RunEntry.status`.
+        since: those that were created after a moment, or within a duration such as ``2d``.
+        batch: those of a batch only.
+        limit: how many at most.
+
+    Raises:
+        UsageError: what is asked for is malformed.
+        TransientError: the server cannot be reached.
+    """
+    if unknown := [name for name in status if name not in STATUSES]:
+        raise UsageError(
+            f"--status: expected some of {', '.join(STATUSES)}; found {', '.join(unknown)}"
+        )
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit: expected at least 1, found {limit}")
+    first = _moment(since)
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        control = catalog.control
+        heads = [head for head in control.heads() if first is None or _time(head) >= first]
+        if batch is not None:
+            heads = [head for head in heads if head.run_id.startswith(f"{batch}-")]
+        stored = {RUNNING if name == KILLED else name for name in status}
+        heads = [head for head in heads if not stored or head.status in stored]
+        if table is None and batch is None and not {RUNNING, KILLED} & set(status):
+            heads = heads[:limit]
+        found = []
+        for line in control.lines(heads):
+            spec = _spec(line)
+            of = batch_of(line.head.run_id, spec)
+            if (batch is not None and of != batch) or not _matches(spec, table):
+                continue
+            entry = _entry(line, spec, of, is_at_work(control, line.head, spec))
+            if not status or entry.status in status:
+                found.append(entry)
+            if limit is not None and len(found) == limit:
+                break
+        return tuple(found)
+
+
+def batch_runs(
+    batch_id: str, *, target: str, control_schema: str = "penstock"
+) -> tuple[RunEntry, ...]:
+    """The runs of a batch's tables, in the order of their ids; none where there is no such batch.
+
+    Raises:
+        UsageError: the id is malformed.
+    """
+    check_run_id(batch_id)
+    found = runs(target=target, control_schema=control_schema, batch=batch_id)
+    return tuple(sorted(found, key=lambda entry: entry.run_id))
+
+
+def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | None:
+    """Whether a process executes a run: asked only where the target has it as running."""
+    if head.status != RUNNING:
+        return False
+    return control.is_at_work(head.run_id, spec.target_ref)
+
+
+def shown_status(status: str, at_work: bool | None) -> str:
+    """A run's status for people: whoever was killed has left it as ``running``."""
+    return KILLED if status == RUNNING and at_work is False else status
+
+
+def _spec(line: RunLine) -> CopySpec:
+    with reading_run(line.head.run_id):
+        return CopySpec.from_stored(line.spec, "", "")
+
+
+def _entry(line: RunLine, spec: CopySpec, batch: str, at_work: bool | None) -> RunEntry:
+    head = line.head
+    status = shown_status(head.status, at_work)
+    ended = _parsed(head.finished_at) if head.finished_at else None
+    now = datetime.fromtimestamp(time.time(), UTC) if status == RUNNING else None
+    last = ended or now
+    return RunEntry(
+        run_id=head.run_id,
+        batch=batch,
+        source=str(line.spec.get("table") or line.spec.get("query") or line.spec.get("source")),
+        target=str(
+            line.spec.get("target_table") or line.spec.get("table") or line.spec.get("target")
+        ),
+        mode=spec.mode,
+        status=status,
+        at_work=at_work,
+        partitions=line.partitions,
+        committed=line.committed,
+        rows=line.rows,
+        created_at=head.created_at,
+        finished_at=head.finished_at,
+        seconds=None if last is None else round((last - _time(head)).total_seconds(), 3),
+    )
+
+
+def _matches(spec: CopySpec, pattern: str | None) -> bool:
+    if pattern is None:
+        return True
+    names = [written for written in (spec.table, spec.target_table) if written]
+    if "." not in pattern:
+        names += [name.rpartition(".")[2] for name in names]
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def _time(head: RunHead) -> datetime:
+    return _parsed(head.created_at)
+
+
+def _parsed(written: str) -> datetime:
+    found = datetime.fromisoformat(written)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _moment(since: str | datetime | None) -> datetime | None:
+    if since is None or isinstance(since, datetime):
+        return since if since is None or since.tzinfo else since.astimezone()
+    text = since.strip()
+    if _AGO.fullmatch(text):
+        seconds = parse_duration(text, "--since")
+        return datetime.fromtimestamp(time.time(), UTC) - timedelta(seconds=seconds)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"--since: expected a duration such as 2d or 12h, or a date or time such as "
+            f"2026-07-14; found {since!r}"
+        ) from None
+    return found if found.tzinfo else found.astimezone()

@@ -1,0 +1,89 @@
+"""Runs as a table, and the tables of a batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.show.console import Column, Console, Text, make_table, print_facts
+from penstock.show.report_table import STATUS_STYLES
+from penstock.show.text import duration, moment, number, one_line
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from penstock.run.listing import RunEntry
+
+_LONGEST = 50
+
+
+def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
+    """The newest first, one a line."""
+    if not entries:
+        console.print("no runs")
+        return
+    rows: list[list[RenderableType]] = [
+        [
+            entry.run_id,
+            _what(entry),
+            entry.mode,
+            Text(_status(entry), style=STATUS_STYLES.get(entry.status, "bold")),
+            f"{entry.committed:,} of {entry.partitions:,}",
+            number(entry.rows),
+            moment(entry.created_at),
+            "" if entry.seconds is None else duration(entry.seconds),
+        ]
+        for entry in entries
+    ]
+    columns = [
+        Column("run"),
+        Column("table", wide=True),
+        Column("mode", from_width=90),
+        Column("status"),
+        Column("partitions", right=True),
+        Column("rows", right=True, from_width=70),
+        Column("created", from_width=110),
+        Column("time", right=True, from_width=80),
+    ]
+    console.print(make_table(console, columns, rows))
+
+
+def print_batch_runs(console: Console, batch_id: str, entries: Sequence[RunEntry]) -> None:
+    """How the tables of a batch are."""
+    status = batch_status(entries)
+    style = STATUS_STYLES.get(status, "bold")
+    console.print(Text.assemble("batch ", (batch_id, "bold"), " ", (status, style)))
+    each = Counter(entry.status for entry in entries)
+    print_facts(
+        console,
+        [
+            ("tables", ", ".join(f"{count:,} {name}" for name, count in each.items())),
+            (
+                "partitions",
+                f"{sum(entry.committed for entry in entries):,} of "
+                f"{sum(entry.partitions for entry in entries):,} committed",
+            ),
+            ("rows", number(sum(entry.rows for entry in entries))),
+        ],
+    )
+    console.print()
+    print_runs(console, entries)
+
+
+def batch_status(entries: Sequence[RunEntry]) -> str:
+    """``done`` where all tables are; else the status that most needs somebody."""
+    found = {entry.status for entry in entries}
+    order = ("running", "killed", "failed", "interrupted", "partial", "created", "done")
+    return next(name for name in order if name in found)
+
+
+def _what(entry: RunEntry) -> str:
+    what = one_line(entry.source)
+    what = what if len(what) <= _LONGEST else what[: _LONGEST - 1] + "…"
+    return what if entry.target == entry.source else f"{what} to {one_line(entry.target)}"
+
+
+def _status(entry: RunEntry) -> str:
+    unknown = entry.status == "running" and entry.at_work is None
+    return f"{entry.status}?" if unknown else entry.status

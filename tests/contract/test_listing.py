@@ -1,0 +1,97 @@
+"""The list of runs, by what each kind of target keeps of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from penstock import RunEntry, UsageError, create, runs, status
+
+from ..cli import run_cli
+from .copying import ROWS, Pair
+from .test_reports import COUNT, CUT, DYING, LATER
+
+
+def listed(pair: Pair, **asked: object) -> dict[str, RunEntry]:
+    found = runs(target=pair.ends["target"], **asked)  # type: ignore[arg-type]
+    return {entry.run_id: entry for entry in found}
+
+
+def test_of_no_runs(pair: Pair) -> None:
+    assert listed(pair) == {}
+    done = run_cli("runs", "--target", pair.ends["target"])
+    assert (done.returncode, done.stdout.strip()) == (0, "no runs"), done.stderr
+
+
+def test_of_runs_that_are_done_and_of_one_that_is_not_begun(pair: Pair) -> None:
+    pair.make()
+    pair.copy(run_id="first", mode="truncate", **CUT)
+    create(pair.spec(run_id="second", mode="append"))
+    found = listed(pair)
+    assert [*found] == ["second", "first"], "the newest first"
+    first, second = found["first"], found["second"]
+    assert (first.status, first.at_work, first.mode) == ("done", False, "truncate")
+    assert (first.partitions, first.committed, first.rows) == (COUNT, COUNT, len(ROWS.rows))
+    assert first.seconds is not None
+    assert first.seconds > 0
+    assert first.finished_at is not None
+    assert (second.status, second.committed, second.rows) == ("created", 0, 0)
+    assert second.finished_at is None
+    assert [*listed(pair, limit=1)] == ["second"]
+    assert [*listed(pair, status=["done"])] == ["first"]
+    assert [*listed(pair, since="1h")] == ["second", "first"]
+    assert listed(pair, since="2999-01-01") == {}
+    assert listed(pair, table="nothing*") == {}
+    assert listed(pair, batch="first") == {}
+    for wrong in ({"since": "yesterday"}, {"status": ["well"]}, {"limit": 0}):
+        with pytest.raises(UsageError, match="--"):
+            listed(pair, **wrong)
+    done = run_cli("runs", "--target", pair.ends["target"], "--json")
+    assert [entry["run_id"] for entry in json.loads(done.stdout)] == ["second", "first"]
+    assert "second" in run_cli("runs", "--target", pair.ends["target"], "--limit", "1").stdout
+
+
+def test_of_a_run_that_was_killed(pair: Pair) -> None:
+    pair.make()
+    asked = {**pair.spec(run_id="r", mode="truncate", **CUT).stored(), **pair.ends}
+    given = {name: value for name, value in asked.items() if value is not None}
+    killed = subprocess.run([sys.executable, "-c", DYING, repr(given)], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    told = pair.theirs.sees_executions
+    (entry,) = listed(pair).values()
+    assert (entry.status, entry.at_work) == (("killed", False) if told else ("running", None))
+    assert status("r", target=pair.ends["target"]).at_work is entry.at_work
+    shown = run_cli("status", "r", "--target", pair.ends["target"]).stdout
+    assert ("penstock resume" in shown) is told
+    assert [*listed(pair, status=[entry.status])] == ["r"]
+    pair.resume("r", **LATER)
+    assert listed(pair)["r"].status == "done"
+
+
+def test_of_a_run_that_somebody_is_at(pair: Pair) -> None:
+    if not pair.theirs.sees_executions:
+        pytest.skip("nobody can tell")
+    pair.make()
+    create(pair.spec(run_id="r", mode="truncate", **CUT))
+    script = (
+        "import sys; from penstock import Committed, resume\n"
+        "for event in resume('r', **eval(sys.argv[1])):\n"
+        "    if isinstance(event, Committed):\n"
+        "        print('begun', flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, repr({**pair.ends, **LATER})],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        (entry,) = listed(pair).values()
+        process.communicate("", timeout=120)
+    assert (entry.status, entry.at_work) == ("running", True)
+    assert listed(pair)["r"].status == "done"
