@@ -49,8 +49,8 @@ def _rates(tuning: Tuning) -> str:
     if longest < TOO_SHORT:
         note = (
             f"Not enough was copied to compare: no setting took more than {longest:.1f} s, which "
-            "is mostly the begin and the end of a copy. A larger --sample says more, where the table "
-            "has it."
+            "is mostly the begin and the end of a copy. A larger --sample says more, where the "
+            "table has it."
         )
         return section(title, f'<p class="note">{text(note)}</p>')
     degrees = sorted({each.setting.degree for each in tuning.figures})
