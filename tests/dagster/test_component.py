@@ -242,6 +242,18 @@ def test_python_makes_one_too() -> None:
         ),
         ({"type": "dynamic", "name": "regions"}, dg.DynamicPartitionsDefinition(name="regions")),
         ({"type": "ranges", "count": 8, "version": 2}, ranges(8, "2")),
+        (
+            {
+                "type": "multi",
+                "dimensions": {"date": DAYS, "region": {"type": "static", "partition_keys": ["a"]}},
+            },
+            dg.MultiPartitionsDefinition(
+                {
+                    "date": dg.DailyPartitionsDefinition("2024-01-01"),
+                    "region": dg.StaticPartitionsDefinition(["a"]),
+                }
+            ),
+        ),
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
@@ -408,6 +420,10 @@ def test_checks() -> None:
             "asset dw/orders: the translator returned other partitions than those of the copy",
         ),
         ({"translation": {"key": "{{ nothing.name }}"}}, "'nothing' is undefined"),
+        (
+            {"partitions": {"type": "multi", "dimensions": {"a": DAYS, "b": DAYS}}},
+            "expected a dimension of time windows, by key, and one of static or dynamic",
+        ),
     ],
 )
 def test_a_copy_that_cannot_be(given: dict[str, Any], expected: str) -> None:

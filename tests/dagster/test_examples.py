@@ -126,7 +126,7 @@ def test_yaml_of_the_page() -> None:
         folder.mkdir()
         (folder / "defs.yaml").write_text(body)
         with sandbox.load_component_and_build_defs(folder) as (_, defs):
-            assert defs.resolve_asset_graph().get_all_asset_keys() == {ORDERS}
+            assert defs.resolve_asset_graph().materializable_asset_keys == {ORDERS}
 
 
 def test_daily_replace(
@@ -317,3 +317,24 @@ def test_daily_snowflake(
         "1995-03-04",
         "1995-03-05",
     }
+
+
+def test_from_a_shell(warehouse: str, tmp_path: Path) -> None:
+    """The command of the page."""
+    page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^\$ (dg launch .*)$", page, re.MULTILINE)
+    dg_program = Path(sys.executable).with_name("dg")
+    if not dg_program.exists():
+        pytest.skip("dg is not installed: pip install dagster-dg-cli")
+    told = subprocess.run(
+        [str(dg_program), *shlex.split(command)[1:]],
+        cwd=EXAMPLES,
+        env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    with closing(psycopg.connect(warehouse)) as connection:
+        row = connection.execute("SELECT count(*) FROM penstock.commit_record").fetchone()
+    assert row == (8,)

@@ -72,3 +72,18 @@ def test_every_key_and_its_value(
         ("place", "text", True),
     ]
     assert isinstance(schema, dg.TableSchema)
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_what_an_upsert_changed(warehouse: Warehouse, *, partitioned: bool) -> None:
+    warehouse.target.execute("INSERT INTO dw.t VALUES (200, '2024-01-03', 'old')")
+    warehouse.target.execute("INSERT INTO dw.t VALUES (201, '2024-01-03', 'r0')")
+    assets = copying(
+        [warehouse.spec(mode="upsert", **({"key": "day"} if partitioned else {}))],
+        partitions_def=days() if partitioned else None,
+    )
+    key = "2024-01-03" if partitioned else None
+    metadata = warehouse.run(assets, key=key).metadata(key)
+    assert metadata["penstock/rows_inserted"] == (98 if partitioned else 998)
+    assert metadata["penstock/rows_updated"] == 1
+    assert metadata["penstock/rows_unchanged"] == 1

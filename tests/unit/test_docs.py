@@ -166,8 +166,8 @@ def known_options() -> set[str]:
 
 # Of `airflow backfill create`.
 OF_AIRFLOW = {"--dag-id", "--from-date", "--max-active-runs", "--reprocess-behavior", "--to-date"}
-# Of `dagster asset materialize`.
-OF_DAGSTER = {"--partition-range", "--select"}
+# Of `dg launch`.
+OF_DAGSTER = {"--assets", "--partition-range"}
 # Of `pg_dump`, and of `chromium`.
 OF_OTHERS = {"--section", "--headless", "--hide-scrollbars", "--screenshot", "--window-size"}
 

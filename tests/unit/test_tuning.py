@@ -328,3 +328,29 @@ def test_the_page_is_well_formed_and_fetches_nothing() -> None:
         "100% computing",
     ):
         assert said in html
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(1.0, False), (4.0, False), (6.0, True)])
+def test_a_few_samples_say_nothing_of_sessions(seconds: float, shown: bool) -> None:
+    waits = {"target": (WaitShare("CPU", "working", 1.0),)}
+    figures = gathered(measured(Setting(2), seconds, waits=waits))
+    html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
+    assert ("100% computing" in html) is shown
+    assert ("too short for that" in html) is not shown
+
+
+def test_copies_of_a_moment_are_not_drawn() -> None:
+    figures = gathered([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
+    html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
+    assert "no setting took more than 0.6 s" in html
+    assert 'id="rates"' not in html
+    figures = gathered([*measured(Setting(1), 2.6), *measured(Setting(4), 0.4)])
+    html = tuning_html(tuning(BOTH, figures=figures, recommendation=recommend(figures)))
+    assert "Not enough was copied" not in html
+
+
+def test_tenths_of_a_second_are_chance() -> None:
+    figures = gathered([*measured(Setting(1), 0.6), *measured(Setting(4), 0.4)])
+    assert recommend(figures).setting == Setting(1)
+    figures = gathered([*measured(Setting(1), 1.6), *measured(Setting(4), 0.4)])
+    assert recommend(figures).setting == Setting(4)

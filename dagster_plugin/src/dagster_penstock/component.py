@@ -43,7 +43,7 @@ class CopyTablesComponent(dg.Component, dg.Model, dg.Resolvable):
     """Copies big tables between databases in parallel, each partition exactly once.
 
     Every table is an asset, with a check if `verify` asks for one. One step copies the tables of a
-    component, one after the other, each in `degree` streams.
+    component: those between the same two databases side by side, in `degree` streams.
 
     To get started: `dg scaffold defs dagster_penstock.CopyTablesComponent copies`
     """

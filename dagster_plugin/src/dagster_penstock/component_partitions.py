@@ -68,7 +68,7 @@ class _ByType:
         }
 
 
-Partitions = Annotated[
+_Dimension = (
     HourlyPartitionsDefinitionModel
     | DailyPartitionsDefinitionModel
     | WeeklyPartitionsDefinitionModel
@@ -76,9 +76,18 @@ Partitions = Annotated[
     | TimeWindowPartitionsDefinitionModel
     | StaticPartitionsDefinitionModel
     | DynamicPartitions
-    | RangePartitions,
-    pydantic.Discriminator("type"),
-    _ByType(),
+)
+
+
+class TwoDimensions(dg.Model):
+    """Windows of the key, crossed with values of the column that their dimension is named after."""
+
+    type: Literal["multi"]
+    dimensions: dict[str, Annotated[_Dimension, pydantic.Discriminator("type"), _ByType()]]
+
+
+Partitions = Annotated[
+    _Dimension | RangePartitions | TwoDimensions, pydantic.Discriminator("type"), _ByType()
 ]
 
 
@@ -91,6 +100,15 @@ def resolve_partitions(
     """
     if model is None:
         return None
+    if isinstance(model, TwoDimensions):
+        at = context.at_path("dimensions")
+        found = {
+            name: resolve_partitions(at.at_path(name), dimension)
+            for name, dimension in model.dimensions.items()
+        }
+        return dg.MultiPartitionsDefinition(
+            {name: dimension for name, dimension in found.items() if dimension is not None}
+        )
     given: dict[str, Any] = {
         name: resolve(context.at_path(name), value) for name, value in model.model_dump().items()
     }

@@ -22,8 +22,9 @@ attributes:
   # Options of a copy, for all tables. The schema lists them: dg utils inspect-component \
 {type}
   options:
-    # replace: delete what a partition selects and load it, in one transaction, so that it can be
-    # materialized again; needs a key. Others: append, truncate, upsert, recreate, swap.
+    # truncate, swap and recreate reload the whole table; replace deletes what a partition selects
+    # and loads it, in one transaction (needs a key); upsert inserts and updates by primary key;
+    # append adds rows, so each partition can be materialized only once.
     mode: {mode}
     # Compare source and target after the copy, as an asset check: counts, checksums or none.
     verify: counts
@@ -43,7 +44,7 @@ attributes:
   # A failed check keeps downstream assets from running.
   # blocking: true
 
-  # The step that copies the tables, one after the other.
+  # The step, which copies the tables side by side.
   # op:
   #   pool: warehouse
   #   backfill_policy: {{type: multi_run}}

@@ -96,7 +96,10 @@ def picture(
 @contextmanager
 def _page(timeout: float) -> Iterator[Callable[..., dict[str, Any]]]:
     """An empty page; gives what sends a command of the DevTools protocol and returns its result."""
-    with tempfile.TemporaryDirectory(prefix="penstock-chromium-") as profile:
+    # Its last processes may still write there when it is removed.
+    with tempfile.TemporaryDirectory(
+        prefix="penstock-chromium-", ignore_cleanup_errors=True
+    ) as profile:
         browser = subprocess.Popen(
             [chromium(), *OPTIONS, f"--user-data-dir={profile}", "about:blank"],
             stdin=subprocess.DEVNULL,

@@ -58,10 +58,11 @@ penstock COMMAND --help says more.
 
 STREAMS = """\
 how many streams:
-  --degree auto begins with one per CPU of this machine. While the copy runs it
-  tries more, as long as more bytes move, and fewer, where as many move or the
-  target's sessions mostly wait for locks or its log; each change is shown with
-  its reason. A number stays as it is, whatever is measured.
+  --degree auto begins with two streams and soon has one per CPU of this
+  machine. While the copy runs it tries more, as long as more bytes move, and
+  fewer, where as many move or the target's sessions mostly wait for locks or
+  its log; each change is shown with its reason. A number stays as it is,
+  whatever is measured.
   A source that serves users: --max-rate 50MB keeps all streams together below
   50 MB a second; --max-lag 30s uses fewer of them, and then none, while its
   standbys (or itself, if it is one) are behind by more.

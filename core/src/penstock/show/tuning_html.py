@@ -7,7 +7,7 @@ from penstock.show.page import CLASSES, fact_list, keys, legend, page, section, 
 from penstock.show.run_report import KINDS
 from penstock.show.text import PACED, moment
 from penstock.show.tuning_table import by_kind, facts, numbers
-from penstock.tuning.measurements import Figures, Tuning
+from penstock.tuning.measurements import TOO_SHORT, Figures, Tuning
 
 # One for each variant; what they stand for is said beside them.
 _COLOURS = ("source", "target", "moving", "paced")
@@ -44,6 +44,15 @@ def tuning_html(tuning: Tuning) -> str:
 
 
 def _rates(tuning: Tuning) -> str:
+    title = "MB/s against degree"
+    longest = max(each.seconds for each in tuning.figures)
+    if longest < TOO_SHORT:
+        note = (
+            f"Not enough was copied to compare: no setting took more than {longest:.1f} s, which "
+            "is mostly the begin and the end of a copy. A larger --sample says more, where the "
+            "table has it."
+        )
+        return section(title, f'<p class="note">{text(note)}</p>')
     degrees = sorted({each.setting.degree for each in tuning.figures})
     variants = list(dict.fromkeys(each.setting.variant for each in tuning.figures))
     drawn: list[Curve] = [
@@ -61,9 +70,9 @@ def _rates(tuning: Tuning) -> str:
     said = ", ".join(f"{each.setting} {each.bytes_a_second / 1e6:,.1f}" for each in tuning.figures)
     below = [f"degree {degree}" for degree in degrees]
     return section(
-        "MB/s against degree",
+        title,
         keys(zip(_COLOURS, variants, strict=False)) if len(variants) > 1 else "",
-        curves("rates", "MB/s against degree", said, drawn, below, "{:,.4g}".format),
+        curves("rates", title, said, drawn, below, "{:,.4g}".format),
     )
 
 
@@ -142,14 +151,17 @@ def _sessions(tuning: Tuning) -> str:
             ]
             kind = max(shares, key=lambda kind: shares[kind])
             rows.append((str(each.setting), parts, f"{shares[kind]:.0%} {KINDS[kind]}"))
+    title = "The target's sessions"
     if not rows:
-        return ""
+        if not any(each.typical.waits.get("target") for each in tuning.figures):
+            return ""
+        note = "They are seen about once a second, and these copies were too short for that."
+        return section(title, f'<p class="note">{note}</p>')
     said = ", ".join(f"{label} {value}" for label, _, value in rows)
     note = (
         '<p class="note">What they waited for, or computed, as seen about once a second. '
         "<em>Penstock</em>: they waited for rows to come.</p>"
     )
-    title = "The target's sessions"
     named = keys((_SESSIONS[kind], KINDS[kind]) for kind in _SESSIONS)
     return section(title, named, bars("sessions", title, said, rows, 1.0), note)
 

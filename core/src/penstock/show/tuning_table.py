@@ -115,8 +115,10 @@ def _busiest(found: Figures) -> str:
 
 
 def by_kind(found: Figures) -> dict[str, float]:
-    """Shares of what the target's sessions did, by kind; all 0 where nobody has seen it."""
+    """Shares of what the target's sessions did, by kind; all 0 where that was not seen enough."""
     shares = dict.fromkeys(KINDS, 0.0)
+    if not found.shows_sessions:
+        return shares
     for wait in found.typical.waits.get("target", ()):
         shares[wait.kind if wait.kind in shares else "other"] += wait.share
     return shares

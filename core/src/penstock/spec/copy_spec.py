@@ -153,7 +153,7 @@ class CopySpec:
     )
     degree: int | str = option(
         AUTO,
-        "how many streams at once; auto: begins with one per CPU, and changes it while that pays; "
+        "how many streams at once; auto: soon one per CPU, then changed while that pays; "
         "0: one per CPU, -n: CPUs divided by n",
         execution=True,
         metavar="N",

@@ -10,6 +10,11 @@ from penstock.figures.run_report import TimeSpent, WaitShare
 from penstock.model.codec import JsonForm, to_json
 from penstock.tuning.settings import Setting
 
+# Seconds. Servers are looked at about once in each, and buffers hold much of what is written.
+SHORT = 5.0
+# Below, a copy is mostly its begin and its end, and no chart of it shows anything.
+TOO_SHORT = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -62,6 +67,11 @@ class Figures:
     def typical(self) -> Measured:
         """The copy whose time is nearest to the median."""
         return min(self.copies, key=lambda each: abs(each.seconds - self.seconds))
+
+    @property
+    def shows_sessions(self) -> bool:
+        """Whether servers were looked at often enough to say what their sessions did."""
+        return self.typical.seconds >= SHORT
 
     @property
     def rows_a_second(self) -> float:

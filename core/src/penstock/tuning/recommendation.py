@@ -9,6 +9,8 @@ from penstock.tuning.measurements import Figures, Recommendation
 
 TOLERANCE = 0.05
 """Share of the fastest's time that does not count."""
+# Seconds that starting and ending a copy may take more or less, by chance.
+CHANCE = 0.3
 # Beyond that measurements say little, and must not make everything equal.
 MOST_NOISE = 0.25
 
@@ -20,7 +22,7 @@ def recommend(found: Sequence[Figures]) -> Recommendation:
     """
     fastest = min(found, key=lambda each: each.seconds)
     noise = noise_of(found)
-    tolerance = max(TOLERANCE, noise)
+    tolerance = max(TOLERANCE, noise, CHANCE / max(fastest.seconds, 0.001))
     near = [each for each in found if each.seconds <= fastest.seconds * (1 + tolerance)]
     # Fewer options first: each is a price to pay, in case of a crash or while the copy runs.
     best = min(near, key=lambda each: (len(each.setting.options), each.setting.degree))

@@ -27,13 +27,11 @@ from penstock.run.reports import report
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode, mode_names
 from penstock.spec.strategies import WHOLE
-from penstock.tuning.measurements import Measured, Tuning, gathered
+from penstock.tuning.measurements import SHORT, Measured, Tuning, gathered
 from penstock.tuning.recommendation import recommend
 from penstock.tuning.sample import SAMPLE, bytes_per_partition, choose_sample, sampled_bytes
 from penstock.tuning.settings import DEGREES, Setting, settings, turns
 
-# Seconds. Servers are looked at about once in each, and buffers hold much of what is written.
-_SHORT = 5.0
 _SIZES = ("partitions", "rows_per_partition", "bytes_per_partition")
 _CUTTING = ("key", "values_query", "interval", *_SIZES)
 
@@ -334,7 +332,7 @@ def _tuning(sweep: Sweep, scratch: Scratch, measured: Sequence[Measured]) -> Tun
             "already, whose indexes are built again, too"
         )
     shortest = min(each.seconds for each in measured)
-    if shortest < _SHORT:
+    if shortest < SHORT:
         remarks.append(
             f"copies of {shortest:.1f} s say little of those that take hours: a larger --sample "
             "says more, where the table has it"

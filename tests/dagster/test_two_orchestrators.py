@@ -1,0 +1,47 @@
+"""A copy of the command line and one of Dagster's, into one table at the same time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+
+import penstock
+
+from .warehouse import copying, days
+
+if TYPE_CHECKING:
+    from .warehouse import Warehouse
+
+AGAIN = dg.RetryPolicy(max_retries=1)
+
+
+def other(warehouse: Warehouse, **options: Any) -> penstock.CopySpec:
+    """As somebody else would copy the table."""
+    spec = warehouse.spec(partitions=4, strategy="range", **options)
+    return replace(spec, source="env:PG_SRC", target="env:PG_DST", run_id="by-hand", degree=1)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("truncate", "replace"), ("swap", "upsert"), ("replace", "replace")]
+)
+def test_the_second_waits_for_a_retry(warehouse: Warehouse, theirs: str, ours: str) -> None:
+    orders = copying(
+        [warehouse.spec(key="day", mode=ours)], partitions_def=days(), retry_policy=AGAIN
+    )
+    first = penstock.copy(other(warehouse, mode=theirs, key="id"))
+    # Its first partition is under way, and so nothing of Dagster's may begin.
+    for event in first:
+        if event.name == "opened":
+            break
+    refused = warehouse.run(orders, key="2024-01-03")
+    assert not refused.ok
+    assert "run by-hand" in refused.failure.description, refused.failure.description
+    assert "STEP_UP_FOR_RETRY" in [each.event_type_value for each in refused.result.all_events]
+    assert refused.told() == []
+    for _ in first:
+        pass
+    assert warehouse.run(orders, key="2024-01-03", after=refused).told() == ["2024-01-03"]
+    warehouse.check_same()
