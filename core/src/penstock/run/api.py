@@ -450,7 +450,7 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
         control.committed(run_id),
         control.running(run_id),
         control.steps_done(run_id),
-        is_at_work(control, head, spec),
+        at_work=is_at_work(control, head, spec),
     )
 
 
