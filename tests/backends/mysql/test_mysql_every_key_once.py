@@ -49,7 +49,7 @@ COLLATIONS = (
     "ucs2_general_ci",
 )
 # Case, accents, ligatures, decomposed and ignorable characters, blanks at ends, quotes.
-LETTERS = "aAbBsSßzZéÉeE\u0301åÅäöñœ \t\x01\u200b\u00ad0-_'\\%アｱ\U0001f600"
+LETTERS = "aAbBsSßzZéÉeE\u0301åÅäöñœ \t\0\x01\u200b\u00ad0-_'\\%アｱ\U0001f600"
 TEXTS = st.one_of(
     st.text(LETTERS, max_size=4),
     st.sampled_from(("ss", "ß", "SS", "é", "e\u0301", "a", "a ", "A", "a\x01", "", " ", "\u200b")),

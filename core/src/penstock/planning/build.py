@@ -234,7 +234,7 @@ def _partitions(
     if found := disorder(spec, source, (extent for extent, _ in cut.extents)):
         assert key is not None
         choice = _in_disorder(spec, choice, streams, capabilities.source, found)
-        cut = planning.cut_hash(key, choice.count)
+        cut = planning.cut_hash(replace(key, collation=""), choice.count)
     return choice, cut, planning.number(cut.extents, statistics)
 
 
