@@ -236,7 +236,7 @@ def _partitions(
     if found := disorder(spec, source, (extent for extent, _ in cut.extents)):
         assert key is not None
         choice = _in_disorder(spec, choice, streams, capabilities.source, found)
-        cut = planning.cut_hash(key, choice.count)
+        cut = planning.cut_hash(replace(key, collation=""), choice.count)
     return choice, cut, planning.number(cut.extents, statistics)
 
 
@@ -264,9 +264,9 @@ def _in_disorder(
         why = f"hash: not {choice.how}, since {found}"
         return Choice(HASH, (*choice.reasons, why), choice.key, streams.usual)
     raise PlanningError(
-        f"--strategy {choice.strategy}: --key {choice.key}: expected bounds that ascend as the "
-        f"source compares them, so that each row is in one partition; found that {found}; cut by "
-        "another column, or by --strategy hash"
+        f"--strategy {choice.strategy}: --key {choice.key}: expected bounds that the source "
+        f"tells apart, and orders, so that each row is in one partition; found that {found}; cut "
+        "by another column, or by --strategy hash"
     )
 
 

@@ -34,26 +34,39 @@ def compared_key(
 
 
 def disorder(spec: CopySpec, source: SourceCatalog, extents: Iterable[Extent]) -> str:
-    """Which bounds do not ascend as the source compares them; empty where all of them do.
+    """Which bounds do not ascend, or which values are equal, as the source compares them; empty
+    where there are none such.
 
-    Extents that share no bound cover each row once if their bounds ascend, whatever they are.
+    Ranges that follow one another, and the values that are listed, then have each row once,
+    whatever they are.
     """
-    bounds: list[Bound] = []
-    key: Key | None = None
-    for extent in extents:
-        if isinstance(extent, KeyRange) and extent.lower is not None:
-            key = extent.key
-            bounds.append(extent.lower)
-        elif isinstance(extent, KeyOther):
-            key = extent.key
-            bounds.extend(extent.values)
-    if key is None or len(bounds) < 2:
-        return ""
-    place = source.misplaced(spec.relation, key, bounds)
+    for extent in (extents := list(extents)):
+        if isinstance(extent, KeyOther):
+            return _equal(spec, source, extent)
+    ranges = [extent for extent in extents if isinstance(extent, KeyRange)]
+    bounds = [extent.lower for extent in ranges if extent.lower is not None]
+    place = source.misplaced(spec.relation, ranges[0].key, bounds) if len(bounds) > 1 else None
     if place is None:
         return ""
     low, high = bounds[place - 1 : place + 1]
     return (
         f"the source does not hold {low.text!r} to be less than {high.text!r}, which follows it "
-        f"among {len(bounds):,} bounds of {key.text}"
+        f"among {len(bounds):,} bounds"
     )
+
+
+def _equal(spec: CopySpec, source: SourceCatalog, others: KeyOther) -> str:
+    values = others.values
+    if len(values) < 2 or source.misplaced(spec.relation, others.key, values) is None:
+        return ""
+    # They may be listed in another order, which does no harm.
+    found = source.ranked(
+        spec.relation, others.key, [value.text for value in values], ordered=False
+    )
+    seen: dict[int, Bound] = {}
+    for value, ranked in zip(values, found, strict=True):
+        if ranked.rank in seen:
+            first = seen[ranked.rank].text
+            return f"the source holds {first!r} and {value.text!r} equal, which it has listed apart"
+        seen[ranked.rank] = value
+    return ""

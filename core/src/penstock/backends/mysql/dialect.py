@@ -101,7 +101,7 @@ class MySqlDialect(CatalogDialect):
         return "`" + name.replace("`", "``") + "`"
 
     def literal(self, text: str) -> str:
-        return super().literal(text.replace("\\", "\\\\"))
+        return super().literal(text.replace("\\", "\\\\").replace("\0", "\\0"))
 
     def text(self, value: str) -> str:
         return f"CONVERT({value} USING utf8mb4)"

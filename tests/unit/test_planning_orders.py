@@ -1,0 +1,86 @@
+"""Bounds of partitions, which the source itself proves to ascend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import pytest
+
+from penstock.backends.duckdb.source import DuckSource
+from penstock.errors import PlanningError
+from penstock.model.extents import Bound, Extent, Key, KeyIsNull, KeyOther, KeyRange, KeyValues
+from penstock.planning.orders import disorder
+from penstock.spec.copy_spec import CopySpec
+
+SPEC = CopySpec(
+    source="duckdb:///:memory:",
+    target="file:///nowhere",
+    query="SELECT 1.50 AS n, 'a' AS t",
+    target_table="main.t",
+)
+N, T = Key("n"), Key("t")
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[DuckSource]:
+    found = DuckSource(None)
+    yield found
+    found.close()
+
+
+def ranges(key: Key, tag: str, texts: Sequence[str]) -> list[Extent]:
+    edges = [None, *(Bound(tag, text) for text in texts), None]
+    return [
+        *(KeyRange(key, low, high) for low, high in pairwise(edges)),
+        KeyIsNull(key),
+    ]
+
+
+def values(key: Key, tag: str, texts: Sequence[str]) -> list[Extent]:
+    bounds = tuple(Bound(tag, text) for text in texts)
+    return [*(KeyValues(key, (bound,)) for bound in bounds), KeyOther(key, bounds)]
+
+
+@pytest.mark.parametrize(
+    "extents",
+    [
+        ranges(N, "numeric", []),
+        ranges(N, "numeric", ["1"]),
+        ranges(N, "numeric", ["-1", "1.5", "10"]),
+        ranges(T, "text", ["", " ", "A", "Z", "a", "é"]),
+        values(N, "numeric", []),
+        # In whatever order they are listed.
+        values(N, "numeric", ["10", "2", "1.5"]),
+        [KeyIsNull(N)],
+    ],
+)
+def test_each_row_is_in_one(source: DuckSource, extents: list[Extent]) -> None:
+    assert disorder(SPEC, source, extents) == ""
+
+
+@pytest.mark.parametrize(
+    ("extents", "found"),
+    [
+        (ranges(N, "numeric", ["1", "1.0"]), "does not hold '1' to be less than '1.0'"),
+        (ranges(N, "numeric", ["9", "10", "2", "3"]), "does not hold '10' to be less than '2'"),
+        (ranges(T, "text", ["a", "A"]), "'a' to be less than 'A', which follows it among 2 bounds"),
+        (values(N, "numeric", ["2", "1", "2.0"]), "holds '2' and '2.0' equal"),
+    ],
+)
+def test_a_row_would_be_in_two(source: DuckSource, extents: list[Extent], found: str) -> None:
+    assert found in disorder(SPEC, source, extents)
+
+
+def test_more_bounds_than_one_statement_tells(source: DuckSource) -> None:
+    texts = [str(number) for number in range(2500)]
+    assert disorder(SPEC, source, ranges(N, "numeric", texts)) == ""
+    texts[2200] = "0"
+    assert "'2199' to be less than '0'" in disorder(SPEC, source, ranges(N, "numeric", texts))
+
+
+def test_another_systems_collation(source: DuckSource) -> None:
+    assert source.own_order(SPEC.relation, T) == ""
+    key = Key("t", collation="MariaDB:utf8mb4_general_ci")
+    with pytest.raises(PlanningError, match="DuckDB cannot compare by the source's collation"):
+        source.checksum(SPEC.relation, None, KeyRange(key, None, Bound("text", "b")), ())
