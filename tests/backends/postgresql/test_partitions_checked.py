@@ -234,7 +234,7 @@ def test_of_a_batch(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
         filled.source.run(f"ALTER TABLE {table} ADD PRIMARY KEY (k)")
     filled.source.run("INSERT INTO other SELECT md5(n::text), n FROM generate_series(1, 99) AS n")
     filled.source.run("ANALYZE")
-    ends = {"source": filled.source.url, "target": filled.target.url}
+    ends: dict[str, Any] = {"source": filled.source.url, "target": filled.target.url}
     defaults = {"strategy": "range", "partitions": 4, "mode": "truncate"}
     batch = BatchSpec(**ends, tables=("public.*",), defaults=defaults)
     found = checks(list(copy_all(batch)))

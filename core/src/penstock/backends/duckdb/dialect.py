@@ -17,6 +17,7 @@ from penstock.model.extents import Bound, Extent
 # https://duckdb.org/docs/stable/internals/storage
 GROUP_ROWS = 122_880
 MOST_DIGITS = 38
+MOST_HUGE = (1 << 127) - 1
 # A type of DuckDB's own, as a tag: a plain word.
 _OWN = re.compile(r"[a-z_][a-z0-9_ ]*")
 _TAGS = {
@@ -82,20 +83,23 @@ class DuckDialect(CatalogDialect):
 
     def bound(self, bound: Bound) -> str:
         if bound.type in TIMES and bound.text.endswith(" BC"):
-            bound = replace(bound, text=bound.text.removesuffix(" BC") + " (BC)")
+            day, blank, time = bound.text.removesuffix(" BC").partition(" ")
+            bound = replace(bound, text=f"{day} (BC){blank}{time}")
         return super().bound(bound)
 
     def number(self, bound: Bound) -> str:
         if bound.text.strip().lower() in ("nan", "infinity", "-infinity"):
             return self.cast(self.literal(bound.text.strip()), "DOUBLE")
         plain, digits, scale = decimal(bound)
-        if digits <= MOST_DIGITS:
-            return self.cast(self.literal(plain), f"DECIMAL({digits},{scale})")
-        if scale:
+        if not scale:
+            # Not a DECIMAL, to which DuckDB would cast whole numbers that have one digit more.
+            huge = "HUGEINT" if int(plain) <= MOST_HUGE else "UHUGEINT"
+            return self.cast(self.literal(plain), huge)
+        if digits > MOST_DIGITS:
             raise PlanningError(
                 f"expected a number of {MOST_DIGITS} digits at most, found {bound.text!r}"
             )
-        return self.cast(self.literal(plain), "HUGEINT")
+        return self.cast(self.literal(plain), f"DECIMAL({digits},{scale})")
 
     def binary(self, digits: str) -> str:
         return f"unhex('{digits}')"
@@ -109,7 +113,11 @@ class DuckDialect(CatalogDialect):
         if tag == "bytea":
             return f"'\\x' || lower(hex({value}))"
         if tag in TIMES:
-            return f"replace({self.text(value)}, ' (BC)', ' BC')"
+            text = self.text(value)  # DuckDB has it between the day and the time
+            return (
+                f"replace({text}, ' (BC)', '') || "
+                f"CASE WHEN contains({text}, ' (BC)') THEN ' BC' ELSE '' END"
+            )
         return self.text(value)
 
     def comparable(self, tag: str, value: str) -> str:

@@ -192,8 +192,7 @@ class PostgresSource:
         return ""
 
     def shared_order(self, relation: Relation, key: Key) -> str:
-        # The order of bytes: the only one that needs no library, of whatever version.
-        return "C" if self._key(relation, key).collatable else ""
+        return self._key(relation, key).shared_order()
 
     def windows(
         self, relation: Relation, key: Key, interval: str, where: str | None, limit: int

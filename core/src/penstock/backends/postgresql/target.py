@@ -10,6 +10,7 @@ from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.catalog.columns import read_columns
+from penstock.backends.postgresql.catalog.keys import check_alike
 from penstock.backends.postgresql.catalog.privileges import check_writable_server, missing_grant
 from penstock.backends.postgresql.catalog.relations import find_by_name, find_oid, search_path
 from penstock.backends.postgresql.catalog.source_state import identity
@@ -143,6 +144,7 @@ class PostgresTarget:
         )
         with planning("target", f"--mode replace: the partitions' condition on {table}"):
             self._connection.execute(query)
+        check_alike(self._connection, table, extent)
 
     def checksum(
         self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]

@@ -36,7 +36,7 @@ from penstock.backends.sql.keys import (
 )
 from penstock.backends.sql.session import closed
 from penstock.errors import PlanningError, UsageError
-from penstock.model.extents import Bound, Key, Whole
+from penstock.model.extents import Bound, Extent, Key, KeyOther, KeyRange, KeyValues, Whole
 from penstock.model.tables import Query, Relation, TableRef
 
 # Types whose text form is exact and whose order is total.
@@ -44,6 +44,13 @@ RANGED = (
     "int2", "int4", "int8", "numeric", "float4", "float8", "date", "timestamp", "timestamptz",
     "uuid", "text", "varchar", "bpchar",
 )  # fmt: skip
+_BY_BYTES = ("text", "varchar", "name")
+# Types whose values are equal, and ordered, across each other as they are within.
+_ALIKE = (
+    ("int2", "int4", "int8", "numeric"),
+    ("float4", "float8"),
+    ("date", "timestamp"),
+)
 # Enough for a thousand even partitions, read in well under half a second.
 SAMPLE_BLOCKS = 300
 # Neighbouring rows often have neighbouring keys: a block tells of few of the partitions.
@@ -80,6 +87,35 @@ def column_facts(connection: Connection, read: Relation, key: Key) -> tuple[bool
     return nullable, indexed
 
 
+def check_alike(connection: Connection, table: TableRef, extent: Extent) -> None:
+    """Refuse a partition that may hold other rows in a target's table than in its source.
+
+    Raises:
+        PlanningError: the target's column compares values in another way than the bounds do.
+    """
+    match extent:
+        case KeyRange(key, lower, upper):
+            bounds = [bound for bound in (lower, upper) if bound is not None]
+        case KeyValues(key, values) | KeyOther(key, values):
+            bounds = list(values)
+        case _:
+            return
+    wanted = {bound.type for bound in bounds}
+    found = SourceKey(connection, table, key).type if wanted else ""
+    differing = [tag for tag in wanted if found != tag and not _compare_alike(tag, found)]
+    if differing:
+        raise PlanningError(
+            f"--mode replace deletes by --key {key.text}, which compares values of type "
+            f"{', '.join(differing)} in the source, and of type {found} in {table}; expected the "
+            "same type on both sides, or --strategy hash"
+        )
+
+
+def _compare_alike(bound: str, found: str) -> bool:
+    # A text is compared by its bytes, with whatever can be one.
+    return bound in _BY_BYTES or any(bound in family and found in family for family in _ALIKE)
+
+
 def check_closed(connection: Connection, read: Relation, text: str) -> None:
     """Have the server refuse SQL that closes a bracket which it did not open."""
     query = closed(text, relation(read).as_string(connection))
@@ -110,6 +146,20 @@ class SourceKey:
         self.type: str = kind if schema == "pg_catalog" else f"{schema}.{kind}"
         """The tag that its bounds have."""
         self.collatable: bool = collatable
+
+    def shared_order(self) -> str:
+        """See `SourceCatalog.shared_order`."""
+        if not self.collatable:
+            return ""
+        if "." in self.type:
+            # Like citext, which asks the database's locale for the case of letters.
+            raise PlanningError(
+                f"{self._subject}: --mode replace deletes in the target what is equal in the "
+                f"source, and {self.type} may compare in another way there; use --strategy hash, "
+                "which compares no values"
+            )
+        # The order of bytes: the only one that needs no library, of whatever version.
+        return "C"
 
     def check_ranged(self) -> None:
         """
@@ -335,6 +385,11 @@ class SourceKey:
 
     def distinct(self, where: str | None, query: str | None, limit: int) -> tuple[Bound, ...]:
         """See `SourceCatalog.distinct`."""
+        if self.type == "record":
+            raise PlanningError(
+                f"{self._subject}: no condition can name values of a row; expected a column, or an "
+                "expression of one value"
+            )
         if query is None:
             found = select(self._read, Whole(), where, self._expression)
             values: sql.Composable = sql.SQL("({})").format(found)
@@ -350,7 +405,10 @@ class SourceKey:
         with planning("source", subject):
             rows = self._connection.execute(
                 statement("distinct").format(
-                    values=values, type=type_name(self.type), limit=sql.Literal(limit + 1)
+                    values=values,
+                    type=type_name(self.type),
+                    collate=self._collate,
+                    limit=sql.Literal(limit + 1),
                 )
             ).fetchall()
         check_distinct(subject, len(rows), limit)

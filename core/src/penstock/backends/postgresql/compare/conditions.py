@@ -11,8 +11,17 @@ from psycopg import sql
 
 from penstock.backends.postgresql.statements import relation, type_name
 from penstock.backends.sql import conditions
-from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, Dialect
-from penstock.model.extents import Bound, ChildBlocks, Children, Extent, Key
+from penstock.backends.sql.dialect import NEW_UUID, NOW, UTC_NOW, Dialect, raw
+from penstock.model.extents import (
+    Bound,
+    ChildBlocks,
+    Children,
+    Extent,
+    Key,
+    KeyIsNull,
+    KeyOther,
+    KeyRange,
+)
 from penstock.model.tables import Relation, TableRef
 
 
@@ -63,7 +72,25 @@ def key_expression(key: Key) -> sql.SQL:
 
 def condition(where: str | None, extent: Extent) -> sql.SQL:
     """The whole predicate of a partition: its extent and the run's condition."""
-    return sql.SQL(conditions.condition(DIALECT, where, extent))
+    tested = _null_test(extent)
+    if tested is None:
+        return sql.SQL(conditions.condition(DIALECT, where, extent))
+    return sql.SQL(" AND ".join([*([] if where is None else [raw(where)]), tested]))
+
+
+def _null_test(extent: Extent) -> str | None:
+    """Whether the key is NULL, or not; None where a partition asks for more.
+
+    A row whose fields are all NULL IS NULL, though it is a value like any other, and one with a few
+    of them is neither that nor IS NOT NULL. Compared with NULL it is only a value.
+    """
+    match extent:
+        case KeyIsNull(key):
+            return f"{DIALECT.key(key)} IS NOT DISTINCT FROM NULL"
+        case KeyRange(key, None, None) | KeyOther(key, ()):
+            return f"{DIALECT.key(key)} IS DISTINCT FROM NULL"
+        case _:
+            return None
 
 
 def select(

@@ -1,4 +1,5 @@
+-- The key's own type and collation say which values are equal, whatever the query has listed them by.
 SELECT value::text FROM (
-    SELECT DISTINCT value::{type} AS value FROM {values} AS listed (value) LIMIT {limit}
+    SELECT DISTINCT value::{type} {collate} AS value FROM {values} AS listed (value) LIMIT {limit}
 ) AS found
 ORDER BY found.value
