@@ -31,6 +31,10 @@ _LASTING_IO = re.compile(
 )
 
 
+# A disk does not get emptier by trying again.
+_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+
+
 @contextmanager
 def translated(side: str, subject: str = "") -> Iterator[None]:
     """Raise DuckDB's errors as Penstock's."""
@@ -55,6 +59,8 @@ def planning(side: str, subject: str) -> Iterator[None]:
 def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockError:
     said = first_lines(str(error))
     message = f"{side}: {subject}: {said}" if subject else f"{side}: {said}"
+    if _FULL.search(said):
+        return PermanentError(message, Diagnosis(side=side))
     if isinstance(error, _PASSING) or is_locked(error):
         return TransientError(message, Diagnosis(side=side))
     if isinstance(error, duckdb.OutOfMemoryException):
