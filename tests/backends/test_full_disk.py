@@ -1,4 +1,4 @@
-"""A file system that is full: said as such, nothing is left half done, and a run goes on from there.
+"""A full file system: said as such, nothing is left half done, and a run goes on from there.
 
 It is a small one of memory, which takes the right to mount one (root in a sandbox of one's own).
 """
