@@ -20,7 +20,8 @@ from .parquet_stores import Store
 
 VALUES = [
     "a/b", "x=y", "50%", "a%20b", "", " ", ".", "..", "_x", ".x", "ü", "e\u0301", "日本", "a\\b",
-    "*", "[a]", "?x", "a,b", "a:b", "#", "'", '"', "a\nb", "a\x01b", "+", "&amp;", "a b ", "NULL", None,
+    "*", "[a]", "?x", "a,b", "a:b", "#", "'", '"', "a\nb", "a\x01b", "+", "&amp;", "a b ", "NULL",
+    None,
 ]  # fmt: skip
 
 

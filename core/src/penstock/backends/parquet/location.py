@@ -2,8 +2,8 @@
 
 ``file:///folder/*.parquet`` and ``s3://bucket/folder/*.parquet``; several, separated by commas.
 Paths of files are percent-encoded; ``*``, ``**`` and ``[...]`` are patterns unless they are
-encoded, and ``?`` begins the parameters, which hold for all of the list. Names in a bucket are written as
-they are, as every other tool for S3 takes them: there ``%20`` is no blank.
+encoded, and ``?`` begins the parameters, which hold for all of the list. Names in a bucket are
+written as they are, as every other tool for S3 takes them: there ``%20`` is no blank.
 """
 
 from __future__ import annotations
