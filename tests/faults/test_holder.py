@@ -205,3 +205,50 @@ def test_who_reads_as_of_now_goes_on_when_a_holder_starts_over(pair: Pair) -> No
     assert pair.status().run.generation == 2
     assert set(pair.attempts()) == {partition_id(6)}
     end(pair, holder)
+
+
+def test_released_twice_while_the_holder_is_stopped(pair: Pair) -> None:
+    pair.create()
+    holder = pair.hold()
+    holder.wait_for(SnapshotChanged, state="taken")
+    holder.signal_all(signal.SIGSTOP)
+    for _ in range(2):
+        penstock.release(RUN_ID, target=pair.target)
+    holder.signal_all(signal.SIGCONT)
+    holder.ended(0)
+    pair.check_nothing_left()
+    pair.check_resumes()
+
+
+def test_a_second_holder_takes_over_from_one_that_is_killed(pair: Pair) -> None:
+    """It has watched the first one's snapshot, and nothing was written since."""
+    pair.create()
+    first = pair.hold()
+    first.wait_for(SnapshotChanged, state="taken")
+    second = pair.hold()
+    second.wait_for(SnapshotChanged, state="adopted")
+    first.kill()
+    second.wait_for(SnapshotChanged, state="renewed")
+    task = pair.resume("--only", partition_id(1), "--await-snapshot", "20s")
+    task.ended(0)
+    penstock.release(RUN_ID, target=pair.target)
+    second.ended(0)
+    pair.check_nothing_left()
+    pair.check_resumes()
+
+
+def test_a_holder_that_was_stopped_while_another_one_took_over(pair: Pair) -> None:
+    pair.create()
+    first = pair.hold()
+    first.wait_for(SnapshotChanged, state="taken")
+    first.signal_all(signal.SIGSTOP)
+    second = pair.hold()
+    second.wait_for(SnapshotChanged)
+    pair.resume("--only", partition_id(1), "--await-snapshot", "20s").ended(0)
+    first.signal_all(signal.SIGCONT)
+    pair.resume("--only", partition_id(2), "--await-snapshot", "20s").ended(0)
+    penstock.release(RUN_ID, target=pair.target)
+    for holder in (first, second):
+        holder.ended(0)
+    pair.check_nothing_left()
+    pair.check_resumes()

@@ -154,7 +154,11 @@ def test_identity_is_of_the_folder() -> None:
 
 def test_a_folder_to_write_is_one() -> None:
     found = parse("s3://b/x%2Ay/", "--target")
-    assert (found.path, found.bucket, found.key) == ("b/x*y", "b", "x*y")
+    # In a bucket names are written as they are.
+    assert (found.path, found.bucket, found.key) == ("b/x%2Ay", "b", "x%2Ay")
+    assert str(found) == "s3://b/x%2Ay/"
+    assert parse(found.url(), "--target") == found
+    assert parse("file:///x%2Ay/", "--target").path == "/x*y"
     for url in ("s3://b/x*", "s3://b/x,s3://b/y"):
         with pytest.raises(UsageError, match="expected one folder"):
             _ = parse(url, "--target").path

@@ -9,10 +9,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from penstock import PenstockError, PermanentError, TransientError
+from penstock import CopySpec, PenstockError, PermanentError, TransientError, copy
 from penstock.backends.postgresql.connection import connect
 from penstock.backends.postgresql.errors import from_connecting, translated
 from penstock.errors import TooManyConnections
+from penstock.events import Failed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,3 +126,26 @@ def test_a_key_that_is_there_already_is_permanent(pair: Pair) -> None:
     with pytest.raises(PenstockError) as caught, translated("target"):
         pair.target.connection.execute("INSERT INTO t VALUES (1)")
     assert not caught.value.transient
+
+
+def test_text_that_is_not_in_the_encoding_of_its_database(source_url: str, target_url: str) -> None:
+    """A database that checks none. The server that sends it finds out."""
+    base, name = source_url.rpartition("/")[0], "unchecked"
+    made = f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+    with psycopg.connect(source_url, autocommit=True) as connection:
+        connection.execute(f"{made} TEMPLATE template0".encode())
+        try:
+            with psycopg.connect(f"{base}/{name}", autocommit=True) as unchecked:
+                unchecked.execute(
+                    "CREATE TABLE t AS SELECT 1 AS id, convert_from('\\xe4f6', 'SQL_ASCII') AS s"
+                )
+            spec = CopySpec(
+                source=f"{base}/{name}", target=target_url, table="public.t", mode="recreate"
+            )
+            events = copy(spec)
+            failed = next(event for event in events if isinstance(event, Failed))
+            assert "expected text that is UTF-8" in failed.error["message"]
+            with pytest.raises(PenstockError):
+                list(events)
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())

@@ -22,6 +22,8 @@ from penstock.model.tables import TableRef
 
 # Others than Penstock go by no lock: one that looks into the file is gone after a moment.
 OTHERS_SECONDS = 5.0
+# https://duckdb.org/docs/stable/internals/storage
+HEADERS_BYTES = 3 * 4096
 NAME = "penstock_target"
 """What a database is called: by its own name, which is the file's, it would be taken for a schema
 of that name."""
@@ -83,7 +85,8 @@ class Database(OneFile):
             connection.execute(f"DETACH {NAME}")
 
     def _attach(self, connection: DuckDBPyConnection, options: str) -> None:
-        if os.path.exists(self.path):
+        there = os.path.exists(self.path)
+        if there:
             check_database(self.path, "target")
         deadline = time.monotonic() + OTHERS_SECONDS
         while True:
@@ -92,10 +95,19 @@ class Database(OneFile):
                 return
             except duckdb.Error as error:
                 if not is_locked(error):
+                    if not there:
+                        self._remove_torn()
                     raise
                 if time.monotonic() > deadline:
                     raise locked(self.path, "target", error) from error
             time.sleep(POLL)
+
+    def _remove_torn(self) -> None:
+        """What is left of a database that was to be made, where the disk had no room for as much as
+        its headers: nobody could ever open it."""
+        with suppress(OSError):
+            if os.path.getsize(self.path) < HEADERS_BYTES:
+                os.unlink(self.path)
 
 
 def check_folder(path: str) -> None:

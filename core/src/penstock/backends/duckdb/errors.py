@@ -38,6 +38,10 @@ _LASTING_IO = re.compile(
 )
 
 
+# A disk does not get emptier by trying again.
+_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+
+
 @contextmanager
 def translated(side: str, subject: str = "") -> Iterator[None]:
     """Raise DuckDB's errors as Penstock's."""
@@ -64,6 +68,8 @@ def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockErro
     if not isinstance(error, _NOT_ABOUT_ROWS):
         said = values.said(said)
     message = f"{side}: {subject}: {said}" if subject else f"{side}: {said}"
+    if _FULL.search(said):
+        return PermanentError(message, Diagnosis(side=side))
     if isinstance(error, _PASSING) or is_locked(error):
         return TransientError(message, Diagnosis(side=side))
     if isinstance(error, duckdb.OutOfMemoryException):

@@ -1,8 +1,9 @@
 """URLs of Parquet files: where they lead, with what settings.
 
 ``file:///folder/*.parquet`` and ``s3://bucket/folder/*.parquet``; several, separated by commas.
-Paths are percent-encoded; ``*``, ``**`` and ``[...]`` are patterns unless they are encoded, and
-``?`` begins the parameters, which hold for all of the list.
+Paths of files are percent-encoded; ``*``, ``**`` and ``[...]`` are patterns unless they are
+encoded, and ``?`` begins the parameters, which hold for all of the list. Names in a bucket are
+written as they are, as every other tool for S3 takes them: there ``%20`` is no blank.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Location:
 
     def __str__(self) -> str:
         """For people."""
-        return ",".join(f"{self.scheme}://{pattern}" for pattern in self.patterns)
+        decoded = (p.replace("%25", "%") if self.scheme == S3 else p for p in self.patterns)
+        return ",".join(f"{self.scheme}://{pattern}" for pattern in decoded)
 
     def url(self) -> str:
         """The URL that leads here, with everything in it."""
@@ -162,7 +164,7 @@ def _pattern(scheme: str, path: str, flag: str) -> str:
             raise UsageError(f"{flag}: expected s3://bucket/path, found no bucket")
         if _WILD.search(path.partition("/")[0]):
             raise UsageError(f"{flag}: expected the name of a bucket, found a pattern")
-        return path
+        return path.replace("%", "%25")
     if path.lower().endswith(".duckdb"):
         raise UsageError(
             f"{flag}: expected Parquet files, or a folder of them; found the name of a DuckDB "

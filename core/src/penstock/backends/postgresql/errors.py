@@ -56,6 +56,12 @@ NOT_ABOUT_ROWS = frozenset(
     }
 )
 UNIQUE_VIOLATION = "23505"
+NOT_IN_ENCODING = "22021"
+_UNCHECKED = (
+    "; expected text that is UTF-8, or in the database's encoding (SQL_ASCII checks none): correct "
+    "these values in the source, or leave their rows out (--where) or their column (--columns), or "
+    "copy the column as bytea (--query)"
+)
 
 # A pooler tells all of its troubles under one SQLSTATE, which is that of lost connections too.
 _POOLER_NEVER = r"(?i)statement pooling|long transactions not allowed"
@@ -113,6 +119,8 @@ def from_driver(
     if not values.are_shown():
         message, diagnosis = _without_values(message, diagnosis, diag)
     message = f"{side}: {subject}: {message}" if subject else f"{side}: {message}"
+    if state == NOT_IN_ENCODING and side == "source":
+        message += _UNCHECKED
     if state == TOO_MANY_CONNECTIONS or (state[:2] == "08" and re.search(_TOO_MANY, message)):
         return TooManyConnections(message, diagnosis)
     if state[:2] == "08" and re.search(_POOLER_NEVER, message):

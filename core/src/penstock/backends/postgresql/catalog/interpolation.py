@@ -40,16 +40,16 @@ def _between(tag: str, low: str, high: str, pieces: int) -> Iterator[str]:
             yield from map(str, _steps(int(low), int(high), pieces))
         case "numeric":
             scale = max(len(text.partition(".")[2]) for text in (low, high)) + _EXTRA_DIGITS
-            ends = [int(Fraction(text) * 10**scale) for text in (low, high)]
-            yield from (_decimal(number, scale) for number in _steps(*ends, pieces))
+            first, last = (int(Fraction(text) * 10**scale) for text in (low, high))
+            yield from (_decimal(number, scale) for number in _steps(first, last, pieces))
         case "float4" | "float8":
-            first, last = float(low), float(high)
-            if math.isfinite(first) and math.isfinite(last):
-                width = last / pieces - first / pieces
-                yield from (repr(first + width * step) for step in range(1, pieces))
+            start, end = float(low), float(high)
+            if math.isfinite(start) and math.isfinite(end):
+                width = end / pieces - start / pieces
+                yield from (repr(start + width * step) for step in range(1, pieces))
         case "date":
-            days = [date.fromisoformat(text).toordinal() for text in (low, high)]
-            yield from (date.fromordinal(day).isoformat() for day in _steps(*days, pieces))
+            first, last = (date.fromisoformat(text).toordinal() for text in (low, high))
+            yield from (date.fromordinal(day).isoformat() for day in _steps(first, last, pieces))
         case "timestamp" | "timestamptz":
             begin = time_of(low)
             width = (time_of(high) - begin) // _MICROSECOND
@@ -59,8 +59,8 @@ def _between(tag: str, low: str, high: str, pieces: int) -> Iterator[str]:
                 at = (at - (at.utcoffset() or timedelta())).replace(tzinfo=None)
                 yield at.isoformat(" ", "microseconds") + zone
         case "uuid":
-            ends = [uuid.UUID(text).int for text in (low, high)]
-            yield from (str(uuid.UUID(int=number)) for number in _steps(*ends, pieces))
+            first, last = (uuid.UUID(text).int for text in (low, high))
+            yield from (str(uuid.UUID(int=number)) for number in _steps(first, last, pieces))
 
 
 def _steps(low: int, high: int, pieces: int) -> Iterator[int]:

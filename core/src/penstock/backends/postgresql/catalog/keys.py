@@ -200,6 +200,9 @@ class SourceKey:
         if len(found) > len(known.bounds):
             origin = f"{known.origin}, {pieces:,} pieces of each step as if values were even in it"
             return self._weighted(self._merged(found), known.null_fraction, origin)
+        # As long as there are enough of them, bounds from the statistics are the better ones.
+        if len(known.bounds) > count:
+            return known
         blocks = min(max(SAMPLE_BLOCKS, BLOCKS_PER_PARTITION * count), MOST_BLOCKS)
         sampled, origin = self._sample(where, blocks)
         if len(sampled) <= len(known.bounds):

@@ -1,0 +1,88 @@
+"""A full file system: said as such, nothing is left half done, and a run goes on from there.
+
+It is a small one of memory, which takes the right to mount one (root in a sandbox of one's own).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import penstock
+from penstock import CopySpec
+from penstock.errors import PenstockError, PermanentError
+
+ROWS = 40_000
+Resize = Callable[[int], None]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
+    """A folder on a file system of its own, and what gives it another size, in KiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
+    try:
+        made = subprocess.run(mount, capture_output=True, text=True, check=False)
+        why = made.stderr.strip()
+    except FileNotFoundError:
+        why = "there is no program mount (Debian's package mount brings it)"
+    if why:
+        pytest.skip(f"no file system can be mounted here: {why}")
+
+    def resize(kib: int) -> None:
+        options = ["mount", "-o", f"remount,size={kib}k", str(place)]
+        subprocess.run(options, check=True, capture_output=True)
+
+    yield place, resize
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+# Of 2.7 MB: nothing but folders, records of runs without rows, a part of the partitions.
+@pytest.mark.parametrize("kib", [8, 120, 1_000])
+@pytest.mark.parametrize("kind", ["parquet", "duckdb"])
+def test_each_row_once_when_there_is_room_again(
+    tmp_path: Path, disk: tuple[Path, Resize], kind: str, kib: int
+) -> None:
+    place, resize = disk
+    source = tmp_path / "source.parquet"
+    duckdb.sql(
+        f"COPY (SELECT range AS id, md5(range::text) || md5((range * 3)::text) AS pad"
+        f" FROM range({ROWS})) TO '{source}'"
+    )
+    target, table = f"file://{place}/lake", None
+    if kind == "duckdb":
+        target, table = f"duckdb:///{place}/x.duckdb", "main.t"
+    spec = CopySpec(
+        source=f"file://{source}", target=target, target_table=table, mode="recreate",
+        strategy="range", key="id", partitions=4, degree=2, run_id="full", attempts=2,
+        verify="checksums",
+    )  # fmt: skip
+    resize(kib)
+    said = []
+    with pytest.raises(PermanentError) as refused:
+        said += [event.to_line() for event in penstock.copy(spec)]
+    told = f"{refused.value.message} {said}"
+    assert "No space left" in told or "ailed" in told
+    if kind == "parquet":
+        # Readers find whole files.
+        for path in (place / "lake").glob("*.parquet"):
+            duckdb.sql(f"SELECT count(*) FROM '{path}'").fetchall()
+    resize(64 << 10)
+    with suppress(PenstockError):
+        [*penstock.copy(spec)]
+    assert [*penstock.copy(spec)][-1].status == "done"
+    if kind == "parquet":
+        found = duckdb.sql(f"SELECT count(*), count(DISTINCT id) FROM '{place}/lake/*.parquet'")
+        assert found.fetchall() == [(ROWS, ROWS)]
+        assert not [*place.glob("lake/_penstock/uploads/*/*")]
+    else:
+        with duckdb.connect(f"{place}/x.duckdb", read_only=True) as database:
+            query = "SELECT count(*), count(DISTINCT id) FROM t"
+            assert database.execute(query).fetchall() == [(ROWS, ROWS)]
+        assert not (place / "x.duckdb.penstock").exists()

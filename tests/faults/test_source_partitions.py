@@ -1,0 +1,70 @@
+"""Partitions of the source's table that somebody attaches or detaches while a run reads."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.events import Committed
+
+from .pair import ROWS, Pair, ask, execute, partition_id
+
+# The first has a gap, which lies in the first partition of four by the key.
+CHILDREN = ((1, 3001), (5001, 12001), (12001, ROWS + 1))
+LEFT = ROWS - 2000
+
+
+@pytest.fixture
+def parted(pair: Pair) -> Pair:
+    made = [
+        f"CREATE TABLE child_{low} PARTITION OF item FOR VALUES FROM ({low}) TO ({high})"
+        for low, high in CHILDREN
+    ]
+    execute(
+        pair.source,
+        "ALTER TABLE item RENAME TO plain",
+        "ALTER INDEX item_pkey RENAME TO plain_pkey",
+        "CREATE TABLE item (LIKE plain, PRIMARY KEY (id)) PARTITION BY RANGE (id)",
+        *made,
+        "INSERT INTO item SELECT * FROM plain WHERE id NOT BETWEEN 3001 AND 5000",
+        "CREATE TABLE more (LIKE plain INCLUDING INDEXES)",
+        "INSERT INTO more SELECT * FROM plain WHERE id BETWEEN 3001 AND 5000",
+        "ANALYZE",
+    )
+    return pair
+
+
+ATTACH = "ALTER TABLE item ATTACH PARTITION more FOR VALUES FROM (3001) TO (5001)"
+DETACH = "ALTER TABLE item DETACH PARTITION child_12001"
+
+
+@pytest.mark.parametrize("change", [ATTACH, DETACH], ids=["attach", "detach"])
+@pytest.mark.parametrize("strategy", ["children", "auto"])
+def test_by_their_tables_what_was_planned_is_read(parted: Pair, strategy: str, change: str) -> None:
+    gate = parted.gate(6000)
+    run = parted.copy("--mode", "truncate", strategy=strategy, degree=1, partitions=3)
+    gate.reached()
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(execute, parted.source, change)
+        gate.open()
+        run.ended(0)
+        changing.result(60)
+    assert ask(parted.target, "SELECT count(*) FROM item") == LEFT
+
+
+@pytest.mark.parametrize("verify", ["none", "counts"])
+def test_by_a_key_verification_finds_what_was_attached(parted: Pair, verify: str) -> None:
+    gate = parted.gate(12000)
+    run = parted.copy(
+        *("--mode", "truncate", "--key", "id", "--verify", verify),
+        strategy="range",
+        degree=1,
+        partitions=4,
+    )
+    run.wait_for(Committed, partition_id=partition_id(1))
+    gate.reached()
+    execute(parted.source, ATTACH)
+    gate.open()
+    run.ended(0 if verify == "none" else 65)
+    assert verify == "none" or "but" in run.errors
