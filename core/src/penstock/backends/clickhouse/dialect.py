@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from penstock.backends.clickhouse.canonical import canonical, framed
@@ -43,6 +44,7 @@ _TYPES = {
     "timestamptz": f"DateTime64(6, '{UTC}')",
     "uuid": "UUID",
 }
+_SECONDS = re.compile(r"((?:19[789]\d|20\d\d|210[0-5])-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.0*)?")
 _ZONES = ("+00:00", "+00", "Z")
 
 
@@ -101,7 +103,11 @@ class ClickHouseDialect(CatalogDialect):
             text = bound.text
             for zone in _ZONES:
                 text = text.removesuffix(zone)
-            return self.cast(self.literal(text.replace("T", " ")), self.types[bound.type])
+            text = text.replace("T", " ")
+            if seconds := _SECONDS.fullmatch(text):
+                # IN looks for no DateTime64 in a DateTime, which has no others than these.
+                return self.cast(self.literal(seconds[1]), f"DateTime('{UTC}')")
+            return self.cast(self.literal(text), self.types[bound.type])
         return super().bound(bound)
 
     def number(self, bound: Bound) -> str:

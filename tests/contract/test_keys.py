@@ -1,0 +1,152 @@
+"""Each row is in exactly one partition, whatever the key: every strategy, of every backend.
+
+What lists, orders, cuts, selects and deletes has to hold the same values for equal. A key that a
+strategy cannot cut by is refused when it is planned.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from penstock import CopySpec, PartitionPlan, PlanningError
+from penstock.planning.build import build_plan
+from penstock.run.connections import connect
+from penstock.spec.degrees import Streams
+from penstock.spec.modes import APPEND, REPLACE
+from penstock.spec.strategies import HASH, NTILE, RANGE, TIME, VALUES
+
+from .copying import Pair
+from .database import Database
+from .key_tables import KeyTable
+from .keys import KEYS
+
+# Each has other values, and other keys among those that are known.
+EXAMPLES = int(os.environ.get("PENSTOCK_KEY_EXAMPLES", "1"))
+ROWS = 40
+CUTS: tuple[dict[str, Any], ...] = (
+    {"strategy": RANGE.name, "partitions": 9},
+    {"strategy": NTILE.name, "partitions": 9},
+    {"strategy": VALUES.name},
+    {"strategy": HASH.name, "partitions": 4},
+    {"strategy": TIME.name, "interval": "1000 years"},
+)
+
+
+@pytest.fixture(params=KEYS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Of each backend whose keys are known."""
+    found: str = request.param
+    return found
+
+
+class Example:
+    """Two databases of one backend, with a table in which each column is a key."""
+
+    def __init__(self, name: str, pair: Pair, chance: random.Random) -> None:
+        self._keys, self._pair = KEYS[name], pair
+        self._chance = chance
+        known = pair.mine.backend.source_capabilities.strategies
+        self._cuts = [cut for cut in CUTS if cut["strategy"] in {each.name for each in known}]
+        self.theirs = KeyTable(pair.theirs, self._keys)
+        KeyTable(pair.mine, self._keys).fill(ROWS, chance)
+        if pair.theirs.needs_table:
+            self.theirs.make()
+        # Opened once for many plans.
+        self._ends = connect(pair.ends["source"], pair.ends["target"])
+        self._source = self._ends.open_source()
+        self._target = self._ends.open_target("penstock")
+
+    def close(self) -> None:
+        self._source.close()
+        self._target.close()
+
+    @property
+    def modes(self) -> Sequence[str]:
+        able = self._pair.theirs.backend.target_capabilities.modes
+        return [mode.name for mode in (APPEND, REPLACE) if mode in able]
+
+    def plans(self) -> Iterator[tuple[CopySpec, PartitionPlan]]:
+        """By some of the keys, with each strategy; without those that are refused."""
+        keys = [*self._keys.columns, *self._keys.expressions]
+        for key in self._chance.sample(keys, min(len(keys), self._keys.drawn)):
+            for cut in self._cuts:
+                spec = self._pair.spec(key=key, mode=self._chance.choice(self.modes), **cut)
+                try:
+                    made = build_plan(
+                        spec,
+                        Streams(1, 1),
+                        "example",
+                        self._source,
+                        self._target,
+                        self._ends.capabilities,
+                    )
+                except PlanningError:
+                    continue
+                yield spec, made
+
+    def wrong(self, spec: CopySpec, made: PartitionPlan) -> str:
+        """What is not in exactly one partition."""
+        pairs = [each for each in made.pairs if each.source == "id"]
+        found = Counter(
+            int(row)
+            for partition in made.partitions
+            for row, _ in self._source.row_digests(
+                spec.relation, spec.where, partition.extent, pairs, ["id"]
+            )
+        )
+        expected = Counter(range(ROWS))
+        if found == expected:
+            return ""
+        return (
+            f"{spec.key} by {spec.strategy} in mode {spec.mode}: missing "
+            f"{sorted(expected - found)}, several times {sorted(found - expected)}"
+        )
+
+
+@pytest.fixture(params=range(EXAMPLES))
+def example(
+    name: str, request: pytest.FixtureRequest, open_database: Callable[[str], Database]
+) -> Iterator[Example]:
+    pair = Pair(open_database(name), open_database(name))
+    with closing(Example(name, pair, random.Random(request.param))) as made:
+        yield made
+
+
+def test_each_row_is_in_one_partition(example: Example) -> None:
+    planned = list(example.plans())
+    assert planned
+    found = [example.wrong(spec, made) for spec, made in planned]
+    assert [each for each in found if each] == []
+
+
+def test_each_row_arrives_once(name: str, open_database: Callable[[str], Database]) -> None:
+    """In mode replace over what others have loaded, with another key; and appended to that."""
+    chance = random.Random(EXAMPLES)
+    pair = Pair(open_database(name), open_database(name))
+    with closing(Example(name, pair, chance)) as example:
+        specs: dict[str, list[CopySpec]] = {mode: [] for mode in example.modes}
+        for spec, _ in example.plans():
+            specs[spec.mode].append(spec)
+    replacing = chance.sample(specs.get(REPLACE.name, []), 2) if REPLACE.name in specs else []
+    if not pair.theirs.backend.target_capabilities.replaces_by_condition:
+        # It replaces what the same partition has loaded before.
+        replacing = replacing[:1] * 2
+    for spec in replacing:
+        pair.copy(**chosen(spec))
+        assert example.theirs.ids() == list(range(ROWS)), spec
+    (spec,) = chance.sample(specs[APPEND.name], 1)
+    pair.copy(**chosen(spec))
+    times = 2 if replacing else 1
+    assert example.theirs.ids() == sorted([*range(ROWS)] * times), spec
+
+
+def chosen(spec: CopySpec) -> dict[str, Any]:
+    names = ("strategy", "key", "mode", "partitions", "interval")
+    return {name: getattr(spec, name) for name in names}
