@@ -56,7 +56,7 @@ MARK_RELEASE_FAILED = "mark `release` failed"
 MARK_RELEASE_SUCCESS = "mark `release` success"
 
 # After these nothing that was running goes on.
-ENDING = {MARK_RUN_FAILED, MARK_RUN_SUCCESS}
+ENDING = {MARK_RUN_FAILED, MARK_RUN_SUCCESS, MARK_PREPARE_FAILED, MARK_PREPARE_SUCCESS}
 
 GREEN = "green"
 RED = "red"
@@ -183,8 +183,8 @@ ROWS = (
     Row(COPYING, (MARK_RELEASE_SUCCESS,), _groups(GREEN)),
     Row(COPYING, (MARK_RELEASE_FAILED,), _groups(RED)),
     Row(FAILED, (CLEAR_SNAPSHOT,), _groups(RED, WIRED, WORKER), usual=(GROUP,)),
-    Row(FAILED, (CLEAR_VERIFY,), _groups(GREEN, UNSHARED)),
-    Row(FAILED, (CLEAR_VERIFY_DOWN,), _groups(GREEN, UNSHARED, APPEND)),
+    Row(FAILED, (CLEAR_VERIFY,), _groups(RED)),
+    Row(FAILED, (CLEAR_VERIFY_DOWN,), _groups(RED)),
     Row(FAILED, (MARK_VERIFY_SUCCESS,), dict.fromkeys(_MAPPED, RED), usual=(GROUP,)),
     Row(FAILED, (MARK_RELEASE_SUCCESS,), _groups(TAKEN)),
     Row(FAILED, (CLEAR_PREPARE_DOWN,), _groups(GREEN, UNSHARED, APPEND)),

@@ -23,6 +23,7 @@ with DAG("clearing", schedule=None, start_date=START, default_args={"retries": 0
     )
 """
 FAILED = ("begin", "go on")
+MARKED = ("begin", "until the plan", "mark the DAG run failed", "go on")
 
 
 @pytest.fixture
@@ -58,12 +59,17 @@ def refuse_once(shop: Shop) -> None:
 
 
 def test_a_run_that_is_marked_failed_is_red_until_verify_is_cleared(shop: Shop) -> None:
-    marked = ("begin", "until the plan", "mark the DAG run failed", "go on")
-    cleared = ("clear the DAG run, only failed tasks", "go on")
-    state, tasks = after(shop, *marked, *cleared)
+    cleared = (*MARKED, "clear the DAG run, only failed tasks", "go on")
+    state, tasks = after(shop, *cleared)
     assert state == "failed", tasks
     assert tasks["lines.verify"] == "skipped"
     assert tasks["lines.release"] == "failed"
+
+
+def test_verify_copies_what_was_skipped(shop: Shop) -> None:
+    state, tasks = after(shop, *MARKED, "clear verify, downstream", "go on")
+    assert state == "success", tasks
+    shop.assert_same("orders")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +77,8 @@ def test_a_run_that_is_marked_failed_is_red_until_verify_is_cleared(shop: Shop) 
     [
         ("clear the DAG run, only failed tasks", "success"),
         ("clear the DAG run", "success"),
-        ("clear verify, downstream", "success"),
+        # A copy has failed, so `verify` does not run.
+        ("clear verify, downstream", "failed"),
         ("mark verify success", "failed"),
     ],
 )
