@@ -65,9 +65,17 @@ def begun(
         run, at_once: those of `SideBySide`.
     """
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    here = [item.function for item in items if item.module is request.module]
-    cases = SideBySide([test.case for test in here if hasattr(test, "case")], run, at_once)
+    here = [item for item in items if item.module is request.module]
+    cases = SideBySide([case for item in here for case in _cases_of(item)], run, at_once)
     try:
         yield cases
     finally:
         cases.close()
+
+
+def _cases_of(item: pytest.Function) -> list[Case]:
+    """The case that a test is made of, or that is its parameter `case`."""
+    if hasattr(item.function, "case"):
+        return [item.function.case]
+    callspec = getattr(item, "callspec", None)
+    return [] if callspec is None or "case" not in callspec.params else [callspec.params["case"]]

@@ -72,6 +72,17 @@ def test_a_worker_can_hold_it(lines: Lines) -> None:
 
 
 @side_by_side
+def test_a_worker_that_is_killed_while_it_holds_it_is_tried_again(lines: Lines) -> None:
+    gate = lines.gate(6, pack=PACK)
+    run = lines.run("worker")
+    gate.waiting(1, 10 * PATIENCE)
+    run.process("lines.snapshot").kill()
+    run.wait_for("lines.snapshot", states=["running"], try_number=2)
+    gate.open()
+    lines.check_done(run)
+
+
+@side_by_side
 def test_a_run_that_is_marked_failed_lets_it_go(lines: Lines) -> None:
     gates = [lines.gate(1 + task * PACK, pack=PACK) for task in range(DEGREE)]
     run = lines.run("packed")

@@ -7,6 +7,7 @@ from .local_clearing import *  # noqa: F403
 from .local_copies import *  # noqa: F403
 from .local_mended import *  # noqa: F403
 from .local_snapshots import *  # noqa: F403
+from .local_table import *  # noqa: F403
 
 # Every test may wait for all that has begun before it.
 pytestmark = [pytest.mark.airflow_stack, pytest.mark.timeout(900)]

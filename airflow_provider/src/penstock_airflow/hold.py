@@ -239,9 +239,9 @@ class ReleaseSnapshotOperator(TargetOperator):
         partitions = len(run.plan.partitions)
         committed = len(status.committed)
         left = [step.name for step in run.plan.load.after if step.id not in status.steps_done]
-        where = "the mapped tasks and whatever comes after them"
+        where = "the copies that have failed, with their downstream tasks"
         if verify is not None:
-            where = f"{verify.task_id} with its downstream tasks: it copies what is left"
+            where += f"; if none has, {verify.task_id} with its own: it copies what is left"
         if committed < partitions:
             raise AirflowFailException(
                 f"run {run.run_id}: {committed} of {partitions} partitions are committed. Clear "

@@ -30,13 +30,21 @@ def run_id_of(context: Any, *, again: bool, name_length: int = _NAME_LENGTH) -> 
         again: whether clearing the task begins a new run.
         name_length: how much of the task's name the id begins with.
     """
+    return _run_id(context, clearings(context["ti"]) if again else 0, name_length)
+
+
+def earlier_run_ids(context: Any) -> list[str]:
+    """The ids that a task's run may have had before the task was last cleared, the last first."""
+    return [_run_id(context, number) for number in reversed(range(clearings(context["ti"])))]
+
+
+def _run_id(context: Any, number: int, name_length: int = _NAME_LENGTH) -> str:
     ti = context["ti"]
     dag_run = context["dag_run"]
     names = (ti.dag_id, dag_run.run_id, ti.task_id, str(getattr(ti, "map_index", -1)))
     digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:12]
     group, _, own = ti.task_id.rpartition(".")
     name = _NOT_FOR_NAMES.sub("_", group or own).strip("_") or "run"
-    number = clearings(ti) if again else 0
     return f"{name[:name_length]}-{digest}" + (f"-{number}" if number else "")
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import penstock
-from penstock import PenstockError
+from penstock import PenstockError, UsageError
 from penstock_airflow import option_kinds as kinds
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.ends import ARGUMENTS, ends_of
-from penstock_airflow.identity import begins_again, run_id_of
-from penstock_airflow.links import ReportLink
+from penstock_airflow.identity import begins_again, earlier_run_ids, run_id_of
+from penstock_airflow.links import ReportLink, nearest
 from penstock_airflow.options import (
     asked_for,
     asks_for_interval,
@@ -21,6 +21,10 @@ from penstock_airflow.options import (
     naming_table,
     options_of,
 )
+from penstock_airflow.states import Tasks
+
+# What works on the run, after it was prepared.
+_WORKERS = ("PlanCopyOperator", "CopyPartitionOperator", "VerifyCopyOperator")
 
 
 class PrepareCopyOperator(PenstockOperator):
@@ -31,7 +35,9 @@ class PrepareCopyOperator(PenstockOperator):
 
     Parameters:
         recopy: whether clearing this task begins a new run. By default it does, except in mode
-            append, which would double the rows.
+            append, which would double the rows. It never does unless all tasks that copy are
+            cleared with it: those that are not would take no part in the new run, which empties
+            the table.
         table, mode, strategy ...: the options of a copy, as `penstock.CopySpec` has them.
         kwargs: the arguments of every operator.
 
@@ -110,9 +116,10 @@ class PrepareCopyOperator(PenstockOperator):
         try:
             if self._of_interval:
                 check_interval(context)
-            spec = make_spec(
-                ends["source"], ends["target"], self.options, run_id_of(context, again=again)
-            )
+            run_id = run_id_of(context, again=again)
+            if again:
+                run_id = self._run_in_use(context, ends["target"]) or run_id
+            spec = make_spec(ends["source"], ends["target"], self.options, run_id)
             run = penstock.create(spec).run
             if len(run.plan.partitions) == 1 and (spec.snapshot, spec.verify) == ("shared", "none"):
                 # One reader, and nothing is read twice: the copy takes its own snapshot.
@@ -125,5 +132,26 @@ class PrepareCopyOperator(PenstockOperator):
         )
         for reason in (*plan.reasons, *(f"warning: {warning}" for warning in plan.warnings)):
             self._say(f"    {reason}")
-        run_id: str = run.run_id
-        return run_id
+        return str(run.run_id)
+
+    def _run_in_use(self, context: Any, target: str) -> str | None:
+        """The id of the run that goes on, since some tasks that work on it were not cleared."""
+        earlier = earlier_run_ids(context)
+        if not earlier:
+            return None
+        found = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
+        workers = [task.task_id for task in found if task is not None]
+        if Tasks.of(context, workers).are_all_due():
+            return None
+        for run_id in earlier:
+            try:
+                penstock.status(run_id, target=target, control_schema=self.control_schema)
+            except UsageError:
+                continue
+            self.log.warning(
+                "run %s goes on, since not all tasks that copy were cleared with this one. To copy "
+                "everything again, clear this task with its downstream tasks",
+                run_id,
+            )
+            return run_id
+        return None

@@ -49,6 +49,10 @@ class Tasks:
         states = self.states()
         return bool(states) and all(state in FINISHED for state in states)
 
+    def are_all_due(self) -> bool:
+        """Whether each of them is to run, or runs at this moment."""
+        return not any(state in FINISHED and state != "removed" for state in self.states())
+
     def have_failed(self) -> bool:
         return any(state in FAILED for state in self.states())
 

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from penstock import CopySpec
 from penstock.spec.ids import check_run_id
-from penstock_airflow.identity import begins_again, clearings, recopies_partition, run_id_of
+from penstock_airflow.identity import (
+    begins_again,
+    clearings,
+    earlier_run_ids,
+    recopies_partition,
+    run_id_of,
+)
 
 IDS = st.text(min_size=1, max_size=250)
 
@@ -64,6 +70,15 @@ def test_a_cleared_task_begins_a_new_run_which_its_retries_go_on_with() -> None:
 
 def test_a_run_that_must_not_be_done_twice_stays_when_its_task_is_cleared() -> None:
     assert run_id_of(context(), again=False) == run_id_of(context(max_tries=9), again=False)
+
+
+def test_the_runs_that_there_may_be_from_before_a_task_was_cleared() -> None:
+    assert earlier_run_ids(context()) == []
+    twice = run_id_of(context(max_tries=5), again=True)
+    earlier = earlier_run_ids(context(max_tries=6))
+    assert twice in earlier
+    assert earlier[-1] == run_id_of(context(), again=True)
+    assert run_id_of(context(max_tries=6), again=True) not in earlier
 
 
 def test_runs_of_other_tasks_are_others() -> None:

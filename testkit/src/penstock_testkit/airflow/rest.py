@@ -62,7 +62,7 @@ class Rest:
         data = None if body is None else json.dumps(body).encode()
         request = Request(url, data, headers, method=method)
         try:
-            with urlopen(request, timeout=30) as answer:
+            with urlopen(request, timeout=120) as answer:
                 content = answer.read()
         except HTTPError as error:
             with error:
@@ -211,24 +211,32 @@ class Run:
         *tasks: str | tuple[str, int],
         only_failed: bool = False,
         downstream: bool = False,
+        upstream: bool = False,
     ) -> None:
         """Have task instances run again, as the button in the web interface does.
 
         Parameters:
             tasks: task ids, or of one mapped instance the task id and the map index.
-            downstream: also those that come after them.
+            downstream, upstream: also those that come after them, or before.
         """
         body = {
             "dag_run_id": self.run_id,
             "task_ids": [task if isinstance(task, str) else list(task) for task in tasks],
             "only_failed": only_failed,
             "include_downstream": downstream,
+            "include_upstream": upstream,
             "dry_run": False,
         }
         self.rest.call("POST", f"/dags/{quote(self.dag_id)}/clearTaskInstances", body)
 
+    def clear_run(self, *, only_failed: bool = False) -> None:
+        """Have all tasks of the run run again, or those that have failed."""
+        body = {"dry_run": False, "only_failed": only_failed}
+        self.rest.call("POST", f"{self.path}/clear", body)
+
     def mark(self, task_id: str, map_index: int = UNMAPPED, *, state: str) -> None:
-        """Mark a task instance ``failed`` or ``success``; a running one is told to end."""
+        """Mark a task instance ``failed`` or ``success``; a running one is told to end. A mapped
+        task without an index means all of its instances."""
         self.rest.call("PATCH", self._path(task_id, map_index), {"new_state": state})
 
     def mark_run(self, state: str) -> None:

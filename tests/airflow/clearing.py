@@ -1,0 +1,202 @@
+"""The table of what becomes of a copy when people mark and clear its tasks: data alone.
+
+Each row is tried on a real Airflow (`local_clearing_table.py`), and shown in `docs/airflow.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# What a copy is made of.
+GROUP = "group"
+UNSHARED = "group, no snapshot"
+WIRED = "by hand"
+APPEND = "group, append"
+ONE_TASK = "one task"
+CELERY = "group, CeleryExecutor"
+WORKER = "group, a worker holds"
+FORMS = (GROUP, ONE_TASK, UNSHARED, APPEND, WIRED, CELERY, WORKER)
+
+# When it is done.
+PLANNING = "while `prepare` plans"
+COPYING = "while two of four copy"
+FAILED = "after a copy has failed"
+DONE = "after the end"
+MOMENTS = (PLANNING, COPYING, FAILED, DONE)
+
+MARK_RUN_FAILED = "mark the DAG run failed"
+MARK_RUN_SUCCESS = "mark the DAG run success"
+CLEAR_RUN = "clear the DAG run"
+CLEAR_RUN_FAILED = "clear the DAG run, only failed tasks"
+MARK_COPY_FAILED = "mark a copy failed"
+MARK_COPY_SUCCESS = "mark a copy success"
+MARK_COPIES_SUCCESS = "mark all copies success"
+CLEAR_COPY = "clear a copy"
+CLEAR_COPY_DOWN = "clear a copy, downstream"
+CLEAR_COPY_UP = "clear a copy, upstream"
+CLEAR_COPY_BOTH = "clear a copy, upstream and downstream"
+CLEAR_COPIES = "clear all copies, downstream"
+CLEAR_COPIES_FAILED = "clear all copies, only failed, downstream"
+CLEAR_VERIFY = "clear `verify`"
+CLEAR_VERIFY_DOWN = "clear `verify`, downstream"
+CLEAR_PLAN_DOWN = "clear `plan`, downstream"
+CLEAR_PREPARE = "clear `prepare`"
+CLEAR_PREPARE_DOWN = "clear `prepare`, downstream"
+CLEAR_SNAPSHOT = "clear `snapshot`"
+CLEAR_RELEASE = "clear `release`"
+MARK_PREPARE_FAILED = "mark `prepare` failed"
+MARK_PREPARE_SUCCESS = "mark `prepare` success"
+MARK_PLAN_SUCCESS = "mark `plan` success"
+MARK_SNAPSHOT_FAILED = "mark `snapshot` failed"
+MARK_SNAPSHOT_SUCCESS = "mark `snapshot` success"
+MARK_VERIFY_FAILED = "mark `verify` failed"
+MARK_VERIFY_SUCCESS = "mark `verify` success"
+MARK_RELEASE_FAILED = "mark `release` failed"
+MARK_RELEASE_SUCCESS = "mark `release` success"
+
+# After these nothing that was running goes on.
+ENDING = {MARK_RUN_FAILED, MARK_RUN_SUCCESS, MARK_PREPARE_FAILED, MARK_PREPARE_SUCCESS}
+
+GREEN = "green"
+RED = "red"
+# A person has said that what is missing does not matter.
+TAKEN = "as marked"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One way to disturb one form of a copy."""
+
+    form: str
+    moment: str
+    acts: tuple[str, ...]
+    ends: str
+    """`GREEN`: the DAG run succeeds, and every row is there once. `RED`: it fails. `TAKEN`: it
+    succeeds, whatever is there."""
+    usual: bool
+    """Whether it is tried without being asked for."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.form}: {self.moment}, {', then '.join(self.acts)}".replace("`", "")
+
+
+@dataclass(frozen=True)
+class Row:
+    moment: str
+    acts: tuple[str, ...]
+    ends: dict[str, str]
+    """By form."""
+    usual: tuple[str, ...] = ()
+    """Forms for which it is tried without being asked for."""
+
+    def cells(self) -> Iterator[Cell]:
+        for form, ends in self.ends.items():
+            yield Cell(form, self.moment, self.acts, ends, form in self.usual)
+
+
+_MAPPED = (GROUP, UNSHARED, WIRED, APPEND)
+
+
+def _groups(ends: str, *others: str) -> dict[str, str]:
+    """The outcome for a group, and for other forms that are tried too."""
+    return dict.fromkeys((GROUP, *others), ends)
+
+
+def _every(ends: str, one_task: str) -> dict[str, str]:
+    return {**dict.fromkeys(_MAPPED, ends), ONE_TASK: one_task}
+
+
+ROWS = (
+    # The whole DAG run
+    Row(PLANNING, (MARK_RUN_FAILED,), {**_groups(RED, UNSHARED), ONE_TASK: RED}),
+    Row(PLANNING, (MARK_RUN_FAILED, CLEAR_RUN_FAILED), {**_groups(RED), ONE_TASK: GREEN}),
+    Row(PLANNING, (MARK_RUN_FAILED, CLEAR_RUN), {**_groups(GREEN), ONE_TASK: GREEN}),
+    Row(PLANNING, (MARK_RUN_SUCCESS,), {**_groups(RED), ONE_TASK: TAKEN}),
+    Row(PLANNING, (CLEAR_RUN,), {**_groups(GREEN), ONE_TASK: GREEN}),
+    Row(COPYING, (MARK_RUN_FAILED,), _every(RED, RED)),
+    Row(
+        COPYING,
+        (MARK_RUN_FAILED, CLEAR_RUN_FAILED),
+        {**_every(RED, GREEN), CELERY: RED},
+        usual=(GROUP, UNSHARED),
+    ),
+    Row(
+        COPYING,
+        (MARK_RUN_FAILED, CLEAR_RUN_FAILED, CLEAR_VERIFY_DOWN),
+        dict.fromkeys(_MAPPED, GREEN),
+        usual=(GROUP,),
+    ),
+    Row(
+        COPYING,
+        (MARK_RUN_FAILED, CLEAR_RUN),
+        {**_every(GREEN, GREEN), CELERY: GREEN},
+        usual=(APPEND,),
+    ),
+    Row(COPYING, (MARK_RUN_SUCCESS,), _every(RED, TAKEN), usual=(GROUP,)),
+    Row(
+        COPYING, (MARK_RUN_SUCCESS, MARK_RUN_SUCCESS), {**_groups(TAKEN, UNSHARED), ONE_TASK: TAKEN}
+    ),
+    Row(COPYING, (CLEAR_RUN,), {**_every(GREEN, GREEN), CELERY: GREEN}, usual=(GROUP,)),
+    Row(COPYING, (CLEAR_RUN_FAILED,), {**_groups(GREEN), ONE_TASK: GREEN}),
+    Row(FAILED, (CLEAR_RUN_FAILED,), _every(GREEN, GREEN), usual=(GROUP,)),
+    Row(FAILED, (CLEAR_RUN,), _every(GREEN, GREEN)),
+    Row(FAILED, (MARK_RUN_SUCCESS,), {**_groups(TAKEN), ONE_TASK: TAKEN}),
+    Row(DONE, (CLEAR_RUN,), _every(GREEN, GREEN)),
+    Row(DONE, (MARK_RUN_FAILED, CLEAR_RUN_FAILED), {**_groups(RED), ONE_TASK: RED}),
+    # A mapped copy
+    Row(COPYING, (MARK_COPY_FAILED,), _every(RED, RED)),
+    Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY), {**_groups(RED, UNSHARED), ONE_TASK: GREEN}),
+    Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY_DOWN), {**_groups(GREEN), ONE_TASK: GREEN}),
+    Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY_BOTH), _groups(GREEN)),
+    Row(COPYING, (MARK_COPY_SUCCESS,), {**_every(GREEN, TAKEN), CELERY: GREEN}, usual=(GROUP,)),
+    Row(COPYING, (MARK_COPIES_SUCCESS,), _groups(GREEN, UNSHARED)),
+    Row(COPYING, (CLEAR_COPY,), {**_groups(GREEN), ONE_TASK: GREEN}),
+    Row(COPYING, (CLEAR_COPY_DOWN,), {**_groups(GREEN), ONE_TASK: GREEN}),
+    Row(COPYING, (CLEAR_COPY_UP,), _groups(GREEN)),
+    Row(COPYING, (CLEAR_COPIES,), _groups(GREEN, UNSHARED)),
+    Row(FAILED, (CLEAR_COPY,), {**_groups(RED, UNSHARED), ONE_TASK: GREEN}),
+    Row(FAILED, (CLEAR_COPY_DOWN,), _every(GREEN, GREEN)),
+    Row(FAILED, (CLEAR_COPY_UP,), _groups(RED)),
+    Row(FAILED, (CLEAR_COPIES_FAILED,), _groups(GREEN)),
+    Row(FAILED, (MARK_COPY_SUCCESS,), _every(GREEN, RED), usual=(UNSHARED,)),
+    Row(DONE, (CLEAR_COPY,), {**_groups(GREEN, UNSHARED), ONE_TASK: GREEN}),
+    Row(DONE, (CLEAR_COPY_DOWN,), {**_groups(GREEN, UNSHARED), ONE_TASK: GREEN}),
+    Row(DONE, (CLEAR_COPY_UP,), _groups(GREEN, UNSHARED), usual=(GROUP,)),
+    Row(DONE, (CLEAR_COPY_BOTH,), _groups(GREEN)),
+    Row(DONE, (CLEAR_COPIES,), _groups(GREEN, UNSHARED)),
+    # The tasks around them
+    Row(PLANNING, (MARK_PREPARE_FAILED,), _groups(RED)),
+    Row(PLANNING, (MARK_PREPARE_SUCCESS,), _groups(RED, UNSHARED)),
+    Row(PLANNING, (CLEAR_PREPARE_DOWN,), _groups(GREEN)),
+    Row(PLANNING, (MARK_PLAN_SUCCESS,), _groups(RED, UNSHARED)),
+    Row(PLANNING, (MARK_VERIFY_SUCCESS,), _groups(GREEN)),
+    Row(PLANNING, (MARK_SNAPSHOT_SUCCESS,), _groups(RED)),
+    Row(COPYING, (MARK_SNAPSHOT_FAILED, CLEAR_SNAPSHOT), _groups(RED)),
+    Row(COPYING, (CLEAR_SNAPSHOT,), _groups(GREEN, WIRED, APPEND), usual=(GROUP,)),
+    Row(COPYING, (CLEAR_PREPARE,), _groups(GREEN)),
+    Row(COPYING, (CLEAR_PREPARE_DOWN,), _groups(GREEN, UNSHARED, APPEND)),
+    Row(COPYING, (CLEAR_PLAN_DOWN,), _groups(GREEN, UNSHARED)),
+    Row(COPYING, (MARK_VERIFY_SUCCESS,), _groups(GREEN, UNSHARED)),
+    Row(COPYING, (MARK_VERIFY_FAILED,), _groups(RED, UNSHARED)),
+    Row(COPYING, (MARK_RELEASE_SUCCESS,), _groups(GREEN)),
+    Row(COPYING, (MARK_RELEASE_FAILED,), _groups(RED)),
+    Row(FAILED, (CLEAR_SNAPSHOT,), _groups(RED, WIRED, WORKER), usual=(GROUP,)),
+    Row(FAILED, (CLEAR_VERIFY,), _groups(RED)),
+    Row(FAILED, (CLEAR_VERIFY_DOWN,), _groups(RED)),
+    Row(FAILED, (MARK_VERIFY_SUCCESS,), dict.fromkeys(_MAPPED, RED), usual=(GROUP,)),
+    Row(FAILED, (MARK_RELEASE_SUCCESS,), _groups(TAKEN)),
+    Row(FAILED, (CLEAR_PREPARE_DOWN,), _groups(GREEN, UNSHARED, APPEND)),
+    Row(FAILED, (CLEAR_RELEASE,), _groups(RED, UNSHARED)),
+    Row(DONE, (CLEAR_VERIFY,), _groups(GREEN, UNSHARED)),
+    Row(DONE, (CLEAR_SNAPSHOT,), _groups(GREEN)),
+    Row(DONE, (CLEAR_PREPARE,), _groups(GREEN)),
+    Row(DONE, (CLEAR_PREPARE_DOWN,), _groups(GREEN, UNSHARED, APPEND)),
+    Row(DONE, (CLEAR_PLAN_DOWN,), _groups(GREEN)),
+    Row(DONE, (CLEAR_RELEASE,), _groups(GREEN, UNSHARED)),
+    Row(DONE, (MARK_VERIFY_FAILED, CLEAR_RUN_FAILED), _groups(GREEN)),
+)
+CELLS = sorted(
+    (cell for row in ROWS for cell in row.cells()), key=lambda cell: FORMS.index(cell.form)
+)

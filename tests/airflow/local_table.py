@@ -1,0 +1,282 @@
+"""What becomes of a copy whose tasks people mark and clear, cell by cell of `clearing.ROWS`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from penstock_testkit.airflow import AirflowStack, Run, until
+
+from ..side_by_side import SideBySide, side_by_side
+from . import clearing as c
+from .lines import PATIENCE, Gate, Lines, ask, connect, digest, execute
+
+# `all` tries every cell; a regular expression, those whose names match it.
+WANTED = os.environ.get("PENSTOCK_AIRFLOW_MATRIX", "")
+PARTITIONS = 4
+DEGREE = 2
+# Seconds: all tasks of a DAG run, some of them twice, beside those of others.
+LONG = 10 * PATIENCE
+# Of the partitions that are held in mid-copy; those before them are committed.
+HELD = (2, 3)
+DAGS = f"""
+from datetime import timedelta
+
+from airflow.sdk import DAG, TaskGroup
+
+from penstock_airflow import (
+    CopyPartitionOperator, CopyTableOperator, HoldSnapshotOperator, PlanCopyOperator,
+    PrepareCopyOperator, ReleaseSnapshotOperator, VerifyCopyOperator, copy_table,
+)
+
+ENDS = dict(
+    source_conn_id="{{{{ dag_run.conf['source'] }}}}",
+    target_conn_id="{{{{ dag_run.conf['target'] }}}}",
+)
+TARGET = dict(target_conn_id=ENDS["target_conn_id"])
+WHAT = dict(table="public.lineitem", partitions={PARTITIONS})
+RETRIES = dict(retries=2, retry_delay=timedelta(seconds=1))
+GROUP = dict(group_id="lines", degree={DEGREE}, await_snapshot=20, **ENDS, **WHAT, **RETRIES)
+
+with DAG("clearing_group", schedule=None):
+    copy_table(mode="truncate", **GROUP)
+with DAG("clearing_append", schedule=None):
+    copy_table(mode="append", **GROUP)
+with DAG("clearing_unshared", schedule=None):
+    copy_table(
+        mode="replace", strategy="range", key="l_orderkey", where="l_orderkey > 0", **GROUP
+    )
+with DAG("clearing_one_task", schedule=None):
+    CopyTableOperator(
+        task_id="lines", mode="truncate", degree={DEGREE}, **ENDS, **WHAT, **RETRIES
+    )
+# A pool that counts deferred tasks, too.
+with DAG("clearing_one_slot", schedule=None, default_args=dict(pool="one_slot")):
+    copy_table(mode="truncate", **GROUP)
+with DAG("clearing_celery", schedule=None):
+    copy_table(mode="truncate", executor="CeleryExecutor", **GROUP)
+with DAG("clearing_worker", schedule=None):
+    copy_table(mode="truncate", snapshot_holder="worker", **GROUP)
+with DAG("clearing_wired", schedule=None, default_args=RETRIES), TaskGroup("lines"):
+    prepare = PrepareCopyOperator(task_id="prepare", mode="truncate", **ENDS, **WHAT)
+    run_id = prepare.output
+    plan = PlanCopyOperator(task_id="plan", run_id=run_id, **TARGET)
+    copy = CopyPartitionOperator.partial(
+        task_id="copy", max_active_tis_per_dagrun={DEGREE}, await_snapshot=20, **ENDS
+    ).expand(partition=plan.output)
+    verify = VerifyCopyOperator(task_id="verify", run_id=run_id, copied=copy.output, **ENDS)
+    HoldSnapshotOperator(task_id="snapshot", run_id=run_id, **ENDS)
+    release = ReleaseSnapshotOperator(task_id="release", run_id=run_id, **TARGET).as_teardown()
+    copy >> verify >> release
+    copy >> release
+"""
+DAG_IDS = {
+    c.GROUP: "group",
+    c.APPEND: "append",
+    c.UNSHARED: "unshared",
+    c.ONE_TASK: "one_task",
+    c.WIRED: "wired",
+    c.CELERY: "celery",
+    c.WORKER: "worker",
+}
+# Permanent: nothing tries it again.
+REFUSE = """
+    CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN RAISE EXCEPTION ''no such row, please''; END';
+    CREATE TRIGGER refuse AFTER INSERT ON public.lineitem FOR EACH ROW
+        WHEN (NEW.l_orderkey = 40000) EXECUTE FUNCTION public.refuse()
+"""
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+        AND datname = current_database() AND application_name LIKE 'penstock%%'
+"""
+
+
+def prepare(stack: AirflowStack) -> None:
+    """Give a new stack the DAGs of these cells."""
+    pool = {"name": "one_slot", "slots": 1, "include_deferred": True}
+    stack.rest.call("POST", "/pools", pool)
+    stack.add_dag(DAGS, "clearing_group")
+    for name in (*DAG_IDS.values(), "one_slot"):
+        stack.unpause(f"clearing_{name}")
+
+
+@dataclass(frozen=True)
+class Clearing:
+    """Tries a cell."""
+
+    cell: c.Cell
+
+    def __call__(self, lines: Lines) -> None:
+        moment, go_on = MOMENTS[self.cell.moment](lines, self.cell)
+        run = moment
+        for act in self.cell.acts:
+            ACTS[act](run, self.cell)
+            # What runs is told to end, and must not come to its own before it is.
+            if act in c.ENDING:
+                run.wait(timeout=LONG)
+            go_on()
+            state = run.wait(timeout=LONG)
+        found = {"success": c.GREEN, "failed": c.RED}[state]
+        rows = digest(lines.target)
+        whole = rows == lines.content
+        lines.check_no_backend()
+        tasks = {(t.task_id, t.map_index): t.state for t in run.tasks()}
+        expected = c.GREEN if self.cell.ends == c.TAKEN else self.cell.ends
+        seen = f"{found}, {rows[0]:,} of {lines.content[0]:,} rows: {tasks}"
+        if self.cell.form != c.ONE_TASK and found != expected:
+            seen += "\n" + run.log("lines.release")
+        assert found == expected, seen
+        assert rows[0] == rows[1], seen
+        if self.cell.ends == c.GREEN:
+            assert whole, seen
+
+
+def _trigger(lines: Lines, cell: c.Cell) -> Run:
+    return _run(lines, DAG_IDS[cell.form])
+
+
+def _run(lines: Lines, name: str) -> Run:
+    conf = {side: lines.conn_id(side) for side in ("source", "target")}
+    return lines.airflow.trigger(f"clearing_{name}", conf=conf)
+
+
+Moment = tuple[Run, Callable[[], None]]
+
+
+def _planning(lines: Lines, cell: c.Cell) -> Moment:
+    locker = connect(lines.source)
+    locker.autocommit = False
+    locker.execute("LOCK TABLE public.lineitem IN ACCESS EXCLUSIVE MODE")
+    lines._stack.callback(locker.close)
+    run = _trigger(lines, cell)
+    until(
+        lambda: True if ask(lines.source, WAITING) else None,
+        LONG,
+        lambda: f"nobody plans: {run.tasks()}",
+    )
+    return run, locker.close
+
+
+def _copying(lines: Lines, cell: c.Cell) -> Moment:
+    gates: list[Gate] = [lines.gate(number, of=PARTITIONS) for number in HELD]
+    run = _trigger(lines, cell)
+    for gate in gates:
+        gate.waiting(1, LONG)
+
+    def open_gates() -> None:
+        for gate in gates:
+            gate.open()
+
+    return run, open_gates
+
+
+def _failed(lines: Lines, cell: c.Cell) -> Moment:
+    execute(lines.target, REFUSE)
+    run = _trigger(lines, cell)
+    assert run.wait(timeout=LONG) == "failed", run.tasks()
+    execute(lines.target, "DROP TRIGGER refuse ON public.lineitem")
+    return run, lambda: None
+
+
+def _done(lines: Lines, cell: c.Cell) -> Moment:
+    run = _trigger(lines, cell)
+    run.succeeded(timeout=LONG)
+    return run, lambda: None
+
+
+MOMENTS = {c.PLANNING: _planning, c.COPYING: _copying, c.FAILED: _failed, c.DONE: _done}
+
+Act = Callable[[Run, c.Cell], None]
+
+
+def _copy(run: Run, cell: c.Cell) -> str | tuple[str, int]:
+    """The copy in question: the one that has failed, or one that is copying."""
+    if cell.form == c.ONE_TASK:
+        return "lines"
+    copies = run.mapped("lines.copy")
+    of_interest = ("failed",) if cell.moment == c.FAILED else ("running", "failed")
+    for copy in copies:
+        if copy.state in of_interest:
+            return "lines.copy", copy.map_index
+    return "lines.copy", HELD[0] - 1
+
+
+def _clear_copy(**how: bool) -> Act:
+    return lambda run, cell: run.clear(_copy(run, cell), **how)
+
+
+def _mark_copy(state: str) -> Act:
+    def mark(run: Run, cell: c.Cell) -> None:
+        task = _copy(run, cell)
+        if isinstance(task, str):
+            run.mark(task, state=state)
+        else:
+            run.mark(*task, state=state)
+
+    return mark
+
+
+def _clear(task: str, **how: bool) -> Act:
+    return lambda run, _: run.clear(f"lines.{task}", **how)
+
+
+def _mark(task: str, state: str) -> Act:
+    return lambda run, _: run.mark(f"lines.{task}", state=state)
+
+
+ACTS: dict[str, Act] = {
+    c.MARK_RUN_FAILED: lambda run, _: run.mark_run("failed"),
+    c.MARK_RUN_SUCCESS: lambda run, _: run.mark_run("success"),
+    c.CLEAR_RUN: lambda run, _: run.clear_run(),
+    c.CLEAR_RUN_FAILED: lambda run, _: run.clear_run(only_failed=True),
+    c.MARK_COPY_FAILED: _mark_copy("failed"),
+    c.MARK_COPY_SUCCESS: _mark_copy("success"),
+    c.MARK_COPIES_SUCCESS: lambda run, _: run.mark("lines.copy", state="success"),
+    c.CLEAR_COPY: _clear_copy(),
+    c.CLEAR_COPY_DOWN: _clear_copy(downstream=True),
+    c.CLEAR_COPY_UP: _clear_copy(upstream=True),
+    c.CLEAR_COPY_BOTH: _clear_copy(upstream=True, downstream=True),
+    c.CLEAR_COPIES: _clear("copy", downstream=True),
+    c.CLEAR_COPIES_FAILED: _clear("copy", only_failed=True, downstream=True),
+    c.CLEAR_VERIFY: _clear("verify"),
+    c.CLEAR_VERIFY_DOWN: _clear("verify", downstream=True),
+    c.CLEAR_PLAN_DOWN: _clear("plan", downstream=True),
+    c.CLEAR_PREPARE: _clear("prepare"),
+    c.CLEAR_PREPARE_DOWN: _clear("prepare", downstream=True),
+    c.CLEAR_SNAPSHOT: _clear("snapshot"),
+    c.CLEAR_RELEASE: _clear("release"),
+    c.MARK_PREPARE_FAILED: _mark("prepare", "failed"),
+    c.MARK_PREPARE_SUCCESS: _mark("prepare", "success"),
+    c.MARK_PLAN_SUCCESS: _mark("plan", "success"),
+    c.MARK_SNAPSHOT_FAILED: _mark("snapshot", "failed"),
+    c.MARK_SNAPSHOT_SUCCESS: _mark("snapshot", "success"),
+    c.MARK_VERIFY_FAILED: _mark("verify", "failed"),
+    c.MARK_VERIFY_SUCCESS: _mark("verify", "success"),
+    c.MARK_RELEASE_FAILED: _mark("release", "failed"),
+    c.MARK_RELEASE_SUCCESS: _mark("release", "success"),
+}
+
+
+def _wanted(cell: c.Cell) -> bool:
+    if not WANTED:
+        return cell.usual
+    return WANTED == "all" or re.search(WANTED, cell.name) is not None
+
+
+@side_by_side
+def test_a_pool_of_one_slot_is_enough(lines: Lines) -> None:
+    run = _run(lines, "one_slot")
+    run.wait(timeout=LONG)
+    lines.check_done(run, partitions=PARTITIONS)
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(Clearing(cell), id=cell.name) for cell in c.CELLS if _wanted(cell)]
+)
+def test_cell(cases: SideBySide, case: Clearing) -> None:
+    cases.outcome(case)

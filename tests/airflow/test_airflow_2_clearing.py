@@ -1,0 +1,90 @@
+"""Marking and clearing in Airflow 2.11: the calls of its web interface, without a scheduler."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock_testkit import Server
+from penstock_testkit.airflow.environment import environment
+
+from .shop import Shop, open_shop
+
+PROGRAM = Path(__file__).with_name("clear_in_airflow_2.py")
+DAG_TEXT = """
+with DAG("clearing", schedule=None, start_date=START, default_args={"retries": 0}):
+    copy_table(
+        group_id="lines", **ORDERS, mode="truncate", partitions=3, snapshot="none"
+    )
+"""
+FAILED = ("begin", "go on")
+MARKED = ("begin", "until the plan", "mark the DAG run failed", "go on")
+
+
+@pytest.fixture
+def shop(
+    airflow_2: Path, source_server: Server, target_server: Server, tmp_path: Path
+) -> Iterator[Shop]:
+    with open_shop((source_server, target_server), tmp_path, python=airflow_2) as shop:
+        shop.fill(["orders"])
+        yield shop
+
+
+def after(shop: Shop, *steps: str) -> tuple[str, dict[str, str]]:
+    """The states of the DAG run, and of its tasks, after these steps."""
+    file = shop.write(DAG_TEXT)
+    settings = {"database.sql_alchemy_conn": f"sqlite:///{shop.runner.database}"}
+    done = subprocess.run(
+        [shop.runner.python, "-W", "ignore", PROGRAM, file, "clearing", *steps],
+        env=environment(shop.runner.home, file.parent, settings, shop.connections),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith('{"step"')]
+    last: dict[str, Any] = json.loads(lines[-1])
+    return last["run"], last["tasks"]
+
+
+def refuse_once(shop: Shop) -> None:
+    (first,) = shop.source.execute("SELECT min(o_orderkey) FROM orders").fetchone() or ()
+    shop.refuse("orders", "o_orderkey", first, times=1, sqlstate="23514")
+
+
+def test_a_run_that_is_marked_failed_is_red_until_verify_is_cleared(shop: Shop) -> None:
+    cleared = (*MARKED, "clear the DAG run, only failed tasks", "go on")
+    state, tasks = after(shop, *cleared)
+    assert state == "failed", tasks
+    assert tasks["lines.verify"] == "skipped"
+    assert tasks["lines.release"] == "failed"
+
+
+def test_verify_copies_what_was_skipped(shop: Shop) -> None:
+    state, tasks = after(shop, *MARKED, "clear verify, downstream", "go on")
+    assert state == "success", tasks
+    shop.assert_same("orders")
+
+
+@pytest.mark.parametrize(
+    ("step", "ends"),
+    [
+        ("clear the DAG run, only failed tasks", "success"),
+        ("clear the DAG run", "success"),
+        # A copy has failed, so `verify` does not run.
+        ("clear verify, downstream", "failed"),
+        ("mark verify success", "failed"),
+    ],
+)
+def test_after_a_copy_has_failed(shop: Shop, step: str, ends: str) -> None:
+    refuse_once(shop)
+    state, tasks = after(shop, *FAILED, step, "go on")
+    assert state == ends, tasks
+    if ends == "success":
+        shop.assert_same("orders")
