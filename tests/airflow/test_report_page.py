@@ -41,7 +41,8 @@ with TestClient(create_app(), follow_redirects=False) as client:
 
     paths = json.loads(sys.argv[1])
     refused = ask(paths[0])
-    token = client.get("/auth/token").json()["access_token"]
+    login = client.post("/auth/token", json={"username": "ann", "password": "pa55"})
+    token = login.json()["access_token"]
     client.cookies.set("_token", token)
     print(json.dumps([refused, *map(ask, paths)]))
 """
@@ -58,9 +59,12 @@ def shop(
 
 def asked(shop: Shop, *paths: str) -> list[tuple[int, str, dict[str, str]]]:
     """What a server says to somebody unknown who asks for the first path, then to a user."""
+    passwords = shop.runner.home / "passwords.json"
+    passwords.write_text(json.dumps({"ann": "pa55"}))
     settings: dict[str, Any] = {
         "database.sql_alchemy_conn": f"sqlite:///{shop.runner.database}",
-        "core.simple_auth_manager_all_admins": True,
+        "core.simple_auth_manager_users": "ann:viewer",
+        "core.simple_auth_manager_passwords_file": passwords,
         "api_auth.jwt_secret": "s" * 64,
     }
     done = subprocess.run(
