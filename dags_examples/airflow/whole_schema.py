@@ -1,4 +1,4 @@
-"""All tables of a schema in one task: one snapshot, one pool of streams, an event for each table."""
+"""All tables of a schema in one task: one snapshot, one pool of streams, an event for each."""
 
 from datetime import datetime, timedelta
 

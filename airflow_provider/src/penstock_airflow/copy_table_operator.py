@@ -107,7 +107,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         **kwargs: Any,
     ) -> None:
         options, ends = asked_for(options_of(locals())), ends_of(locals())
-        if outlet is not None:
+        # A mapped task has it from `partial`.
+        if outlet is not None and outlet not in kwargs.get("outlets", ()):
             kwargs["outlets"] = [*kwargs.get("outlets", ()), outlet]
         with naming_table(options):
             super().__init__(**ends, control_schema=control_schema, **kwargs)
@@ -122,6 +123,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
     def partial(cls, **kwargs: Any) -> Any:
         """As for every operator; the grid shows mapped tasks by what they copy."""
         kwargs.setdefault("map_index_template", LABEL)
+        if kwargs.get("outlet") is not None:
+            kwargs["outlets"] = [*kwargs.get("outlets", ()), kwargs["outlet"]]
         return super().partial(**with_own_defaults(kwargs))
 
     @property

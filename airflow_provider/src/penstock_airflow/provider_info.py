@@ -36,8 +36,5 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.trigger"]},
         ],
-        "plugins": [
-            {"name": "penstock", "plugin-class": f"{_PACKAGE}.report_page.PenstockPlugin"},
-        ],
         "extra-links": [f"{_PACKAGE}.links.ReportLink", f"{_PACKAGE}.links.PartitionsLink"],
     }

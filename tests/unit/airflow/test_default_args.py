@@ -119,3 +119,15 @@ def test_a_mapped_operator_has_them_and_names_tables_in_the_grid() -> None:
     )
     assert len(template.render(task=mapped.unmap({"table": "a.b", "where": "x" * 999}))) == 200
     assert_defaults(dag.get_task("own").unmap({"table": "a.b"}), mode="swap")
+
+
+def test_a_mapped_operator_has_its_outlet_once() -> None:
+    from airflow.providers.common.compat.sdk import Asset  # noqa: PLC0415
+
+    orders = Asset("orders")
+    with dag_of(**DEFAULTS) as dag:
+        penstock_airflow.CopyTableOperator.partial(task_id="many", outlet=orders).expand(
+            table=["a.b", "a.c"]
+        )
+    mapped = dag.get_task("many")
+    assert mapped.outlets == mapped.unmap({"table": "a.b"}).outlets == [orders]
