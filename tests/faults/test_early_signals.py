@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM in the first moments: one line and the documented exit code, never a traceback.
+"""SIGINT and SIGTERM in the first moments: one line, the documented exit code, no traceback.
 
 Also while a driver is imported, which takes any exception for a module that is not there.
 """
@@ -84,9 +84,7 @@ def delays() -> list[float]:
 
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("group", [False, True])
-def test_in_the_first_moments_of_a_copy(
-    pair: Pair, number: signal.Signals, group: bool
-) -> None:
+def test_in_the_first_moments_of_a_copy(pair: Pair, number: signal.Signals, group: bool) -> None:
     for count, delay in enumerate(delays()):
         words = ["copy", *pair._ends(), "--table", "public.item", "--run-id", f"{RUN_ID}-{count}"]
         with started(*words, "--mode", "truncate") as process:
@@ -97,9 +95,7 @@ def test_in_the_first_moments_of_a_copy(
 
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("command", ["--help", "control-ddl", "status"])
-def test_in_the_first_moments_of_others(
-    pair: Pair, number: signal.Signals, command: str
-) -> None:
+def test_in_the_first_moments_of_others(pair: Pair, number: signal.Signals, command: str) -> None:
     words = [command, *(["none", "--target", pair.target] if command == "status" else [])]
     for delay in delays()[::2]:
         with started(*words) as process:
@@ -108,7 +104,7 @@ def test_in_the_first_moments_of_others(
             check_end(process, number, [0, 64, 130])
 
 
-DRIVER = '''
+DRIVER = """
 import os, signal, sys
 try:
     os.kill(os.getpid(), signal.SIGTERM)
@@ -116,7 +112,7 @@ try:
         pass
 except Exception:
     pass
-'''
+"""
 
 
 def test_while_a_module_is_imported_that_swallows_exceptions(tmp_path: Path) -> None:

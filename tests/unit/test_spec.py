@@ -245,7 +245,9 @@ class TestSizesAndDurations:
     def test_size(self, text: Any, size: int) -> None:
         assert parse_size(text, "--x") == size
 
-    @pytest.mark.parametrize("text", ["", "MB", "1iB", "-1", "1e3", "64 apples", "1,5MB", "1 2", "0x10"])
+    @pytest.mark.parametrize(
+        "text", ["", "MB", "1iB", "-1", "1e3", "64 apples", "1,5MB", "1 2", "0x10"]
+    )
     def test_no_size(self, text: str) -> None:
         with pytest.raises(UsageError, match=r"--x: expected a size such as 64MB or 1GB, found "):
             parse_size(text, "--x")

@@ -65,9 +65,7 @@ KEEPALIVES = {
 }
 
 
-def connect(
-    url: str, side: str, application_name: str, *, lock_seconds: float = 0
-) -> Connection:
+def connect(url: str, side: str, application_name: str, *, lock_seconds: float = 0) -> Connection:
     """Open a session with settings under which both servers write and compare values alike.
 
     Autocommit: transactions are begun by hand, where they are meant.

@@ -17,7 +17,6 @@ from penstock.model.snapshots import Snapshot, SourceState
 from penstock.run.snapshot.handle import SnapshotHandle
 from penstock.spec.copy_spec import CopySpec
 
-
 # How often a snapshot is taken, where somebody waits to change the table at that very moment.
 TAKES = 3
 
