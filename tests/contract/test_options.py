@@ -30,6 +30,7 @@ VALUES: dict[str, Any] = {
     "compression": "gzip",
     "descendants": "exclude",
     "max_lag": "30s",
+    "give_way_after": "30s",
 }
 # Whatever the system is.
 GOES_WITH = {"conflict_columns": "upsert", "unlogged": "truncate", "partitioning": "recreate"}

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM in the first moments: one line and the documented exit code, never a traceback.
+"""SIGINT and SIGTERM in the first moments: one line, the documented exit code, no traceback.
 
 Also while a driver is imported, which takes any exception for a module that is not there.
 """

@@ -204,8 +204,12 @@ def test_a_child_is_dropped(pair: Pair, statement: str) -> None:
                 for n in range(6)
             ),
         )
-    fill = "INSERT INTO whole SELECT i, '<' || lpad(i::text, 8, '0') || '>' FROM generate_series(0, 5999) i"
-    execute(pair.source, fill, "ANALYZE whole")
+    execute(
+        pair.source,
+        "INSERT INTO whole SELECT i, '<' || lpad(i::text, 8, '0') || '>'"
+        " FROM generate_series(0, 5999) AS i",
+        "ANALYZE whole",
+    )
     gate = pair.gate(5500)
     run = pair.copy(
         *("--verify", "counts", "--strategy", "children"), table="public.whole", partitions=6
@@ -228,6 +232,30 @@ def test_somebody_holds_the_table_before_it_begins(pair: Pair) -> None:
         assert "hidden" not in run.errors
         holder.execute("ROLLBACK")
         run.ended(0)
+
+
+def test_a_holder_gives_way(pair: Pair) -> None:
+    pair.create()
+    holder = pair.hold("--give-way-after", "1s")
+    holder.wait_for(SnapshotChanged)
+    with migrating(pair) as migration:
+        holder.ended(75)
+        migration.done()
+    check_named(holder.errors)
+
+
+def test_the_control_tables_are_locked(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    pair.copy().ended(0)
+    found: list[object] = []
+    with closing(connect(pair.target, application_name="migration")) as holder:
+        holder.execute("BEGIN")
+        holder.execute("LOCK TABLE penstock.run")
+        thread = threading.Thread(target=lambda: found.append(pair.status().run.status))
+        thread.start()
+        eventually("it says so", lambda: "(migration): LOCK TABLE" in caplog.text, PATIENCE)
+        holder.execute("ROLLBACK")
+        thread.join(PATIENCE)
+    assert found == ["done"]
 
 
 def test_final_steps_do_not_need_the_snapshot(pair: Pair) -> None:

@@ -146,8 +146,10 @@ class TargetBusy(TransientError):
 
 
 class Blocked(TransientError):
-    """Somebody's statement waits for a lock that a snapshot of Penstock's holds. What needs that lock
-    next would wait behind it; or the run has given way to it."""
+    """Somebody's statement waits for a lock that a snapshot of Penstock's holds.
+
+    What needs that lock next would wait behind it; or the run has given way to it.
+    """
 
 
 class RunFailedTransiently(TransientError):

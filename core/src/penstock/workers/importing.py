@@ -1,6 +1,7 @@
 """Signals that come while a module is imported: what they raise would get lost there.
 
-A module that tries several implementations, as a driver does, takes every exception for a missing one.
+A module that tries several implementations, as a driver does, takes any exception for a missing
+one.
 """
 
 from __future__ import annotations

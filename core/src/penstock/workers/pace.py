@@ -9,7 +9,7 @@ from collections.abc import Callable
 # Seconds that a stream may have been slower than its rate before, and catch up on: so much more
 # than its rate may a second show.
 CATCH_UP = 0.05
-# Of what a rate allows in a second, what is moved at once: many small pauses, no burst now and then.
+# Seconds worth of a rate that are moved at once: many small pauses, no burst now and then.
 PORTION = 0.05
 
 

@@ -27,9 +27,11 @@ GROWTH = 8.0
 BATCH_SECONDS = 1.0
 # Names are quoted and NULL is no value, as the standard has it: the driver's own defaults, which a
 # server's options may change.
+# Nobody waits for a lock for ever, which is the server's own default.
+LOCK_TIMEOUT = "SET LOCK_TIMEOUT 600000"
 _SETTINGS = (
     "SET DATEFORMAT ymd",
-    "SET LOCK_TIMEOUT -1",
+    LOCK_TIMEOUT,
     "SET NOCOUNT ON",
     "SET TEXTSIZE 2147483647",
     "SET XACT_ABORT ON",

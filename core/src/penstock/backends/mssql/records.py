@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from penstock.backends.api.records import Hold, Kind, Row
-from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import INTEGRITY, DriverError, translated
 from penstock.backends.mssql.locks import (
@@ -116,7 +116,7 @@ class MssqlRecords(ServerRecords):
             yield
         finally:
             with suppress(DriverError):  # of a session that has ended
-                self.connection.change("SET LOCK_TIMEOUT -1")
+                self.connection.change(LOCK_TIMEOUT)
 
     def denied(self, error: Exception) -> str:
         return error.words if isinstance(error, DriverError) else ""

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 
-from penstock.backends.mssql.connection import Connection, connect
+from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection, connect
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.errors import DriverError, planning, translated
 from penstock.backends.mssql.locks import SESSION, SHARED, release, try_lock
@@ -181,4 +181,4 @@ def sweep(connection: Connection) -> None:
             with suppress(DriverError):
                 drop(connection, name)
             release(connection, lock_of(name))
-    connection.change("SET LOCK_TIMEOUT -1")
+    connection.change(LOCK_TIMEOUT)

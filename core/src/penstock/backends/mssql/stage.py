@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.backends.api.attempt import Attempt
 from penstock.backends.api.worker import Block, Wait
 from penstock.backends.mssql.catalog import COLLATION
-from penstock.backends.mssql.connection import Connection
+from penstock.backends.mssql.connection import LOCK_TIMEOUT, Connection
 from penstock.backends.mssql.errors import DriverError, from_driver, translated
 from penstock.backends.mssql.exact import check_exact
 from penstock.backends.mssql.records import MssqlRecords
@@ -205,7 +205,7 @@ def drop_stage(records: MssqlRecords, token: str) -> None:
         connection.change(f"DROP TABLE IF EXISTS {table}")
         connection.change(f"DELETE FROM {records.named('stage')} WHERE token = ?", [token])
     finally:
-        connection.change("SET LOCK_TIMEOUT -1")
+        connection.change(LOCK_TIMEOUT)
 
 
 def _staged_type(column: Column, connection: Connection) -> str:

@@ -28,6 +28,8 @@ _SETTINGS = (
     "net_read_timeout = 86400",
     "wait_timeout = 86400",
 )
+# Seconds for a lock on a table's definition: a server's own limit is a day, or a year.
+LOCK_SECONDS = 600
 # Seconds. Find a peer that is gone without a word in two minutes, not the system's two hours.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 
@@ -88,11 +90,14 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
             self._force_close()
 
 
-def connect(url: str, side: str, *, loads: bool = False) -> Connection:
+def connect(
+    url: str, side: str, *, loads: bool = False, lock_seconds: int = LOCK_SECONDS
+) -> Connection:
     """
     Parameters:
         side: `source` or `target`, for errors.
         loads: by LOAD DATA LOCAL. Else a server cannot ask for any data.
+        lock_seconds: how long to wait for a lock on a table's definition.
 
     Raises:
         TransientError, PermanentError: no connection.
@@ -122,7 +127,7 @@ def connect(url: str, side: str, *, loads: bool = False) -> Connection:
         try:
             connection.connect()
             _keep_alive(connection)
-            _set_up(connection)
+            _set_up(connection, lock_seconds)
         except BaseException:
             connection.abandon()
             raise
@@ -159,13 +164,14 @@ def _keep_alive(connection: Connection) -> None:
             connection._sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
 
 
-def _set_up(connection: Connection) -> None:
+def _set_up(connection: Connection, lock_seconds: int) -> None:
     own = (
         ("max_statement_time = 0",)
         if connection.is_mariadb
         else ("max_execution_time = 0", "information_schema_stats_expiry = 0")
     )
-    connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in (*_SETTINGS, *own))}")
+    settings = (*_SETTINGS, f"lock_wait_timeout = {lock_seconds}", *own)
+    connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in settings)}")
     # Each statement sees what others have committed; a snapshot says so itself.
     connection.change("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 

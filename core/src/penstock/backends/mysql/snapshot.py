@@ -21,7 +21,7 @@ import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pymysql
 from pymysql.constants import COMMAND
@@ -32,7 +32,9 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, from_driver, planning, translated
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import (
+    Blocked,
     Diagnosis,
     PlanningError,
     SnapshotLost,
@@ -48,6 +50,12 @@ SESSIONS = max(16, 2 * (os.cpu_count() or 1))
 LOCK_SECONDS = 5
 # Until a holder has answered, unless it was stopped.
 ANSWER_SECONDS = 10
+# Tables that one statement reads; a server joins 61 at most, and views may have several.
+JOINED = 12
+_WAITING = (
+    "SELECT id, user, time, left(info, 1000) FROM information_schema.processlist"
+    " WHERE state = 'Waiting for table metadata lock' ORDER BY time DESC, id"
+)
 _ASKED = b"?"
 _LONGEST_HOME = 60
 _PREFIX = "penstock-snapshot-"
@@ -76,8 +84,13 @@ class HeldSessions:
             check_engines(MySqlSession(self._own, MYSQL), tables)
             for relation in relations:
                 rows = MySqlSession(self._own, MYSQL).rows_of(relation)
-                with planning("source", f"snapshot of {relation}"):
+                with (
+                    self._unless_blocked(url, relation),
+                    planning("source", f"snapshot of {relation}"),
+                ):
                     self._own.rows(f"SELECT 1 FROM {rows} LIMIT 0")
+            with self._unless_blocked(url, *relations), translated("source", "snapshot"):
+                self._lock_definitions(relations)
             self._serve()
         except BaseException:
             self.close()
@@ -87,7 +100,7 @@ class HeldSessions:
         wanted = int(URLS.parse(url).options.get("snapshot_sessions", SESSIONS)) + 1
         for count in range(wanted):
             try:
-                session = connect(url, "source")
+                session = connect(url, "source", lock_seconds=LOCK_SECONDS)
             except TooManyConnections:
                 if count < 3:
                     raise
@@ -98,9 +111,8 @@ class HeldSessions:
             session.change("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 
     def _begin(self, url: str, relations: Sequence[Relation]) -> None:
-        locker = connect(url, "source")
+        locker = connect(url, "source", lock_seconds=LOCK_SECONDS)
         try:
-            locker.change(f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
             _lock(locker, relations)
             ((now,),) = locker.rows("SELECT date_format(utc_timestamp(6), '%Y-%m-%dT%T.%f')")
             # Asked all at once: so others wait for one round trip, not for one for each.
@@ -111,6 +123,45 @@ class HeldSessions:
         finally:
             locker.abandon()  # and with it, its lock
         self._taken_at = f"{now}+00:00"
+
+    def _lock_definitions(self, relations: Sequence[Relation]) -> None:
+        """Have each session lock what it may read: later it would wait behind whoever waits to
+        change a table, who waits for the others."""
+        session = MySqlSession(self._own, MYSQL)
+        rows = [session.rows_of(each) for each in relations if isinstance(each, TableRef)]
+        groups = [", ".join(rows[first : first + JOINED]) for first in range(0, len(rows), JOINED)]
+        groups += [session.rows_of(each) for each in relations if not isinstance(each, TableRef)]
+        for group in groups:
+            for each in self._free:
+                each._execute_command(COMMAND.COM_QUERY, f"SELECT 1 FROM {group} LIMIT 0")
+            for each in self._free:
+                each._read_query_result()
+
+    @contextlib.contextmanager
+    def _unless_blocked(self, url: str, *relations: Relation) -> Iterator[None]:
+        """
+        Raises:
+            Blocked: somebody waits to change a table, and so for the sessions that have it.
+        """
+        try:
+            yield
+        except TransientError as error:
+            if error.diagnosis.code != str(_LATE):
+                raise
+            with contextlib.closing(connect(url, "source")) as looker:
+                found = [
+                    f"session {number} of user {user}: {statement_kind(query or '')}, waiting for "
+                    f"{seconds} s"
+                    for number, user, seconds, query in looker.rows(_WAITING)
+                ]
+            others = "; ".join(found) or "a session that has ended since, or holds a lock"
+            raise Blocked(
+                f"source: {', '.join(map(str, relations[:3]))}: expected a lock within "
+                f"{LOCK_SECONDS} s, as every reader takes it; found it held, or waited for in line "
+                f"by {others}. Who waits to change a table waits for this run's snapshot, too; let "
+                "it end first, or cancel it, and try again",
+                error.diagnosis,
+            ) from error
 
     def _serve(self) -> None:
         _sweep()

@@ -30,7 +30,7 @@ class PostgresScratch(ScratchSchema[Connection]):
         return f"DROP SCHEMA {ident(self.name)} CASCADE"
 
     def _connect(self) -> Connection:
-        connection = connect(self._url, "target", _SESSION)
+        connection = connect(self._url, "target", _SESSION, lock_seconds=LOCK_SECONDS)
         connection.side = "target"
         return connection
 

@@ -200,7 +200,7 @@ def _blocked(connection: Connection, relations: Sequence[Relation], seconds: flo
         what = what or (str(read) if sessions or not known or len(relations) == 1 else "")
     return Blocked(
         f"source: {what or 'a table'}: expected a lock within {seconds:g} s, as every reader takes "
-        f"it; found it held, or waited for in line, by {listed(found)}. Who waits to change a table "
+        f"it; found it held, or waited for in line by {listed(found)}. Who waits to change a table "
         "(ALTER TABLE, DROP, TRUNCATE, VACUUM FULL) waits for this run's snapshot, too; let it end "
         "first, or cancel it, and try again",
         Diagnosis(side="source", code="55P03"),

@@ -251,8 +251,10 @@ class PostgresSource:
 
 
 class HolderSource(PostgresSource):
-    """A catalog in the session that holds the snapshot, whose locks it has. Who closes it leaves the
-    snapshot held."""
+    """A catalog in the session that holds the snapshot, with the locks of that.
+
+    To close it does not let go of the snapshot.
+    """
 
     def __init__(self, connection: Connection, snapshot: Snapshot, guard: Guard) -> None:
         self._begin(connection, guard)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from psycopg import sql
 
 from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.worker import ARROW
+from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.columns import read_columns
 from penstock.backends.postgresql.catalog.keys import check_alike
 from penstock.backends.postgresql.catalog.privileges import check_writable_server, missing_grant
@@ -23,7 +25,7 @@ from penstock.backends.postgresql.compare.checksums import (
     written_by,
 )
 from penstock.backends.postgresql.compare.conditions import condition
-from penstock.backends.postgresql.connection import abandon, connect
+from penstock.backends.postgresql.connection import LOOK_LOCK, abandon, connect
 from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.load.fitting import fit_columns
@@ -35,6 +37,7 @@ from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.spec.modes import Mode
+from penstock.spec.worker_spec import Patience
 
 
 def _privileges(mode: Mode) -> list[str]:
@@ -48,10 +51,10 @@ class PostgresTarget:
     def __init__(self, url: str, control_schema: str) -> None:
         self._connection = connect(url, "target", "penstock:control")
         self._connection.side = "target"
+        watch = partial(connect, url, "target", "penstock:watch", lock_seconds=LOOK_LOCK)
+        self._connection.guard = Guard("", Patience(), watch, what="the target's catalog")
         self._control_schema = control_schema
-        self.control = ControlTables(
-            self._connection, control_schema, lambda: connect(url, "target", "penstock:watch")
-        )
+        self.control = ControlTables(self._connection, control_schema, watch)
 
     def close(self) -> None:
         abandon(self._connection)

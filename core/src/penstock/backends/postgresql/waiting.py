@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,20 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.backends.api.source import Waiting
 from penstock.backends.postgresql.statements import for_server, statement
+from penstock.backends.shared.statement_kind import statement_kind
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.connection import Connection
 
 SNAPSHOT = "penstock:snapshot"
 """The `application_name` of a session that holds a snapshot."""
-
-# What a statement is, without any of its names and values.
-_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
-_KIND = re.compile(
-    rf"^{_SPACE}*("
-    rf"(?:ALTER|CREATE|DROP|LOCK|REFRESH|REINDEX|COMMENT){_SPACE}+[A-Z]+|VACUUM{_SPACE}+FULL|[A-Z]+)",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +37,11 @@ class Session:
         how = "waiting" if self.waits else "under way"
         if self.signs.startswith("idle"):
             how = "done, in a transaction that is open"
-        what = f"{statement_kind(self.query or '')}, {how}"
+        what = f"{statement_kind(self.query or '', 'VACUUM FULL')}, {how}"
         if self.since is not None:
             moment = self.since.astimezone(UTC)
             what += f" since {moment:%Y-%m-%d %H:%M:%SZ} ({self.seconds or 0:.0f} s)"
         return f"session {self.pid} of user {self.user or '?'} ({self.name or 'no name'}): {what}"
-
-
-def statement_kind(query: str) -> str:
-    """``ALTER TABLE``, ``SELECT`` and the like, without names and values."""
-    found = _KIND.match(query)
-    if found is None:
-        return "a statement that this user may not see"
-    return " ".join(re.sub(_SPACE, " ", found[1], flags=re.DOTALL).upper().split())
 
 
 def listed(sessions: Sequence[Session]) -> str:

@@ -1,0 +1,22 @@
+"""The kind of a statement that somebody runs, for messages: without names and values."""
+
+from __future__ import annotations
+
+import re
+
+_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+_PAIRS = "ALTER|CREATE|DROP|LOCK|OPTIMIZE|REFRESH|REINDEX|RENAME"
+
+
+def statement_kind(query: str, pair: str = "") -> str:
+    """``ALTER TABLE``, ``SELECT`` and the like.
+
+    Parameters:
+        pair: two words, as a pattern, that belong together in this database besides the usual ones.
+    """
+    also = pair.replace(" ", rf"{_SPACE}+") + "|" if pair else ""
+    kinds = rf"{also}(?:{_PAIRS}){_SPACE}+[A-Z]+|[A-Z]+"
+    found = re.match(rf"{_SPACE}*({kinds})\b", query, re.IGNORECASE | re.DOTALL)
+    if found is None:
+        return "a statement that this user may not see"
+    return " ".join(re.sub(_SPACE, " ", found[1], flags=re.DOTALL).upper().split())
