@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.errors import (
         Interrupted,
+        MissingTarget,
         NoHolder,
         PenstockError,
         PermanentError,
@@ -89,6 +90,7 @@ __all__ = [
     "KeyIsNull",
     "KeyRange",
     "KeyValues",
+    "MissingTarget",
     "NoHolder",
     "NotCopied",
     "Partition",

@@ -17,9 +17,9 @@ from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
-from penstock.errors import PlanningError
+from penstock.errors import MissingTarget, PlanningError
 from penstock.model.extents import Bound, Key, Whole
-from penstock.model.plans import Partition, PartitionPlan
+from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning import cuts as planning
 from penstock.planning.choice import Choice, choose
@@ -29,6 +29,7 @@ from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.steps_left import with_steps_left
 from penstock.planning.support import check_supported
+from penstock.planning.where_words import of_where
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.strategies import NAMED, NTILE, TIME, VALUES
@@ -91,7 +92,8 @@ def build_plan(
         )
     )
     load, left = with_steps_left(spec, load, target, capabilities.target)
-    statistics = source.statistics(relation, spec.where)
+    with of_where(spec.where):
+        statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
     choice, cut, partitions = _partitions(
         spec, streams, given, statistics, source, capabilities, names
@@ -126,6 +128,7 @@ def build_plan(
             *cut.warnings,
             *mapping.warnings,
             *load.warnings,
+            *_made_schemas(load),
             *children.warnings,
             *_lost_columns(spec, heirs, columns, source),
         ),
@@ -139,6 +142,31 @@ def build_plan(
         else round(statistics.rows * statistics.selected),
         bytes=None if given else round(statistics.bytes * statistics.selected),
         series=series,
+    )
+
+
+def build_source_plan(
+    spec: CopySpec, streams: Streams, source: SourceCatalog, capabilities: Capabilities
+) -> PartitionPlan:
+    """How a source would be cut, whatever its target is."""
+    columns = tuple(chosen_columns(spec, source.columns(spec.relation)))
+    statistics = source.statistics(spec.relation, spec.where)
+    names = {column.name for column in columns}
+    choice, cut, partitions = _partitions(
+        spec, streams, (), statistics, source, capabilities, names
+    )
+    rows = statistics.rows
+    return PartitionPlan(
+        strategy=choice.strategy,
+        reasons=(*choice.reasons, *statistics.notes, *cut.reasons),
+        warnings=cut.warnings,
+        partitions=partitions,
+        columns=columns,
+        pairs=(),
+        format="",
+        load=LoadPlan(spec.target_ref),
+        rows=None if rows is None else round(rows * statistics.selected),
+        bytes=round(statistics.bytes * statistics.selected),
     )
 
 
@@ -165,7 +193,12 @@ def _target_table(
                 f"{asked}: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
                 "expected --mode recreate, or a target that does not exist"
             )
-        return _TargetTable(target.columns(spec.target_ref))
+        try:
+            return _TargetTable(target.columns(spec.target_ref))
+        except PlanningError as error:
+            if target.identity(spec.target_ref):
+                raise
+            raise MissingTarget(error.message, error.diagnosis) from error
     definition = source.definition(spec.relation, partitioning=spec.partitioning)
     copied = chosen_columns(spec, columns)
     _check_types(spec, copied)
@@ -255,6 +288,12 @@ def _check_conditions(
     _check_key_unchanged(choice.key, mapping)
     for each in {type(partition.extent): partition for partition in partitions}.values():
         target.check_condition(spec.target_ref, spec.where, each.extent)
+
+
+def _made_schemas(load: LoadPlan) -> tuple[str, ...]:
+    """Named, since a schema that is mistyped is not there either."""
+    made = [step.makes_schema for step in load.before if step.makes_schema]
+    return (f"not there, and made in the target: schema {', '.join(made)}",) if made else ()
 
 
 def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:

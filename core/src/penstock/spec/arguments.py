@@ -17,6 +17,11 @@ _COMMAND = re.compile(r"(`[^`]*`)")
 
 # Of `resume`, beside the fields of a `CopySpec`.
 _OF_RESUME = ("only", "recopy", "as_of_now", "await_snapshot")
+# Of other functions.
+_OF_OTHERS = (
+    *("tables", "exclude", "target_schema", "on_table_error"),
+    *("checksum", "show_rows", "since", "status", "limit", "batch"),
+)
 
 
 def as_arguments(message: str) -> str:
@@ -45,7 +50,7 @@ def _as_arguments(text: str) -> str:
             and not found.string.startswith(":", found.end())
         ):
             return f"{name}=True"
-        return name if name in known or name in _OF_RESUME else found[0]
+        return name if name in known or name in (*_OF_RESUME, *_OF_OTHERS) else found[0]
 
     return _FLAG.sub(argument, text)
 
