@@ -12,6 +12,7 @@ from penstock.figures.gather import report_of
 from penstock.figures.run_report import RunReport
 from penstock.run.connections import resolve
 from penstock.run.resume_checks import not_there
+from penstock.run.showing import apart
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.model.tables import TableRef
 
 
+@apart
 def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
     """Where the time of a run went, what the servers waited for, and what may help.
 

@@ -101,7 +101,7 @@ class MySqlRecords(ServerRecords):
         return sum(super(MySqlRecords, self).add(kind, [row]) for row in rows)
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
-        with translated("target", CONTROL):
+        with translated("target", CONTROL), self.permitted():
             try:
                 return self.connection.change(f"INSERT {rows}", values)
             except pymysql.IntegrityError as error:

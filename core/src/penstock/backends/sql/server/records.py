@@ -123,7 +123,7 @@ class ServerRecords(LoadRecords):
     """What an administrator lets users of the control tables do; `{}` stands for where they are."""
 
     @contextmanager
-    def _permitted(self) -> Iterator[None]:
+    def permitted(self) -> Iterator[None]:
         """
         Raises:
             PermanentError: the user may not use the control tables; with what would help.
@@ -203,9 +203,9 @@ class ServerRecords(LoadRecords):
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
         if reading and not self._found():
             return []
-        with self.session.translated(CONTROL), self._permitted():
+        with self.session.translated(CONTROL), self.permitted():
             return self.session.connection.rows(statement, values)
 
     def update(self, statement: str, values: Sequence[Any]) -> int:
-        with self.session.translated(CONTROL), self._permitted():
+        with self.session.translated(CONTROL), self.permitted():
             return self.session.connection.change(statement, values)
