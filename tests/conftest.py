@@ -17,6 +17,7 @@ from psycopg import pq
 
 from penstock.backends.postgresql.native import _found
 from penstock.backends.shared.native import native
+from penstock.spec.terms import flags
 from penstock_testkit import (
     AnyMysqlServer,
     ExternalServer,
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 
 # What tests look for in messages is often a value. Where values are hidden is tested by itself.
 os.environ["PENSTOCK_SHOW_VALUES"] = "errors"
+
+# What tests look for in messages is named as on the command line, but where that is tested.
+_TERMS = flags()
+_TERMS.__enter__()
 
 # Started in the background, we would ignore SIGINT, and so would every command under test.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

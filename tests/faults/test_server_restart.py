@@ -49,7 +49,7 @@ def test_the_source_fast(fragile: Pair, restartable: Servers) -> None:
     assert fragile.status().run.status == "failed"
     # A clean end keeps the statistics, by which nothing was written.
     resumed = fragile.check_resumes()
-    assert resumed.finished.snapshots == 2
+    assert resumed.finished.snapshots == 1, "all rows are as of the first one's moment"
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])

@@ -576,7 +576,7 @@ def test_report_of_a_run_that_is_done() -> None:
     assert lines[:7] == [
         f"run {RUN} done",
         "  partitions  4 of 4 committed",
-        "  attempts    5",
+        "  attempts    5, 1 of them failed",
         "  rows        4,000,000",
         "  bytes       400.0 MB",
         "  time        8.0 s, 2 streams",
@@ -737,6 +737,7 @@ def run_status(**changes: Any) -> Any:
             CommitRecord(f"p{index:04}", 1, 1_000_000, 100_000_000, "", "") for index in (0, 1, 5)
         ),
         running=(running,),
+        at_work=True,
     )
 
 

@@ -15,6 +15,7 @@ CODES = {
     "SpecMismatch": 64,
     "PermanentError": 65,
     "PlanningError": 65,
+    "MissingTarget": 65,
     "SnapshotLost": 65,
     "Unreadable": 65,
     "LoadLost": 65,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from penstock.errors import (
         Interrupted,
+        MissingTarget,
         NoHolder,
         PenstockError,
         PermanentError,
@@ -113,6 +114,7 @@ __all__ = [
     "KeyIsNull",
     "KeyRange",
     "KeyValues",
+    "MissingTarget",
     "NoHolder",
     "NotCopied",
     "Partition",

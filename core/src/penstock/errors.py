@@ -6,6 +6,7 @@
     |-- PermanentError      trying again cannot help (exit 65)
     |   |-- Unreadable      stored or sent data is not what Penstock wrote
     |   |-- PlanningError   the plan cannot be made: nothing was changed
+    |   |   `-- MissingTarget   the target's table is not there
     |   |-- SnapshotLost    the run's view of the source is gone
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
     |   |-- TargetChanged   the target's table is not the one that the run loaded
@@ -97,6 +98,13 @@ class Unreadable(PermanentError):
 
 class PlanningError(PermanentError):
     """The plan cannot be made. Nothing was changed."""
+
+
+class MissingTarget(PlanningError):
+    """The target's table is not there, and the mode does not make it."""
+
+    plan: Any = None
+    """How the source would be cut, where `plan` was asked: a `PartitionPlan`."""
 
 
 class SnapshotLost(PermanentError):

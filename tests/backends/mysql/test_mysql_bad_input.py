@@ -23,6 +23,7 @@ from .mysql_pair import execute, rows
 
 PLAIN = "CREATE TABLE t (id int PRIMARY KEY, note varchar(100), day varchar(30))"
 PASSWORD = "gehe1m-w0rt"
+READ = "SELECT ON `penstock`.*"
 
 
 @pytest.fixture(scope="module")
@@ -345,3 +346,14 @@ def test_the_password_shows_nowhere(
         shown.append(repr(rows(mysql_url, f"SELECT * FROM penstock.{table}")))
     shown += capfd.readouterr()
     assert not [text for text in shown if PASSWORD in text]
+
+
+def test_control_tables_that_one_may_not_use(
+    source: str, mysql_url: str, mysql_server: AnyMysqlServer
+) -> None:
+    execute(mysql_url, PLAIN.replace("TABLE t", "TABLE IF NOT EXISTS t"))
+    assert Copy(source, mysql_url, mode="truncate").code == 0, "makes them"
+    with user(mysql_server, mysql_url, f"ALL ON `{database(mysql_url)}`.*", READ) as url:
+        copied = Copy(source, url, mode="truncate")
+    assert copied.code == 65
+    assert "GRANT SELECT, INSERT, UPDATE, DELETE ON `penstock`.* TO the user" in copied.said

@@ -25,7 +25,7 @@ from penstock.cli.options import (
 from penstock.cli.output import print_result, signals
 from penstock.cli.parser import Commands, add_json
 from penstock.cli.watch import command_words, fork_early, watch
-from penstock.errors import EXIT_DONE
+from penstock.errors import EXIT_DONE, MissingTarget
 
 
 def add_plan(commands: Commands) -> None:
@@ -42,11 +42,15 @@ def add_plan(commands: Commands) -> None:
 def _plan(arguments: argparse.Namespace) -> int:
     spec = read_spec(arguments)
     from penstock.run.api import plan
-
-    with signals():
-        result = plan(spec)
     from penstock.show.plan_table import print_plan
 
+    with signals():
+        try:
+            result = plan(spec)
+        except MissingTarget as error:
+            if error.plan is not None:
+                print_result(arguments, error.plan, print_plan)
+            raise
     print_result(arguments, result, print_plan)
     return EXIT_DONE
 

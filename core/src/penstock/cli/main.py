@@ -19,6 +19,7 @@ from penstock.cli.service_commands import add_control_ddl, add_hold, add_release
 from penstock.cli.tune_command import add_tune
 from penstock.errors import EXIT_USAGE, Interrupted, PenstockError, UsageError
 from penstock.model import values
+from penstock.spec.terms import flags
 from penstock.workers import early_fork
 
 
@@ -87,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.s3_endpoint is not None:
             os.environ["AWS_ENDPOINT_URL_S3"] = arguments.s3_endpoint
         _choose_values(getattr(arguments, "show_values", None))
-        return int(arguments.call(arguments))
+        with flags():
+            return int(arguments.call(arguments))
     except (PenstockError, KeyboardInterrupt) as error:
         return report_end(error)
     except BrokenPipeError:

@@ -22,7 +22,7 @@ from penstock.figures.run_report import (
 from penstock.figures.skew import outliers
 from penstock.figures.timeline import covered, executed, merged
 from penstock.model.extents import KeyRange
-from penstock.model.journal import RUNNING, Journal, Waited
+from penstock.model.journal import KILLED, RUNNING, Journal, Waited
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES
@@ -40,10 +40,12 @@ def report_of(
     target: TargetCapabilities,
     run_id: str,
     has_indexes: Callable[[TableRef], bool],
+    at_work: Callable[[RunRow], bool | None],
 ) -> RunReport | None:
     """
     Parameters:
         run_id: of a run, or of a batch.
+        at_work: whether a process executes a run at this moment; None: that cannot be told.
         has_indexes: see `WithIndexes`. Asked only where the answer matters.
 
     Returns: None where there is neither.
@@ -52,10 +54,24 @@ def report_of(
     run = control.load_run(run_id)
     if run is not None:
         records, keeps = control.committed(run_id), control.keeps_figures
+        open_ended = RUNNING in (run.status, *(journal.status for journal in journals))
+        if open_ended and at_work(run) is False:
+            journals = _killed(journals)
+            run = replace(run, status=KILLED if run.status == RUNNING else run.status)
         return of_run(run, records, journals, keeps, target, has_indexes)
     tables = dict.fromkeys(name for journal in journals for name in journal.runs)
-    reports = [report_of(control, target, name, has_indexes) for name in tables]
+    reports = [report_of(control, target, name, has_indexes, at_work) for name in tables]
+    if any(each and each.status == KILLED for each in reports):
+        journals = _killed(journals)
     return _of_batch(run_id, journals, [each for each in reports if each]) if journals else None
+
+
+def _killed(journals: Sequence[Journal]) -> tuple[Journal, ...]:
+    """Nobody is at work: who has not said how it ended was killed."""
+    return tuple(
+        replace(journal, status=KILLED) if journal.status == RUNNING else journal
+        for journal in journals
+    )
 
 
 def of_run(
@@ -130,7 +146,7 @@ def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunRepo
         mode=", ".join(dict.fromkeys(run.mode for run in runs)),
         strategy="",
         created_at=journals[0].started_at,
-        finished_at=None if last.status == RUNNING else last.written_at,
+        finished_at=None if last.status in (RUNNING, KILLED) else last.written_at,
         partitions=sum(run.partitions for run in runs),
         committed=sum(run.committed for run in runs),
         rows=sum(run.rows for run in runs),
@@ -341,8 +357,10 @@ def _unknown(
 
 def _unheard(journals: Sequence[Journal]) -> Iterable[str]:
     for journal in journals:
-        if journal.status == RUNNING:
+        if journal.status in (RUNNING, KILLED):
+            went = "went on: it was killed, and" if journal.status == KILLED else "goes on: it"
+            also = "" if journal.status == KILLED else ", and is at work or was killed"
             yield (
-                f"how execution {journal.execution_id} goes on: it was last heard of at "
-                f"{journal.written_at}, and is at work or was killed"
+                f"how execution {journal.execution_id} {went} was last heard of at "
+                f"{journal.written_at}{also}"
             )

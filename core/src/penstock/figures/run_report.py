@@ -76,7 +76,7 @@ class ExecutionFigures:
     execution_id: str
     started_at: str
     status: str
-    """``running``: it is at work, or was killed after it was last heard of."""
+    """``running``: it is at work, or was killed after it was last heard of; ``killed``: it was."""
     heard_of: str
     seconds: float
     degree: int

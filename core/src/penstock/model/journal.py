@@ -14,6 +14,9 @@ MOST_CHANGES = 50
 RUNNING = "running"
 """The status of an execution that has not ended, or that nobody came to say the end of."""
 
+KILLED = "killed"
+"""As it is shown where nobody is at work."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:

@@ -55,6 +55,8 @@ class Step:
     done."""
     position: SequencePosition | None = field(default=None, compare=False, metadata=NOT_STORED)
     """The sequence's position; None: the source has none."""
+    makes_schema: str = field(default="", compare=False, metadata=NOT_STORED)
+    """The schema that it makes, where there is none of that name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.source import CutsFiner, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
-from penstock.errors import PlanningError
+from penstock.errors import MissingTarget, PlanningError
 from penstock.model.extents import Bound, Crossing, Key, Whole
-from penstock.model.plans import Partition, PartitionPlan
+from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning import cuts as planning
 from penstock.planning.choice import Choice, choose
@@ -30,6 +30,7 @@ from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.orders import compared_key, disorder
 from penstock.planning.steps_left import with_steps_left
 from penstock.planning.support import check_supported
+from penstock.planning.where_words import of_where
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
@@ -92,7 +93,8 @@ def build_plan(
         )
     )
     load, left = with_steps_left(spec, load, target, capabilities.target)
-    statistics = source.statistics(relation, spec.where)
+    with of_where(spec.where):
+        statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
     choice, cut, partitions = _partitions(
         spec, streams, given, statistics, source, target, capabilities, names
@@ -127,6 +129,7 @@ def build_plan(
             *cut.warnings,
             *mapping.warnings,
             *load.warnings,
+            *_made_schemas(load),
             *children.warnings,
             *_lost_columns(spec, heirs, columns, source),
         ),
@@ -140,6 +143,31 @@ def build_plan(
         else round(statistics.rows * statistics.selected),
         bytes=None if given else round(statistics.bytes * statistics.selected),
         series=series,
+    )
+
+
+def build_source_plan(
+    spec: CopySpec, streams: Streams, source: SourceCatalog, capabilities: Capabilities
+) -> PartitionPlan:
+    """How a source would be cut, whatever its target is."""
+    columns = tuple(chosen_columns(spec, source.columns(spec.relation)))
+    statistics = source.statistics(spec.relation, spec.where)
+    names = {column.name for column in columns}
+    choice, cut, partitions = _partitions(
+        spec, streams, (), statistics, source, None, capabilities, names
+    )
+    rows = statistics.rows
+    return PartitionPlan(
+        strategy=choice.strategy,
+        reasons=(*choice.reasons, *statistics.notes, *cut.reasons),
+        warnings=cut.warnings,
+        partitions=partitions,
+        columns=columns,
+        pairs=(),
+        format="",
+        load=LoadPlan(spec.target_ref),
+        rows=None if rows is None else round(rows * statistics.selected),
+        bytes=round(statistics.bytes * statistics.selected),
     )
 
 
@@ -166,7 +194,12 @@ def _target_table(
                 f"{asked}: {spec.target_name} is there, and mode {spec.mode} takes it as it is; "
                 "expected --mode recreate, or a target that does not exist"
             )
-        return _TargetTable(target.columns(spec.target_ref))
+        try:
+            return _TargetTable(target.columns(spec.target_ref))
+        except PlanningError as error:
+            if target.identity(spec.target_ref):
+                raise
+            raise MissingTarget(error.message, error.diagnosis) from error
     definition = source.definition(spec.relation, partitioning=spec.partitioning)
     copied = chosen_columns(spec, columns)
     _check_types(spec, copied)
@@ -218,12 +251,17 @@ def _partitions(
     given: Sequence[Partition],
     statistics: TableStatistics,
     source: SourceCatalog,
-    target: TargetCatalog,
+    target: TargetCatalog | None,
     capabilities: Capabilities,
     columns: set[str],
 ) -> tuple[Choice, Cut, tuple[Partition, ...]]:
-    """Those that are given, or those that the strategy makes."""
+    """Those that are given, or those that the strategy makes.
+
+    Parameters:
+        target: None where its table is missing, so that nothing can be deleted there.
+    """
     if given:
+        assert target is not None
         resolved = resolve_partitions(spec, given, source, target, columns)
         cut = Cut((), resolved.reasons, resolved.warnings)
         return Choice(NAMED, (), spec.key), cut, resolved.partitions
@@ -231,7 +269,7 @@ def _partitions(
     key = _key(spec, choice, columns)
     if key is not None and not choice.how.hashes:
         by_condition = _deletes_by_condition(spec, capabilities.target)
-        key = compared_key(spec, key, source, target, on_both_sides=by_condition)
+        key = compared_key(spec, key, source, target if by_condition else None)
     cut = _cut(spec, choice, statistics, source, key)
     if found := disorder(spec, source, (extent for extent, _ in cut.extents)):
         assert key is not None
@@ -300,6 +338,12 @@ def _check_conditions(
 def _crossed_keys(partitions: Sequence[Partition]) -> set[str]:
     crossings = (each.extent for each in partitions if isinstance(each.extent, Crossing))
     return {key.text for crossing in crossings for key in crossing.keys}
+
+
+def _made_schemas(load: LoadPlan) -> tuple[str, ...]:
+    """Named, since a schema that is mistyped is not there either."""
+    made = [step.makes_schema for step in load.before if step.makes_schema]
+    return (f"not there, and made in the target: schema {', '.join(made)}",) if made else ()
 
 
 def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:

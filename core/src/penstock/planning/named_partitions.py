@@ -110,7 +110,7 @@ def resolve_partitions(
     source.key_type(relation, key)
     if not all(isinstance(partition.extent, HashBucket) for partition in given):
         deletes = spec.load_mode.deletes_by_partition
-        key = compared_key(spec, key, source, target, on_both_sides=deletes)
+        key = compared_key(spec, key, source, target if deletes else None)
     extents: dict[str, Extent] = {}
     for partition in given:
         assert isinstance(partition.extent, _BY_KEY)

@@ -17,18 +17,18 @@ from penstock.spec.copy_spec import CopySpec
 
 
 def compared_key(
-    spec: CopySpec, key: Key, source: SourceCatalog, target: TargetCatalog, *, on_both_sides: bool
+    spec: CopySpec, key: Key, source: SourceCatalog, target: TargetCatalog | None
 ) -> Key:
     """The key with the collation that all comparisons use.
 
     Parameters:
-        on_both_sides: the target decides by the same conditions what to delete.
+        target: where it decides by the same conditions what to delete.
 
     Raises:
         PlanningError: no order of the key is the same on both sides.
     """
     own = source.own_order(spec.relation, key)
-    if on_both_sides and not (own and target.shares_order(spec.target_ref, key, own)):
+    if target is not None and not (own and target.shares_order(spec.target_ref, key, own)):
         own = source.shared_order(spec.relation, key)
     return replace(key, collation=own)
 

@@ -13,14 +13,14 @@ from penstock.backends.api.backend import WithControlDdl
 from penstock.backends.api.control import RunHead, RunningAttempt, RunRow, reading_run
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import PlanningError, UsageError
+from penstock.errors import MissingTarget, PlanningError, UsageError
 from penstock.events import Event
 from penstock.model import values
 from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, TableRef
-from penstock.planning.build import build_plan
+from penstock.planning.build import build_plan, build_source_plan
 from penstock.planning.named_partitions import check_given_partitions, check_series
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
 from penstock.run.connections import Connections, connect, resolve
@@ -98,6 +98,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
 
     Raises:
         UsageError: the request is wrong.
+        MissingTarget: its table is not there; the error's `plan` says how the source would be cut.
         PlanningError: the plan cannot be made, or the target cannot take it.
         TransientError: a server cannot be reached.
     """
@@ -111,7 +112,11 @@ def plan(spec: CopySpec) -> PartitionPlan:
         spec, found = ends.with_schemas(spec, source, target)
         run_id = spec.run_id or new_run_id()
         streams = streams_of(spec.degree)
-        result = build_plan(spec, streams, run_id, source, target, ends.capabilities)
+        try:
+            result = build_plan(spec, streams, run_id, source, target, ends.capabilities)
+        except MissingTarget as error:
+            error.plan = build_source_plan(spec, streams, source, ends.capabilities)
+            raise
         if spec.max_lag is not None:
             ends.lag_gauge().close()
         return replace(result, reasons=(*found, *result.reasons))

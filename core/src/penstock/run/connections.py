@@ -22,6 +22,7 @@ from penstock.planning.support import check_supported
 from penstock.run.control_link import ControlLink
 from penstock.run.opening import Opening
 from penstock.run.pulses import PulseEnd
+from penstock.run.showing import apart
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
@@ -220,6 +221,7 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
     return f"{url}{'&' if begun else '?'}{urlencode(added, quote_via=quote)}"
 
 
+@apart
 def check_request(spec: CopySpec) -> None:
     """Refuse what an end does not support, without connecting. Connections in environment variables
     are not looked up.

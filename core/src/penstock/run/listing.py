@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 
 from penstock.backends.api.control import ControlStore, RunHead, RunLine, reading_run
 from penstock.errors import UsageError
+from penstock.model.journal import KILLED, RUNNING
 from penstock.run.connections import resolve
 from penstock.run.showing import apart
 from penstock.spec.batch_spec import batch_of
@@ -19,7 +20,6 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.units import parse_duration
 
-RUNNING, KILLED = "running", "killed"
 STATUSES = ("created", RUNNING, KILLED, "done", "partial", "failed", "interrupted")
 _AGO = re.compile(r"\d+(\.\d+)?\s*[a-z]+", re.IGNORECASE)
 

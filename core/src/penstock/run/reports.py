@@ -6,11 +6,14 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from penstock.backends.api.control import RunRow, reading_run
 from penstock.errors import PenstockError
 from penstock.figures.gather import report_of
 from penstock.figures.run_report import RunReport
 from penstock.run.connections import resolve
 from penstock.run.resume_checks import not_there
+from penstock.run.showing import apart
+from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.model.tables import TableRef
 
 
+@apart
 def report(run_id: str, *, target: str, control_schema: str = "penstock") -> RunReport:
     """Where the time of a run went, what the servers waited for, and what may help.
 
@@ -31,7 +35,14 @@ def report(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         has_indexes = partial(_has_indexes, cast("WithIndexes", catalog))
-        found = report_of(catalog.control, backend.target_capabilities, run_id, has_indexes)
+        control = catalog.control
+
+        def at_work(run: RunRow) -> bool | None:
+            with reading_run(run.run_id):
+                spec = CopySpec.from_stored(run.spec, "", "")
+            return control.is_at_work(run.run_id, spec.target_ref)
+
+        found = report_of(control, backend.target_capabilities, run_id, has_indexes, at_work)
     if found is None:
         raise not_there(run_id, control_schema)
     return found

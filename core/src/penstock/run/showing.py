@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.model.values import are_shown
+from penstock.spec.terms import in_callers_terms
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,7 +20,7 @@ def apart(call: Callable[P, R]) -> Callable[P, R]:
     """Have a function choose (`values.choose`) for itself alone, and raise no more than it says."""
 
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        with _without_causes():
+        with _for_the_caller():
             return call(*args, **kwargs)
 
     @wraps(call)
@@ -40,7 +41,7 @@ def apart_throughout(
         items = call(*args, **kwargs)
 
         def following() -> tuple[R, ...]:
-            with _without_causes():
+            with _for_the_caller():
                 for item in items:
                     return (item,)
                 return ()
@@ -55,11 +56,13 @@ def apart_throughout(
 
 
 @contextmanager
-def _without_causes() -> Iterator[None]:
-    """A traceback would show the driver's own error, and the values in it."""
+def _for_the_caller() -> Iterator[None]:
+    """A traceback would show the driver's own error, and the values in it. Options are named as the
+    caller does."""
     try:
         yield
     except PenstockError as error:
+        in_callers_terms(error)
         if not are_shown():
             error.__cause__ = error.__context__ = None
             error.__suppress_context__ = True

@@ -12,9 +12,11 @@ from typing import Any
 from penstock.backends.api.control import ControlStore, Outlook, RunRow
 from penstock.errors import PermanentError, SnapshotLost, TransientError
 from penstock.events import Event, SnapshotChanged
+from penstock.model import values
 from penstock.run.connections import Connections, connect, resolve
 from penstock.run.control_link import ControlLink
 from penstock.run.resume_checks import committed_partitions, load_run, not_there, stored_spec
+from penstock.run.showing import apart, apart_throughout
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
@@ -28,6 +30,7 @@ LOOK_AT_TARGET_EVERY = 2.0
 AWAY_SECONDS = 300.0
 
 
+@apart_throughout
 def hold(
     run_id: str,
     *,
@@ -66,6 +69,7 @@ def hold(
     ):
         run = load_run(catalog, run_id, control_schema)
         spec = stored_spec(run, source, target, control_schema, "hold", overrides)
+        values.choose(spec.show_values)
         outlook = catalog.control.outlook(run_id)
         assert outlook is not None
         compared = is_compared(spec, run.plan)
@@ -75,6 +79,7 @@ def hold(
         yield from holder.run()
 
 
+@apart
 def release(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run's snapshot as no longer needed; its holder ends within seconds.
 
@@ -84,6 +89,7 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     _note(run_id, target, control_schema, lambda control: control.release_snapshot(run_id))
 
 
+@apart
 def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstock") -> None:
     """Mark a run as needing a snapshot again after it was released; `hold` will hold one.
 

@@ -103,7 +103,7 @@ class Narrator:
         left = tally.seconds_left()
         done, asked = tally.commit_counts()
         return (
-            f"progress: {percent(tally.share())}, {done:,} of {asked:,} "
+            f"progress: {percent(tally.overall())}, {done:,} of {asked:,} "
             f"partitions, {number(tally.rows)} rows, {number(rows)} rows/s, "
             f"{megabytes(size)} MB/s" + (f", about {duration(left)} left" if left else "")
         )

@@ -86,11 +86,12 @@ class LiveDisplay:
 
     def _bar(self) -> RenderableType:
         tally = self.tally
-        share = tally.share()
+        share = tally.overall()
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(ratio=1)
         table.add_column(no_wrap=True, justify="right", min_width=4)
-        count = f"{tally.committed:,}/{tally.partitions:,}" if tally.planned else ""
+        done, asked = tally.commit_counts()
+        count = f"{done:,}/{asked:,}" if tally.planned else ""
         parts: list[RenderableType] = [
             ProgressBar(total=1.0, completed=share),
             Text(percent(share), style="bold"),

@@ -53,8 +53,8 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
     since = f", {before:,} of them before this execution" if before else ""
     facts: list[tuple[str, str | Text]] = [
         ("partitions", f"{finished.committed:,} of {finished.partitions:,} committed{since}"),
-        ("attempts", number(finished.attempts)),
-        ("rows", number(finished.rows)),
+        ("attempts", _attempts(finished, before)),
+        ("rows", number(finished.rows) + (" in this execution" if before else "")),
         *_changes(finished),
         ("bytes", size(finished.bytes)),
         ("time", f"{duration(finished.seconds)}, {counted(finished.degree, 'stream')}"),
@@ -101,6 +101,11 @@ def print_report(console: Console, finished: Finished, go_on: str, before: int =
     if go_on and (finished.committed < finished.partitions or finished.status == "failed"):
         print_heading(console, "continue with")
         console.print(Text(f"  {go_on}"), soft_wrap=True)
+
+
+def _attempts(finished: Finished, before: int) -> str:
+    failed = finished.attempts - (finished.committed - before)
+    return number(finished.attempts) + (f", {failed:,} of them failed" if failed > 0 else "")
 
 
 def _print_ending(console: Console, kind: str, run_id: str, status: str) -> None:
@@ -177,7 +182,7 @@ def _print_failed_table(console: Console, table: BatchTable) -> None:
 
 
 def _print_time(console: Console, finished: Finished) -> None:
-    rest = max(0.0, finished.busy - finished.wait_source - finished.wait_target - finished.paced)
+    moving = max(0.0, finished.busy - finished.wait_source - finished.wait_target - finished.paced)
     paced = [(PACED, finished.paced)] if finished.paced else []
     print_heading(console, "where the streams' time went")
     console.print(
@@ -186,15 +191,15 @@ def _print_time(console: Console, finished: Finished) -> None:
             [
                 Column(""),
                 Column("seconds", right=True),
-                Column("%", right=True),
+                Column("share", right=True),
             ],
             [
-                [f"  {name}", f"{spent:,.1f}", f"{100 * spent / finished.busy:.1f}"]
+                [f"  {name}", f"{spent:,.1f}", f"{spent / finished.busy:.1%}"]
                 for name, spent in (
                     ("waiting for source", finished.wait_source),
                     ("waiting for target", finished.wait_target),
+                    ("moving", moving),
                     *paced,
-                    ("rest", rest),
                 )
             ],
         )

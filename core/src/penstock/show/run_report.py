@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.figures.run_report import RunReport, Timeline
-from penstock.model.journal import DegreeChange, FailedAttempt
+from penstock.model.journal import KILLED, DegreeChange, FailedAttempt
 from penstock.show.console import (
     STYLES,
     Column,
@@ -26,6 +26,9 @@ from penstock.show.text import PACED, counted, duration, megabytes, moment, numb
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+HOW_TO_GO_ON = (
+    "no process is at work on it, and none has said how it ended: penstock resume continues it"
+)
 _WIDTH = 110
 _SPARKS = "▁▂▃▄▅▆▇█"
 _MOST_SPARKS = 60
@@ -57,6 +60,8 @@ def print_run_report(console: Console, report: RunReport) -> None:
     )
     if report.advice:
         print_line(console, Text(f"  {one_line(report.advice)}", style=STYLES["warning"]))
+    if report.status == KILLED:
+        print_line(console, Text(f"  {HOW_TO_GO_ON}", style=STYLES["warning"]))
     print_facts(console, [(name, one_line(value)) for name, value in facts(report)])
     if report.runs:
         _print_tables(console, report.runs)
@@ -94,6 +99,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     found = [
         ("copied", f"{report.what} ({report.mode}{cut})"),
         ("partitions", f"{report.committed:,} of {report.partitions:,} committed"),
+        *_attempts(report),
         ("rows", number(report.rows)),
         ("bytes", size(report.bytes)),
     ]
@@ -106,7 +112,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
         rows = sum(point.rows for point in points) / report.copying
         moved = sum(point.bytes for point in points) / report.copying
         said = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
-        found.append(("copying", f"{duration(report.copying)}: {said}"))
+        found.append(("rate", f"{said}, over {duration(report.copying)} of copying"))
     for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
         if seconds:
             found.append((name, duration(seconds)))
@@ -115,12 +121,17 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
         longest = f"{slowest} {duration(report.steps[slowest])}"
         steps = f"{counted(len(report.steps), 'step')}, the longest: {longest}"
         found.append(("then", f"{duration(report.finishing)}: {steps}"))
-    if report.failed_attempts:
-        lost = f"{report.failed_attempts:,}, {duration(report.lost)} lost in them"
-        found.append(("failed attempts", lost))
     if ending := tail(report):
         found.append(("at the end", ending))
     return found
+
+
+def _attempts(report: RunReport) -> list[tuple[str, str]]:
+    attempts = sum(each.attempts for each in report.executions)
+    if not attempts:
+        return []
+    failed = f", {report.failed_attempts:,} of them failed, {duration(report.lost)} lost in them"
+    return [("attempts", number(attempts) + (failed if report.failed_attempts else ""))]
 
 
 def tail(report: RunReport) -> str:

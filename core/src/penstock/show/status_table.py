@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.model.journal import KILLED
 from penstock.model.plans import id_list
 from penstock.model.records import read_later
 from penstock.show.console import Column, Console, Text, make_table, print_facts, print_heading
 from penstock.show.plan_table import print_not_copied
 from penstock.show.report_table import STATUS_STYLES, print_failure
+from penstock.show.run_report import HOW_TO_GO_ON
 from penstock.show.text import number, one_line, size
 
 if TYPE_CHECKING:
     from penstock.run.api import RunStatus
 
 _MOST_PENDING = 12
-KILLED = "no process is at work on it, and none has said how it ended: penstock resume continues it"
 
 
 def print_status(console: Console, status: RunStatus) -> None:
@@ -30,7 +31,7 @@ def print_status(console: Console, status: RunStatus) -> None:
         for position, partition in enumerate(plan.partitions)
         if partition.id not in done and partition.id not in running
     ]
-    shown = "killed" if run.status == "running" and status.at_work is False else run.status
+    shown = KILLED if run.status == "running" and status.at_work is False else run.status
     console.print(
         Text.assemble(
             "run ",
@@ -44,8 +45,8 @@ def print_status(console: Console, status: RunStatus) -> None:
         facts.append(("prepared", run.prepared_at))
     if run.finished_at:
         facts.append(("finished", run.finished_at))
-    if shown == "killed":
-        facts.append(("killed", KILLED))
+    if shown == KILLED:
+        facts.append(("killed", HOW_TO_GO_ON))
     facts += _spec_facts(run.spec, plan.strategy)
     facts += [
         ("partitions", f"{len(done):,} of {len(plan.partitions):,} committed"),
@@ -53,8 +54,9 @@ def print_status(console: Console, status: RunStatus) -> None:
         ("bytes", size(sum(record.bytes for record in status.committed))),
         ("running", number(len(running))),
     ]
-    if len(run.snapshots) > 1:
-        facts.append(("snapshots", number(len(run.snapshots))))
+    moments = {snapshot.taken_at for snapshot in run.snapshots}
+    if len(moments) > 1:
+        facts.append(("snapshots", number(len(moments))))
     for moment, partitions in read_later(status.committed).items():
         facts.append(("read later", f"{one_line(id_list(partitions))}, as of {moment}"))
     steps = plan.load.after

@@ -265,6 +265,13 @@ class Tally:
         # Committed partitions count with their share of all partitions.
         return covered / max((1 - done) * estimate + committed, covered)
 
+    def overall(self) -> float:
+        """How much is done of what `commit_counts` counts, earlier executions included, 0 to 1."""
+        if self._only or self.planned is None or not self.planned.partitions:
+            return self.share()
+        before = self.planned.committed / self.planned.partitions
+        return before + (1 - before) * self.share()
+
     def seconds_left(self) -> float | None:
         """Estimated seconds to the end; None while it is too early to tell."""
         share = self.share()

@@ -16,10 +16,10 @@ _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _COMMAND = re.compile(r"(`[^`]*`)")
 
 
-# Of `resume`, `verify` and a batch, beside the fields of a `CopySpec`.
+# Of other functions, beside the fields of a `CopySpec`.
 _OTHERS = (
     *("only", "recopy", "as_of_now", "await_snapshot"),
-    *("checksum", "show_rows"),
+    *("checksum", "show_rows", "since", "status", "limit", "batch"),
     *("tables", "exclude", "target_schema", "on_table_error"),
 )
 

@@ -95,7 +95,8 @@ def _check_cutting(spec: CopySpec) -> None:
         raise UsageError(f"--strategy {spec.strategy}: expected --key, found none")
     if not strategy.takes_key and spec.key is not None:
         raise UsageError(
-            f"--strategy {spec.strategy} does not use a key: leave out --strategy, or --key"
+            f"--strategy {spec.strategy} does not use a key: leave --key out, or use a strategy "
+            "that cuts by one: auto, range, ntile, hash, values or time"
         )
     if spec.interval is not None and not strategy.takes_interval:
         raise UsageError(f"--interval goes with --strategy time, not {spec.strategy}")

@@ -25,6 +25,7 @@ from penstock.spec.modes import MODES, Mode
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
 from penstock.spec.references import redact
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
+from penstock.spec.terms import in_callers_terms
 from penstock.spec.worker_spec import Patience
 
 MAPS = ("name", "position")
@@ -324,6 +325,14 @@ class CopySpec:
     )
 
     def __post_init__(self) -> None:
+        try:
+            self._read_and_check()
+        except UsageError as error:
+            named = self.table or self.target_table
+            in_callers_terms(error, named if isinstance(named, str) else None)
+            raise
+
+    def _read_and_check(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
             kind = str(item.type).partition(" | ")[0]

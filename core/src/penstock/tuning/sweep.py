@@ -18,12 +18,14 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.events import Event, Finished, now
+from penstock.model import values
 from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import TableRef
 from penstock.run.api import create, plan, resume
 from penstock.run.connections import Connections, connect
 from penstock.run.reports import report
+from penstock.run.showing import apart_throughout
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode, mode_names
 from penstock.spec.strategies import WHOLE
@@ -110,6 +112,7 @@ def plan_sweep(
     return sweep
 
 
+@apart_throughout
 def tune(
     spec: CopySpec,
     *,
@@ -134,6 +137,7 @@ def tune(
         UsageError, PlanningError: before anything is changed.
         PermanentError, TransientError: a copy has failed.
     """
+    values.choose(spec.show_values)
     ends, sweep = _planned(spec, degrees, options, sample, repeat)
     with closing(ends.open_scratch(_like(sweep.spec))) as scratch:
         try:

@@ -118,6 +118,8 @@ class MssqlRecords(ServerRecords):
             with suppress(DriverError):  # of a session that has ended
                 self.connection.change(LOCK_TIMEOUT)
 
+    grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON SCHEMA::{} TO the user"
+
     def denied(self, error: Exception) -> str:
         return error.words if isinstance(error, DriverError) else ""
 

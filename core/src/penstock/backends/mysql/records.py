@@ -90,6 +90,8 @@ class MySqlRecords(ServerRecords):
         wait_for_locks(self.connection, 1)
         yield  # each transaction says anew how long it waits
 
+    grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON {}.* TO the user"
+
     def denied(self, error: Exception) -> str:
         known = isinstance(error, pymysql.Error) and code_of(error) in _DENIED
         return str(error.args[1]) if known else ""
@@ -99,7 +101,7 @@ class MySqlRecords(ServerRecords):
         return sum(super(MySqlRecords, self).add(kind, [row]) for row in rows)
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
-        with translated("target", CONTROL):
+        with translated("target", CONTROL), self.permitted():
             try:
                 return self.connection.change(f"INSERT {rows}", values)
             except pymysql.IntegrityError as error:

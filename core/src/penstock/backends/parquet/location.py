@@ -203,7 +203,8 @@ def check_folder(location: Location, flag: str) -> None:
     Raises:
         UsageError: the location of a target ends as the name of a single file does.
     """
-    if location.patterns[0].lower().endswith(_PARQUET):
+    (first, *others) = location.patterns
+    if first.lower().endswith(_PARQUET) and not others and not _WILD.search(first):
         folder = str(location).rpartition(".")[0]
         raise UsageError(
             f"{flag}: expected a folder, in which each partition becomes a file, such as "

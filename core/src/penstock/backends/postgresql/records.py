@@ -71,8 +71,31 @@ class PostgresRecords(SqlRecords):
     def read_json(self, value: Any) -> Any:
         return value
 
+    @contextlib.contextmanager
+    def _permitted(self) -> Iterator[None]:
+        """
+        Raises:
+            PermanentError: the user may not use the control tables; with the GRANTs that would do.
+        """
+        try:
+            with translated("target"):
+                yield
+        except PermanentError as error:
+            if error.diagnosis.code != DENIED:
+                raise
+            user, schema = (
+                sql.Identifier(name).as_string(self._connection)
+                for name in (self._connection.info.user, self._name)
+            )
+            raise PermanentError(
+                f"{error.message}: the user keeps its runs there; expected GRANT USAGE ON SCHEMA "
+                f"{schema} TO {user}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN "
+                f"SCHEMA {schema} TO {user}",
+                error.diagnosis,
+            ) from error
+
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        with translated("target"):
+        with self._permitted():
             cursor = self._connection.execute(statement.encode(), values)
             return cursor.fetchall() if cursor.description else []
 
@@ -112,7 +135,7 @@ class PostgresRecords(SqlRecords):
         return [name for (name,) in found]
 
     def has_figures(self) -> bool:
-        with translated("target"):
+        with self._permitted():
             (found,) = self._connection.execute(
                 "SELECT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attname = 'spent'"
                 " AND attrelid = to_regclass(%s) AND NOT attisdropped)"
@@ -123,7 +146,7 @@ class PostgresRecords(SqlRecords):
 
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
-            with translated("target"):
+            with self._permitted():
                 if "run_id" in where:
                     self.attend(where["run_id"])
                 missing = [] if self._complete else self._missing()

@@ -140,6 +140,7 @@ class OptionPolicy:
                     "the source's statistics show no write to the table since the lost one "
                     f"({after.writes})",
                 )
+            view.read_as_before()
         view.store(control, now, nothing_committed=had_one and not anything_committed)
         yield event
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from penstock.backends.api.backend import Backend
@@ -237,6 +238,12 @@ class SourceView:
         """Take a snapshot of the current state, for the rest of the run."""
         self.snapshots = (*self.snapshots, self._handle.take())
         return self.event(state, message)
+
+    def read_as_before(self) -> None:
+        """The newest snapshot shows the same rows as the one before it: they are as of the moment
+        of that one."""
+        *before, newest = self.snapshots
+        self.snapshots = (*before, replace(newest, taken_at=before[-1].taken_at))
 
     def store(self, control: ControlStore, now: SourceState, *, nothing_committed: bool) -> None:
         """Store the snapshots in the target.

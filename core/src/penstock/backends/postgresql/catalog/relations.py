@@ -126,7 +126,12 @@ def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
         raise PlanningError(
             f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
             f"{connection.info.user!r} may not use its schema)"
-            + ("; create it, or use --mode recreate, which does" if side == "target" else "")
+            + (
+                "; create it, or use --mode recreate, which does (with --where false, it makes an "
+                "empty table like the source's)"
+                if side == "target"
+                else ""
+            )
         )
     return found
 

@@ -286,10 +286,13 @@ def _schemas(connection: Connection, names: Names, types: Sequence[Json]) -> lis
     wanted = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
     wanted |= {type_["schema"] for type_ in types}
     return [
-        steps.before(
-            f"schema {schema}",
-            f"create schema {schema}",
-            f"CREATE SCHEMA IF NOT EXISTS {ident(schema)}",
+        replace(
+            steps.before(
+                f"schema {schema}",
+                f"create schema {schema}",
+                f"CREATE SCHEMA IF NOT EXISTS {ident(schema)}",
+            ),
+            makes_schema=schema,
         )
         for schema in sorted(wanted)
         if not check_creatable(connection, schema, NEEDS)

@@ -119,6 +119,27 @@ class ServerRecords(LoadRecords):
                 self._make()
         self._there = True
 
+    grants: ClassVar[str] = ""
+    """What an administrator lets users of the control tables do; `{}` stands for where they are."""
+
+    @contextmanager
+    def permitted(self) -> Iterator[None]:
+        """
+        Raises:
+            PermanentError: the user may not use the control tables; with what would help.
+        """
+        try:
+            yield
+        except Exception as error:
+            words = self.denied(error) if self.grants else ""
+            if not words or "denied" not in words.lower():
+                raise
+            raise PermanentError(
+                f"target: {words}: the user keeps its runs there; expected "
+                f"{self.grants.format(self.ident(self._schema))}",
+                Diagnosis(side="target"),
+            ) from error
+
     def _add_figures(self) -> None:
         # Who may not, or would have to wait for attempts of other runs, does without.
         with suppress(PenstockError), self.session.translated(CONTROL), self.making():
@@ -182,9 +203,9 @@ class ServerRecords(LoadRecords):
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
         if reading and not self._found():
             return []
-        with self.session.translated(CONTROL):
+        with self.session.translated(CONTROL), self.permitted():
             return self.session.connection.rows(statement, values)
 
     def update(self, statement: str, values: Sequence[Any]) -> int:
-        with self.session.translated(CONTROL):
+        with self.session.translated(CONTROL), self.permitted():
             return self.session.connection.change(statement, values)

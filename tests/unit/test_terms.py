@@ -1,0 +1,62 @@
+"""Options in messages: as on the command line there, as arguments in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from penstock import CopySpec, UsageError
+from penstock.cli.main import main
+from penstock.run.showing import apart
+from penstock.spec import terms
+
+ENDS = {"source": "env:A", "target": "env:B", "table": "public.orders"}
+
+
+@pytest.fixture(autouse=True)
+def in_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The suite itself reads messages as on the command line."""
+    monkeypatch.setattr(terms, "_flags", [])
+    yield
+    assert terms._flags == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"partitions": 0}, "public.orders: partitions: expected at least 1, found 0"),
+        (
+            {"strategy": "ctid", "key": "id"},
+            'public.orders: strategy="ctid" does not use a key: leave key out, or use a strategy',
+        ),
+        (
+            {"mode": "truncate", "indexes": "defer"},
+            'indexes="defer" with mode="truncate" would alter the target\'s table: pass '
+            "allow_ddl=True",
+        ),
+    ],
+)
+def test_of_a_spec_in_python(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        CopySpec(**ENDS, **options)
+    assert said in caught.value.message
+    assert str(caught.value) == caught.value.message
+    assert "--" not in caught.value.message
+
+
+def test_of_a_call_in_python() -> None:
+    @apart
+    def called() -> None:
+        raise UsageError("--mode replace: expected --key; see `penstock copy --key`")
+
+    with pytest.raises(UsageError) as caught:
+        called()
+    assert caught.value.message == 'mode="replace": expected key; see `penstock copy --key`'
+
+
+def test_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    given = [f"--{name}={value}" for name, value in ENDS.items()]
+    assert main(["copy", *given, "--strategy", "ctid", "--key", "id"]) == 64
+    assert "--strategy ctid does not use a key: leave --key out" in capsys.readouterr().err

@@ -1,0 +1,34 @@
+"""What is said of a condition: without our own text, and where in it the error is."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import PlanningError
+from penstock.planning.where_words import of_where
+
+SAID = [
+    ("id >> ' foo", 'near "\' foo\n END FROM t"', 'near "\' foo", character 7 of the condition'),
+    ("id > 5) OR (true", 'at or near ")"', 'near ")", character 7 of the condition'),
+    ("id >", 'at or near "END"', "at the end of the condition"),
+    ("a = = 3", 'at or near "="', 'at or near "="'),
+    (
+        "id >> 'x",
+        "near ''x) LIMIT 0' at line 1",
+        "near ''x', character 7 of the condition",
+    ),
+    ("nmae = 1", 'column "nmae" does not exist', 'column "nmae" does not exist'),
+]
+
+
+@pytest.mark.parametrize(("where", "said", "shown"), SAID)
+def test_a_condition(where: str, said: str, shown: str) -> None:
+    with pytest.raises(PlanningError) as caught, of_where(where):
+        raise PlanningError(f"source: --where on t: error {said}")
+    assert caught.value.message == f"source: --where on t: error {shown}"
+
+
+def test_of_something_else() -> None:
+    with pytest.raises(PlanningError) as caught, of_where("x"):
+        raise PlanningError('source: table t: near "x END"')
+    assert caught.value.message == 'source: table t: near "x END"'
