@@ -83,7 +83,10 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"strategy": "hash"}, ["--strategy hash", "expected --key", "found none"]),
     ({"strategy": "values"}, ["--strategy values", "expected --key", "found none"]),
     ({"strategy": "time"}, ["--strategy time", "expected --key", "found none"]),
-    ({"strategy": "ctid", "key": "id"}, ["--strategy ctid does not use a key", "leave out --strategy, or --key"]),
+    (
+        {"strategy": "ctid", "key": "id"},
+        ["--strategy ctid does not use a key", "leave out --strategy, or --key"],
+    ),
     (
         {"strategy": "whole", "key": "id"},
         ["--strategy whole does not use a key", "leave out --strategy, or --key"],

@@ -183,9 +183,7 @@ def test_an_asset_by_default() -> None:
         ("duckdb:////data/w.duckdb", "duckdb"),
     ],
 )
-def test_kinds_of_source_and_target(
-    url: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kinds_of_source_and_target(url: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PG_SRC", url)
     written = made(spec(target=url, mode="append"))
     (asset,) = written.specs
