@@ -9,7 +9,28 @@ from typing import Any
 
 import pytest
 
-from penstock import BatchSpec, RunFailed, UsageError, batch_runs, copy_all, status
+from penstock import (
+    BatchSpec,
+    Bound,
+    CopySpec,
+    Crossing,
+    Key,
+    KeyRange,
+    KeyValues,
+    Partition,
+    PartitionPlan,
+    PlanningError,
+    RunFailed,
+    TableRequest,
+    UsageError,
+    batch_runs,
+    copy,
+    copy_all,
+    copy_tables,
+    create,
+    status,
+    statuses,
+)
 from penstock.events import BatchFinished, BatchStarted, Committed, Event, Finished, Opened
 
 from ..conftest import Pair
@@ -383,3 +404,92 @@ class TestWhatIsSaidAtTheEnd:
             '    ALTER TABLE "public"."empty" ADD CONSTRAINT "small_first" FOREIGN KEY (id)'
             " REFERENCES public.small(id);\n"
         ) in done.stdout
+
+
+def asked(pair: Pair, name: str, **options: Any) -> CopySpec:
+    given = {"mode": "append", "degree": 2, "run_id": f"own-{name}", **options}
+    return CopySpec(source=pair.source.url, target=pair.target.url, table=f"public.{name}", **given)
+
+
+def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None:
+    """One is new, with partitions of its own; one is continued; one must not be executed."""
+
+    def refuse(plan: PartitionPlan) -> None:
+        raise UsageError("not this one")
+
+    part = Partition("low", KeyRange(Key("id"), None, Bound("", "5")))
+    large = asked(three, "large", strategy="range", key="id", partitions=4)
+    create(large)
+    requests = [
+        TableRequest(spec=asked(three, "small", key="id"), given=(part,), series="ours"),
+        TableRequest(spec=large),
+        TableRequest(spec=asked(three, "empty"), check=refuse),
+    ]
+    seen: list[Event] = []
+    with pytest.raises(RunFailed, match="1 of 3 tables"):
+        seen.extend(copy_tables(requests, run_id="by-request", degree=2))
+    end = finished(seen)
+    assert end.run_id == "by-request"
+    found = {table.run_id: table for table in end.tables}
+    assert {name: table.status for name, table in found.items()} == {
+        "own-small": "done",
+        "own-large": "done",
+        "own-empty": "failed",
+    }
+    error = found["own-empty"].error
+    assert error is not None
+    assert error["message"] == "not this one"
+    assert three.target.value("SELECT count(*) FROM small") == 4
+    three.assert_same("public.large")
+    known = statuses(["own-small", "own-large"], target=three.target.url)
+    assert [len(each.committed) for each in known.values()] == [1, 4]
+    assert len({r.read_at for each in known.values() for r in each.committed}) == 1
+    # Again: what is done is left alone.
+    again = finished([*copy_tables(requests[:2], run_id="by-request", degree=2)])
+    assert (again.status, again.rows) == ("done", 0)
+    # Under the same name, but otherwise.
+    other = TableRequest(spec=asked(three, "small", key="id", where="id > 1"), given=(part,))
+    with pytest.raises(RunFailed):
+        [*copy_tables([other], run_id="by-request", degree=2)]
+    assert three.target.value("SELECT count(*) FROM small") == 4
+
+
+def test_a_request_may_read_what_is_left_as_it_is_now(three: Pair) -> None:
+    three.target.run("ALTER TABLE small ADD CHECK (id <> 10)")
+    spec = asked(three, "small", strategy="range", key="id", partitions=2, on_error="continue")
+    with pytest.raises(RunFailed):
+        [*copy(spec)]
+    three.source.run("UPDATE small SET id = 11 WHERE id = 10")
+    with pytest.raises(RunFailed, match="not done"):
+        [*copy_tables([TableRequest(spec=spec)], run_id="later", degree=2)]
+    [*copy_tables([TableRequest(spec=spec, as_of_now=True)], run_id="later", degree=2)]
+    three.assert_same("public.small")
+
+
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_partitions_by_two_keys(three: Pair, mode: str) -> None:
+    """Each row is in one of them, and `replace` deletes what the partition selects."""
+    three.source.run("UPDATE large SET v = 'v' || id % 3")
+    extents = [
+        Crossing(
+            KeyRange(Key("id"), Bound("", str(low)), Bound("", str(low + 10_000))),
+            KeyValues(Key("v"), (Bound("", value),)),
+        )
+        for low in (1, 10_001)
+        for value in ("v0", "v1", "v2")
+    ]
+    given = [Partition(f"p{n}", extent) for n, extent in enumerate(extents)]
+    request = TableRequest(
+        spec=asked(three, "large", mode=mode, key="id", verify="checksums"), given=given
+    )
+    end = finished([*copy_tables([request], run_id="two", degree=2)])
+    assert end.rows == 20_000
+    three.assert_same("public.large")
+    spec = asked(three, "large", run_id="o", key="id")
+    overlapping = [given[0], Partition("q", extents[0])]
+    with pytest.raises(UsageError, match="found p0 and q, which are both id"):
+        create(spec, given=overlapping)
+    wider = KeyRange(Key("id"), Bound("", "5"), Bound("", "7"))
+    overlapping[1] = Partition("q", Crossing(wider, extents[0].second))
+    with pytest.raises(PlanningError, match="expected ranges that do not overlap"):
+        create(spec, given=overlapping)

@@ -63,9 +63,16 @@ def check_given_partitions(spec: CopySpec, given: Sequence[Partition]) -> None:
             )
         if count > 1:
             raise UsageError(f"given partitions: expected each id once, found {name!r} twice")
+    crossings: dict[Crossing, str] = {}
     for partition in given:
         extent = partition.extent
         if isinstance(extent, Crossing):
+            other = crossings.setdefault(extent, partition.id)
+            if other != partition.id:
+                raise UsageError(
+                    f"given partitions: expected partitions that do not overlap, found {other} "
+                    f"and {partition.id}, which are both {extent}"
+                )
             extent = extent.first
         if not isinstance(extent, _BY_KEY):
             raise UsageError(
