@@ -99,9 +99,12 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         attempts: int | kinds.Text = 5,
         on_error: kinds.OnError | kinds.Text = "stop",
         verify: kinds.Verify | kinds.Text = "none",
+        check_partitions: kinds.CheckPartitions | kinds.Text = "auto",
         stall_timeout: float | kinds.Text = 600.0,
         grace: float | kinds.Text = 10.0,
         snapshot_warn_after: float | kinds.Text = 3600.0,
+        give_way_after: float | kinds.Text | None = None,
+        show_values: kinds.ShowValues | kinds.Text | None = None,
         control_schema: str = "penstock",
         # end of options
         **kwargs: Any,

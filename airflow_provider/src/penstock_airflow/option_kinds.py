@@ -82,3 +82,12 @@ Verify = Literal[
     "counts",
     "checksums",
 ]
+CheckPartitions = Literal[
+    "auto",
+    "always",
+    "never",
+]
+ShowValues = Literal[
+    "never",
+    "errors",
+]

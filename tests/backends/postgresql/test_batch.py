@@ -441,7 +441,8 @@ def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None
     assert error["message"] == "not this one"
     assert three.target.value("SELECT count(*) FROM small") == 4
     three.assert_same("public.large")
-    known = statuses(["own-small", "own-large"], target=three.target.url)
+    found = statuses(["own-small", "own-large"], target=three.target.url)
+    known = {status.run.run_id: status for status in found}
     assert [len(each.committed) for each in known.values()] == [1, 4]
     assert len({r.read_at for each in known.values() for r in each.committed}) == 1
     # Again: what is done is left alone.
