@@ -294,3 +294,10 @@ class TestSteering:
 
     def test_without_a_throttle_there_is_no_rate(self) -> None:
         assert Steering(Streams(2, 2), None, None, time.monotonic()).rate(2) is None
+
+
+def test_less_is_told_at_once_however_little() -> None:
+    shares = RateShares()
+    assert shares.changes(0.0, 100.0, {1: 0}) == {1: 100.0}
+    assert shares.changes(0.1, 97.0, {1: 0}) == {1: 97.0}
+    assert shares.changes(0.2, 100.0, {1: 0}) == {}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import BatchSpec, PlanningError, RunFailed, copy_all, verify
+from penstock import BatchSpec, CopySpec, PlanningError, RunFailed, copy_all, plan, verify
 from penstock.events import BatchFinished, Event
 
 if TYPE_CHECKING:
@@ -138,3 +139,14 @@ def test_parts_are_found_by_their_names(pair: Pair) -> None:
     assert [table.table for table in end.tables] == ["public.capital", "public.m", "public.p_1"]
     for table in ("capital", "p_1", "m"):
         pair.assert_same(table)
+
+
+def test_another_system_lists_it_as_not_copied(pair: Pair, tmp_path: Path) -> None:
+    pair.source.run(FAMILY, ROWS)
+    target = f"duckdb:///{tmp_path}/t.duckdb"
+    asked = CopySpec(
+        source=pair.source.url, target=target, table="public.city", target_table="main.city",
+        mode="recreate",
+    )  # fmt: skip
+    left = [(each.kind, each.name) for each in plan(asked).load.not_copied]
+    assert ("inheritance", "public.place") in left

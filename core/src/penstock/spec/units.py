@@ -26,7 +26,7 @@ _DURATION_UNITS = {
 
 
 def parse_size(value: Any, flag: str) -> int:
-    """Bytes from a number, ``64MB`` (powers of 1000, as in all output), or ``1.5 GiB`` (of 1024)."""
+    """Bytes from a number, ``64MB`` (powers of 1000, as in all output) or ``1.5 GiB`` (1024)."""
     written = r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT]?)(I?)B?)\s*"
     found = re.fullmatch(written, str(value), re.IGNORECASE)
     if found is None or (found[3] and not found[2]):
