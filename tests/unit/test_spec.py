@@ -85,11 +85,17 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ({"strategy": "time"}, ["--strategy time", "expected --key", "found none"]),
     (
         {"strategy": "ctid", "key": "id"},
-        ["--strategy ctid does not use a key", "leave out --strategy, or --key"],
+        [
+            "--strategy ctid does not use a key",
+            "leave --key out, or use a strategy that cuts by one",
+        ],
     ),
     (
         {"strategy": "whole", "key": "id"},
-        ["--strategy whole does not use a key", "leave out --strategy, or --key"],
+        [
+            "--strategy whole does not use a key",
+            "leave --key out, or use a strategy that cuts by one",
+        ],
     ),
     (
         {"strategy": "range", "key": "at", "interval": "1 day"},
