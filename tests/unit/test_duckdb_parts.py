@@ -249,7 +249,7 @@ def test_what_fits(
     ("error", "kind"),
     [
         (duckdb.HTTPException("HTTP 503"), TransientError),
-        (duckdb.IOException("Could not write file: No space left on device"), TransientError),
+        (duckdb.IOException("Could not write file: No space left on device"), PermanentError),
         (duckdb.IOException("IO Error: No files found that match the pattern"), PermanentError),
         (duckdb.ConversionException("Could not convert"), PermanentError),
     ],
