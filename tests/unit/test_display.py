@@ -583,12 +583,12 @@ def test_report_of_a_run_that_is_done() -> None:
         "  rate        500,000 rows/s, 50.0 MB/s",
     ]
     table = {line[2:20]: line[20:].split() for line in lines}
-    assert table["waiting for source"] == ["3.0", "20.0"]
-    assert table["waiting for target"] == ["9.0", "60.0"]
-    assert next(line for line in lines if line.startswith("  rest")).split() == [
-        "rest",
+    assert table["waiting for source"] == ["3.0", "20.0%"]
+    assert table["waiting for target"] == ["9.0", "60.0%"]
+    assert next(line for line in lines if line.startswith("  moving")).split() == [
+        "moving",
         "3.0",
-        "20.0",
+        "20.0%",
     ]
     slow = [line.split() for line in lines if line.startswith("  p") and "%" in line]
     assert [words[0] for words in slow] == ["p0", "p1", "p2", "p3", "p4"]
