@@ -72,8 +72,8 @@ def made(
         ({"mode": "append"}, ranges(4, "2"), "ranges: version: mode append cannot remove"),
         (
             {},
-            dg.MultiPartitionsDefinition({"a": DAYS, "b": dg.StaticPartitionsDefinition(["x"])}),
-            "found MultiPartitionsDefinition",
+            dg.MultiPartitionsDefinition({"a": DAYS, "b": DAYS}),
+            "and one of static or dynamic partitions",
         ),
     ],
 )
