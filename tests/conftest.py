@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
 os.environ["PENSTOCK_SHOW_VALUES"] = "errors"
 
 # What tests look for in messages is named as on the command line, but where that is tested.
-_TERMS = flags()
-_TERMS.__enter__()
+_TERMS = ExitStack()
+_TERMS.enter_context(flags())
+atexit.register(_TERMS.close)
 
 # Started in the background, we would ignore SIGINT, and so would every command under test.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

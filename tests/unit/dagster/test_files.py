@@ -33,7 +33,7 @@ def asset(**options: Any) -> dg.AssetSpec:
         ("s3://lake/tpch/sf10/orders", ["tpch", "sf10", "orders"]),
         ("s3://lake/tpch/?region=eu-west-1", ["tpch"]),
         ("s3://lake", ["lake"]),
-        ("s3://lake/of=all/o%20s/", ["of_all", "o_s"]),
+        ("s3://lake/of=all/o%20s/", ["of_all", "o_20s"]),
         ("file:///data/lake/orders/", ["data", "lake", "orders"]),
         ("/data/lake/orders", ["data", "lake", "orders"]),
         ("./lake/orders/", ["lake", "orders"]),
