@@ -35,6 +35,8 @@ from penstock.workers.throttle import LagBrake
 
 # Seconds. A cancellation does not wait for a server that does not answer.
 BRIEFLY = 2.0
+# How long to look whether another execution has started a run over, after its attempts have ended.
+SUPERSEDED_AFTER = (0.0, 0.5, 1.5)
 
 
 class Execution:
@@ -187,7 +189,7 @@ class Execution:
                     runs[event.run_id].add(event)
                     yield event
                 self._fail_stopped(supervisor)
-                superseded = [r for r in runs.values() if supervisor.failures and r.is_superseded()]
+                superseded = self._superseded(list(runs.values()), supervisor)
                 if not superseded:
                     return
                 for run in superseded:
@@ -205,6 +207,17 @@ class Execution:
                     self._used = min(self._used, steering.wanted)
                 for run in runs.values():
                     run.take_failures(supervisor)
+
+    @staticmethod
+    def _superseded(runs: Sequence[RunState], supervisor: Supervisor) -> list[RunState]:
+        """The runs that somebody else has started over, which is why attempts have failed."""
+        transient = any(failure.error["transient"] for failure in supervisor.failures.values())
+        # Whoever starts a run over ends its attempts first, so it may show a moment later.
+        for pause in SUPERSEDED_AFTER if transient else ():
+            time.sleep(pause)
+            if found := [run for run in runs if run.is_superseded()]:
+                return found
+        return []
 
     def _works(self) -> list[Work]:
         """What is left: of one run in the plan's order, of a batch the largest first."""
