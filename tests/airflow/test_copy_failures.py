@@ -56,7 +56,10 @@ WRONG = {
         'query="SELECT 1 AS n"',
         "table, query: expected one of them, found both",
     ),
-    "degree": ("degree=0", "degree: expected at least 1 mapped task at once, found 0"),
+    "degree": (
+        "degree=0",
+        "public.orders: degree: expected the number of mapped tasks that run at once",
+    ),
     "unknown": ("depth=3", "{'depth': 3}"),
     "snapshot_holder": (
         'snapshot_holder="nobody"',

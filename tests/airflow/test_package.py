@@ -76,7 +76,7 @@ def test_the_example_of_the_readme_needs_nothing_else(
     (tmp_path / "example.py").write_text(named + CHECKS)
     env |= {f"AIRFLOW_CONN_{name}": "postgres://h/db" for name in ("A", "B")}
     said = run(clean_airflow / "python", "-W", "ignore", "example.py", cwd=tmp_path, env=env)
-    tasks = [f"dw_orders.{name}" for name in ("copy", "plan", "prepare", "verify")]
+    tasks = [f"dw_orders.{name}" for name in ("copy", "plan", "prepare", "release", "verify")]
     assert str(tasks) in said
 
 

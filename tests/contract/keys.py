@@ -5,7 +5,7 @@ that look equal, values without an order, and those that order, equality and tex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TEXTS = (
     "", " ", "  ", "a", "A", "a ", "A ", " a", "b", "B", "á", "a\u0301", "Á", "é", "e\u0301", "ss",
@@ -243,3 +243,11 @@ KEYS: Mapping[str, Keys] = {
     "sqlite": SQLITE,
     "mysql": MYSQL,
 }
+
+
+def sent(name: str) -> Keys:
+    """The keys of a backend without those whose values record batches do not carry."""
+    keys = KEYS[name]
+    infinite = ("day", "moment", "instant") if name == "duckdb" else ()
+    columns = {key: of for key, of in keys.columns.items() if key not in infinite}
+    return replace(keys, columns=columns)

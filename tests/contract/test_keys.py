@@ -25,7 +25,7 @@ from penstock.spec.strategies import HASH, NTILE, RANGE, TIME, VALUES
 from .copying import Pair
 from .database import Database
 from .key_tables import KeyTable
-from .keys import KEYS
+from .keys import KEYS, Keys, sent
 
 # Each has other values, and other keys among those that are known.
 EXAMPLES = int(os.environ.get("PENSTOCK_KEY_EXAMPLES", "1"))
@@ -49,8 +49,8 @@ def name(request: pytest.FixtureRequest) -> str:
 class Example:
     """Two databases of one backend, with a table in which each column is a key."""
 
-    def __init__(self, name: str, pair: Pair, chance: random.Random) -> None:
-        self._keys, self._pair = KEYS[name], pair
+    def __init__(self, keys: Keys, pair: Pair, chance: random.Random) -> None:
+        self._keys, self._pair = keys, pair
         self._chance = chance
         known = pair.mine.backend.source_capabilities.strategies
         self._cuts = [cut for cut in CUTS if cut["strategy"] in {each.name for each in known}]
@@ -115,7 +115,7 @@ def example(
     name: str, request: pytest.FixtureRequest, open_database: Callable[[str], Database]
 ) -> Iterator[Example]:
     pair = Pair(open_database(name), open_database(name))
-    with closing(Example(name, pair, random.Random(request.param))) as made:
+    with closing(Example(KEYS[name], pair, random.Random(request.param))) as made:
         yield made
 
 
@@ -130,7 +130,7 @@ def test_each_row_arrives_once(name: str, open_database: Callable[[str], Databas
     """In mode replace over what others have loaded, with another key; and appended to that."""
     chance = random.Random(EXAMPLES)
     pair = Pair(open_database(name), open_database(name))
-    with closing(Example(name, pair, chance)) as example:
+    with closing(Example(sent(name), pair, chance)) as example:
         specs: dict[str, list[CopySpec]] = {mode: [] for mode in example.modes}
         for spec, _ in example.plans():
             specs[spec.mode].append(spec)

@@ -18,21 +18,23 @@ class QueryColumns:
 
 
 def read_query(query: str | None, source: Place) -> QueryColumns:
-    """What a query reads. Nothing where the parser does not understand it.
+    """What a query reads. Nothing where the parser does not understand it, but for files, which are
+    one dataset whatever the query calls them.
 
     A table without a schema is left out, unless the URL's database is its schema: only the server
     knows its search path.
     """
     if not query:
         return QueryColumns()
+    files = QueryColumns((source.dataset(TableRef("", "")),)) if source.located else QueryColumns()
     try:
         from openlineage.common.sql import parse  # noqa: PLC0415 - of the OpenLineage provider
     except ImportError:
-        return QueryColumns()
+        return files
     usual = source.database if source.schemas_are_databases else None
     found = parse([query], dialect=source.scheme, default_schema=usual)
     if found is None or found.errors:
-        return QueryColumns()
+        return files
     tables = {dataset for table in found.in_tables if (dataset := _dataset(table, source))}
     columns = {}
     for column in found.column_lineage:
@@ -44,11 +46,13 @@ def read_query(query: str | None, source: Place) -> QueryColumns:
         columns[column.descendant.name] = tuple(
             (dataset, name) for dataset, name in origins if dataset
         )
-    return QueryColumns(tuple(sorted(tables)), columns)
+    return QueryColumns(files.tables or tuple(sorted(tables)), columns)
 
 
 def _dataset(table: Any, source: Place) -> str:
     """Empty if the schema is not known."""
+    if source.located:
+        return source.dataset(TableRef("", ""))
     if not table.schema:
         return ""
     return source.dataset(TableRef(table.schema, table.name))
