@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.marked_tables import main, markdown
-from tests.airflow.clearing import MOMENTS, ONE_TASK, ROWS, UNSEEN, Row
+from tests.airflow.clearing import MOMENTS, ONE_TASK, ROWS
 
 HEAD = ("what people do", "`copy_table`", "`CopyTableOperator`")
 NOT_TRIED = "-"
@@ -35,15 +35,9 @@ def rows() -> Iterator[list[str]]:
     for moment in MOMENTS:
         yield [f"**{moment}**", "", ""]
         for row in ROWS:
-            ends = seen(row)
-            if row.moment == moment and ends:
+            if row.moment == moment:
                 acts = ", then ".join(row.acts)
-                yield [acts, of_groups(ends), ends.get(ONE_TASK, NOT_TRIED)]
-
-
-def seen(row: Row) -> dict[str, str]:
-    """The outcomes that a test has seen, by form."""
-    return {cell.form: cell.ends for cell in row.cells() if cell.name not in UNSEEN}
+                yield [acts, of_groups(row.ends), row.ends.get(ONE_TASK, NOT_TRIED)]
 
 
 if __name__ == "__main__":
