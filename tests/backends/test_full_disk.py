@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 import penstock
-from penstock import CopySpec
+from penstock import CopySpec, Finished
 from penstock.errors import PenstockError, PermanentError
 
 ROWS = 40_000
@@ -72,13 +72,15 @@ def test_each_row_once_when_there_is_room_again(
     if kind == "parquet":
         # Readers find whole files.
         for path in (place / "lake").glob("*.parquet"):
-            duckdb.sql(f"SELECT count(*) FROM '{path}'").fetchall()
+            duckdb.execute(f"SELECT count(*) FROM '{path}'").fetchall()
     resize(64 << 10)
     with suppress(PenstockError):
         [*penstock.copy(spec)]
-    assert [*penstock.copy(spec)][-1].status == "done"
+    last = [*penstock.copy(spec)][-1]
+    assert isinstance(last, Finished)
+    assert last.status == "done"
     if kind == "parquet":
-        found = duckdb.sql(f"SELECT count(*), count(DISTINCT id) FROM '{place}/lake/*.parquet'")
+        found = duckdb.execute(f"SELECT count(*), count(DISTINCT id) FROM '{place}/lake/*.parquet'")
         assert found.fetchall() == [(ROWS, ROWS)]
         assert not [*place.glob("lake/_penstock/uploads/*/*")]
     else:

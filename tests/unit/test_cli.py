@@ -505,8 +505,8 @@ def test_verify_says_by_its_exit_code_whether_all_is_well(
     assert main(["verify", RUN, *ENDS, "--json"]) == code
     assert json.loads(capsys.readouterr().out) == to_json(engine.result)
     assert main(["verify", RUN, *ENDS, "--json", "--checksum", "--show-rows"]) == code
-    named = {"source": "env:SHOP", "target": "env:DW", "control_schema": "penstock"}
-    named |= {"show_values": None}
+    named: dict[str, str | None] = {"source": "env:SHOP", "target": "env:DW"}
+    named |= {"control_schema": "penstock", "show_values": None}
     counts = {**named, "checksum": False, "show_rows": False}
     values = {**named, "checksum": True, "show_rows": True}
     assert engine.calls == [("verify", (RUN,), asked) for asked in (counts, counts, values)]

@@ -12,7 +12,7 @@ from penstock.cli.main import main
 from penstock.run.showing import apart
 from penstock.spec import terms
 
-ENDS = {"source": "env:A", "target": "env:B", "table": "public.orders"}
+ENDS: dict[str, Any] = {"source": "env:A", "target": "env:B", "table": "public.orders"}
 
 
 @pytest.fixture(autouse=True)

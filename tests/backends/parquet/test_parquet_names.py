@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock import CopySpec
+from penstock import CopySpec, Finished
 from penstock.errors import PenstockError
 from penstock_testkit import S3Server
 
@@ -37,7 +37,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def copied(source: str, target: str, **options: Any) -> None:
     spec = CopySpec(source=source, target=target, snapshot="shared", **options)
-    assert [*penstock.copy(spec)][-1].status == "done"
+    last = [*penstock.copy(spec)][-1]
+    assert isinstance(last, Finished)
+    assert last.status == "done"
 
 
 def rows_of(tmp_path: Path, source: str) -> list[tuple[Any, ...]]:
@@ -63,7 +65,7 @@ def test_a_value_that_is_too_long_for_a_folder(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "k": ["x" * 300]}), tmp_path / "source.parquet")
     spec = CopySpec(
         source=f"file://{tmp_path}/source.parquet", target=f"file://{tmp_path}/lake",
-        partition_by="k",
+        partition_by=("k",),
     )  # fmt: skip
     failed = []
     with pytest.raises(PenstockError):

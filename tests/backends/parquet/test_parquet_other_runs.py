@@ -37,7 +37,7 @@ def append(tmp_path: Path) -> Iterator[Callable[[str], Run]]:
 
 
 def count(tmp_path: Path) -> int:
-    ((rows,),) = duckdb.sql(f"SELECT count(*) FROM '{tmp_path}/lake/*.parquet'").fetchall()
+    ((rows,),) = duckdb.execute(f"SELECT count(*) FROM '{tmp_path}/lake/*.parquet'").fetchall()
     return int(rows)
 
 

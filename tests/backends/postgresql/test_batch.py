@@ -173,7 +173,7 @@ class TestWhatIsNotSupported:
         assert not three.has_control_schema()
 
     def test_is_said_of_each_table(self, three: Pair) -> None:
-        entries = [*ENTRIES[:2], {**ENTRIES[2], "compression": "zstd"}]
+        entries: list[dict[str, Any]] = [*ENTRIES[:2], {**ENTRIES[2], "compression": "zstd"}]
         seen = failing(batch(three, *entries), "1 of 3 tables are not done")
         tables = {each.table: each for each in finished(seen).tables}
         assert [tables[f"public.{name}"].status for name in ("empty", "small")] == ["done"] * 2
@@ -191,7 +191,10 @@ class TestByItsId:
     def night(self, three: Pair) -> Pair:
         """A batch of which one table has failed; another has options of its own."""
         three.target.run("ALTER TABLE small ADD CONSTRAINT few CHECK (id < 5)")
-        entries = [*ENTRIES[:2], {"table": "public.large", "columns": ["id"], "where": "id > 5"}]
+        entries: list[dict[str, Any]] = [
+            *ENTRIES[:2],
+            {"table": "public.large", "columns": ["id"], "where": "id > 5"},
+        ]
         with pytest.raises(RunFailed):
             events_of(batch(three, *entries, run_id="night"))
         three.target.run("ALTER TABLE small DROP CONSTRAINT few")
@@ -441,8 +444,10 @@ def test_tables_by_request_are_runs_that_their_caller_names(three: Pair) -> None
     assert error["message"] == "not this one"
     assert three.target.value("SELECT count(*) FROM small") == 4
     three.assert_same("public.large")
-    found = statuses(["own-small", "own-large"], target=three.target.url)
-    known = {status.run.run_id: status for status in found}
+    known = {
+        each.run.run_id: each
+        for each in statuses(["own-small", "own-large"], target=three.target.url)
+    }
     assert [len(each.committed) for each in known.values()] == [1, 4]
     assert len({r.read_at for each in known.values() for r in each.committed}) == 1
     # Again: what is done is left alone.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 import penstock
-from penstock import CopySpec
+from penstock import CopySpec, Finished
 from penstock.backends.postgresql.catalog.interpolation import between
 from penstock.model.extents import KeyRange
 from penstock.model.plans import PartitionPlan
@@ -32,7 +33,7 @@ KEYS = {
 }
 
 
-def plan_of(url: str, count: int, **options: str) -> PartitionPlan:
+def plan_of(url: str, count: int, **options: Any) -> PartitionPlan:
     spec = CopySpec(
         source=url, target=url, table="public.fine", target_table="public.copied",
         strategy="range", key="k", partitions=count, **options,
@@ -65,7 +66,7 @@ def test_as_many_as_asked_for(target_url: str, type_: str, value: str) -> None:
         ).fetchone() or (None,)
         assert ascending
         assert all(a.upper == b.lower for a, b in pairwise(ranges))
-        sizes = dict(
+        sizes: dict[int, int] = dict(
             connection.execute(
                 f"SELECT width_bucket(k, (%s::text[])::{type_.partition('(')[0]}[]), count(*)"
                 " FROM fine GROUP BY 1",
@@ -86,7 +87,9 @@ def test_all_rows_once(target_url: str) -> None:
         target_table="public.copied", strategy="range", key="k", partitions=300,
         verify="checksums",
     )  # fmt: skip
-    assert [*penstock.copy(spec)][-1].status == "done"
+    last = [*penstock.copy(spec)][-1]
+    assert isinstance(last, Finished)
+    assert last.status == "done"
 
 
 def test_common_values_keep_their_weight(target_url: str) -> None:
