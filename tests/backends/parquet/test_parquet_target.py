@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock import PermanentError, PlanningError, TransientError
-from penstock.errors import TargetChanged
+from penstock.errors import Superseded, TargetChanged
 from penstock.model.extents import Bound, Key, KeyRange, Whole
 from penstock.model.plans import Partition
 
@@ -155,7 +155,7 @@ def test_wakes_up_after_the_run_was_started_over(dataset: Dataset) -> None:
         assert dataset.data() == []
         with pytest.raises(TransientError, match="written by somebody else"):
             stopped.commit(stopped.end())
-        with pytest.raises(PermanentError, match="expected generation 1, found 2"):
+        with pytest.raises(Superseded, match="expected generation 1, found 2"):
             late.begin()
     for index, partition_id in enumerate(("p0001", "p0002")):
         assert run.copy(partition_id, numbered(index * 10, 10), generation=2)

@@ -12,7 +12,6 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.api.facts import KeyStatistics, RankedBound, WeightedBound
-from penstock.backends.postgresql.catalog.interpolation import PER_PARTITION, finer
 from penstock.backends.postgresql.compare.conditions import key_expression, select
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
@@ -192,6 +191,11 @@ class SourceKey:
 
     def finer(self, where: str | None, known: KeyStatistics, count: int) -> KeyStatistics:
         """See `CutsFiner.finer_statistics`."""
+        from penstock.backends.postgresql.catalog.interpolation import (  # noqa: PLC0415 - seldom
+            PER_PARTITION,
+            finer,
+        )
+
         if isinstance(self._read, Query) or len(known.bounds) >= PER_PARTITION * count:
             return known
         weights = {each.bound.text: each.weight for each in known.bounds}
