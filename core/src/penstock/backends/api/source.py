@@ -59,7 +59,8 @@ class LockingSnapshot(HeldSnapshot, Protocol):
     """
 
     def waiting(self) -> Sequence[Waiting]:
-        """The sessions that wait for it. May be called every few seconds."""
+        """The sessions that wait for it, as far as is known. May be called every second, and never
+        waits for the source."""
         ...
 
     def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:

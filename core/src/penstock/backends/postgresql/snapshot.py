@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import select
+import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,7 +27,7 @@ from penstock.backends.postgresql.waiting import (
     rewriters,
     waiting_for,
 )
-from penstock.errors import Blocked, Diagnosis, PlanningError, SnapshotLost
+from penstock.errors import Blocked, Diagnosis, PenstockError, PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
 from penstock.spec.worker_spec import Patience
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 JOIN_SECONDS = 5.0
 # Tables that are locked by one statement.
 AT_ONCE = 100
+# Seconds between two looks at who waits, for all runs of a batch together.
+LOOK_SECONDS = 1.0
 # "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in
 # between, "object not in prerequisite state".
 SNAPSHOT_GONE = {"22023", "42704", "55000"}
@@ -57,6 +61,9 @@ class ExportedSnapshot:
     def __init__(self, url: str, relations: Sequence[Relation]) -> None:
         self._connection = connect(url, "source", SNAPSHOT)
         self._looker = partial(watcher, url)
+        self._waiting: Sequence[Waiting] = ()
+        self._look: threading.Thread | None = None
+        self._looked = 0.0
         try:
             self.snapshot = self._export(relations)
         except BaseException:
@@ -83,6 +90,8 @@ class ExportedSnapshot:
         """A server that goes away closes the socket, which then reads as ready."""
         if self._connection.closed:
             return False
+        if self._is_asked():
+            return True  # what can be read is its answer
         try:
             if self._has_input():
                 self._connection.pgconn.consume_input()
@@ -98,11 +107,26 @@ class ExportedSnapshot:
         return bool(ready)
 
     def waiting(self) -> Sequence[Waiting]:
-        """Nothing, where its session is lost: that shows elsewhere."""
+        """Those that waited when the server last answered, seconds ago at most.
+
+        It is asked on a thread: over a network that has gone silent there is no answer, and streams
+        that stall have to be noticed all the same.
+        """
+        now = time.monotonic()
+        if not self._is_asked() and now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._look = threading.Thread(target=self._ask, name="penstock-waiting", daemon=True)
+            self._look.start()
+        return self._waiting
+
+    def _ask(self) -> None:
         try:
-            return waiting_for(self._connection)
-        except psycopg.Error:
-            return ()
+            self._waiting = waiting_for(self._connection)
+        except (psycopg.Error, PenstockError):
+            self._waiting = ()  # its session is lost: that shows elsewhere
+
+    def _is_asked(self) -> bool:
+        return self._look is not None and self._look.is_alive()
 
     def catalog(self, look: Callable[[Sequence[Waiting]], None]) -> SourceCatalog:
         from penstock.backends.postgresql.source import HolderSource  # noqa: PLC0415 - most do not verify

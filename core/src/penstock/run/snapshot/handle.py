@@ -13,7 +13,7 @@ from penstock.model.snapshots import Snapshot
 
 CHECK_INTERVAL = 1.0
 # Seconds between two looks at who waits for the snapshot, and until that is worth a warning.
-WAITING_INTERVAL = 2.0
+WAITING_INTERVAL = 1.0
 QUIET = 3.0
 
 
