@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 import pytest
+from hypothesis import settings
 from psycopg import pq
 
 from penstock.backends.postgresql.native import _found
@@ -44,6 +45,10 @@ from .skipped import skip_table
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
+
+# How long an example takes says nothing: other tests run beside it.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 # What tests look for in messages is often a value. Where values are hidden is tested by itself.
 os.environ["PENSTOCK_SHOW_VALUES"] = "errors"

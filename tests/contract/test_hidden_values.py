@@ -15,9 +15,10 @@ from .copying import Pair
 from .database import Database, SqlDatabase
 from .rows import Rows
 
-WORDS = ("Canary", "Quetzal", "4711")
+# The number is too long to be a part of some id, time or port by chance.
+WORDS = ("Canary", "Quetzal", "471108150042")
 # What a server puts around a value may also be in it.
-SECRET = "O'Canary (\"4711\") for key 'Quetzal', violates column 'Quetzal'"
+SECRET = "O'Canary (\"471108150042\") for key 'Quetzal', violates column 'Quetzal'"
 COLUMNS = {"id": "bigint", "name": "text"}
 TWICE = Rows(COLUMNS, [(n, f"{SECRET} {n // 2:03}") for n in range(40)])
 UNIQUE = "CREATE TABLE {} (id int, name {} UNIQUE)"
