@@ -64,7 +64,11 @@ class Cli:
             else:
                 writing = stdout.fileno()
             given = [nothing, writing, stderr.fileno(), answer]
-            socket.send_fds(_server(), [json.dumps(request).encode()], given)
+            socket.send_fds(
+                _server(tuple(_at_start(environment).items())),
+                [json.dumps(request).encode()],
+                given,
+            )
         self.pid = self._answer(None)
 
     def _answer(self, timeout: float | None) -> int:
@@ -134,8 +138,9 @@ def _at_start(env: Mapping[str, str]) -> dict[str, str]:
 
 
 @cache
-def _server() -> socket.socket:
-    """The way to the one of this process, which ends with it."""
+def _server(_environment: tuple[tuple[str, str], ...]) -> socket.socket:
+    """The way to the one of this process that was started with such an environment: the contract
+    suite's has packages of its own. It ends with this process."""
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
