@@ -142,7 +142,7 @@ def marked_failed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:
     lines.check_no_backend()
 
     gate.open()
-    run.clear(("lines.copy", gate.index), "lines.verify")
+    run.clear(("lines.copy", gate.index), downstream=True)
     run.wait_for("lines.copy", gate.index, ["success"], try_number=2)
     lines.check_done(run)
     after = lines.records(run)
