@@ -101,7 +101,7 @@ class CopiedTable:
     spec: Mapping[str, Any]
     """The options of the copy."""
     status: RunStatus | None
-    """Of the run; None if there is none yet."""
+    """The run's status; None before it exists."""
     partitions: Collection[str] | None
     """Ids of the partitions whose rows are counted; None: all; empty: no count."""
 
@@ -188,7 +188,7 @@ def _schema(columns: Iterable[tuple[str, str]]) -> SchemaDatasetFacet:
 def _column_lineage(
     source: Place, copied: CopiedTable, status: RunStatus, of_query: QueryColumns
 ) -> Any:
-    """Which column of the source each column of the target comes from; None if none is known."""
+    """The source columns that each target column comes from; None if unknown."""
     from airflow.providers.common.compat.openlineage.facet import (  # noqa: PLC0415
         ColumnLineageDatasetFacet,
         Fields,

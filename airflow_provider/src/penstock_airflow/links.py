@@ -15,7 +15,7 @@ from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 REPORT_PREFIX = "/penstock"
 REPORT_KEY = "penstock_report"
-"""Of the XCom with the report as a page."""
+"""Key of the XCom that holds the report's page."""
 _ENDING = ("VerifyCopyOperator", "CopyTableOperator", "CopyAllOperator")
 
 
@@ -56,7 +56,7 @@ def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> s
 
 
 def _base() -> str:
-    """Of Airflow 3. Empty if not set: browsers know the host better than Airflow does."""
+    """The base URL in Airflow 3. Empty if not set: browsers know the host better than Airflow."""
     return (conf.get("api", "base_url", fallback=None) or "").rstrip("/")
 
 
