@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.backends.api.control import RunRow, reading_run
+from penstock.backends.api.described import describing
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -235,31 +236,35 @@ class _Batch:
         requests, self._not_copied = self._find(self._source, self._target)
         if requests:
             self._link.set_patience(requests[0].spec.patience)
-        for asked in requests:
-            run_id = asked.run_id
-            stored = self._target.control.load_run(run_id)
-            spec = asked.spec if stored is None else with_stored_schemas(asked.spec, stored.spec)
-            self._requests[run_id] = asked
-            run = RunState(
-                spec,
-                run_id,
-                ends=self._ends,
-                link=self._link,
-                view=self._view(spec, run_id, stored),
-            )
-            self._runs.append(run)
-            try:
-                if asked.error is not None:
-                    raise asked.error
-                self._check_table(run, stored)
-            except Interrupted:
-                raise
-            except PenstockError as error:
-                run.fail(error)
+        with describing(self._source, [asked.spec.relation for asked in requests]):
+            for asked in requests:
+                self._find_table(asked)
         errors = [run.error for run in self._runs]
         if errors and errors[0] and all(isinstance(error, UsageError) for error in errors):
             # What was asked for suits none of them.
             raise errors[0]
+
+    def _find_table(self, asked: TableRequest) -> None:
+        run_id = asked.run_id
+        stored = self._target.control.load_run(run_id)
+        spec = asked.spec if stored is None else with_stored_schemas(asked.spec, stored.spec)
+        self._requests[run_id] = asked
+        run = RunState(
+            spec,
+            run_id,
+            ends=self._ends,
+            link=self._link,
+            view=self._view(spec, run_id, stored),
+        )
+        self._runs.append(run)
+        try:
+            if asked.error is not None:
+                raise asked.error
+            self._check_table(run, stored)
+        except Interrupted:
+            raise
+        except PenstockError as error:
+            run.fail(error)
 
     def _check_table(self, run: RunState, stored: RunRow | None) -> None:
         """
@@ -303,11 +308,15 @@ class _Batch:
         self._execution.stop_if_asked()
         # Before the first table is planned: all are planned with this snapshot.
         share = self._share_for_planning() if self._read_with_snapshot() else None
-        for run in self._execution.working():
-            yield from self._execution.attempt(run, lambda run=run: self._plan(run))  # type: ignore[misc]
-            if run.error is not None:
-                run.view.close()
-            self._execution.stop_if_asked()
+        working = self._execution.working()
+        with ExitStack() as facts:
+            facts.enter_context(describing(self._source, [run.spec.relation for run in working]))
+            facts.enter_context(describing(self._target, [run.spec.target_ref for run in working]))
+            for run in working:
+                yield from self._execution.attempt(run, lambda run=run: self._plan(run))  # type: ignore[misc]
+                if run.error is not None:
+                    run.view.close()
+                self._execution.stop_if_asked()
         # Its session is no longer needed, and a server may have few.
         self._source.close()
         if share is not None:

@@ -1,0 +1,35 @@
+"""Catalogs that are asked about many relations, and ask the server about all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from penstock.model.tables import Relation
+
+
+@runtime_checkable
+class DescribesMany(Protocol):
+    """A `SourceCatalog` or `TargetCatalog` whose facts about many relations cost what those about
+    one cost."""
+
+    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        """While it lasts, the first question about one of these relations is put to the server for
+        all of them, and each answer is kept.
+
+        For planning: nobody must expect to see there what has changed in between. To adopt a
+        snapshot forgets what was read without it.
+
+        Parameters:
+            relations: need not exist. What is wrong with one is raised where that one is asked for.
+        """
+        ...
+
+
+def describing(catalog: object, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+    """See `DescribesMany`; other catalogs answer as they always do."""
+    if isinstance(catalog, DescribesMany):
+        return catalog.describing(relations)
+    return nullcontext()
