@@ -39,6 +39,7 @@ OF_REPLACE = {"delete", "count_selected", "leave_only"}
 LOOKING = {
     *("check_recopy", "check_target", "committed", "committed_in_series", "intact", "load_run"),
     *("outlook", "recopied", "running", "steps_done", "steps_in_effect"),
+    *("check_targets", "committed_of", "load_runs", "steps_done_of"),
 }
 
 
@@ -155,8 +156,8 @@ def test_a_supervisor_at_each_call_of_the_control_store(dying: Pair, killing: Ki
     dying.copy(run_id="watched", where="id < 100", **options)
     calls = {moment.split()[0] for moment in killing.passed() if moment.startswith("control.")}
     changing = {call for call in calls if call.rpartition(".")[2] not in LOOKING}
-    changing.discard("control.put_journal")  # an execution that finds all done has nothing to say
-    assert {"control.create_run", "control.prepare", "control.set_status"} <= changing
+    changing.discard("control.put_journals")  # an execution that finds all done has nothing to say
+    assert {"control.create_run", "control.prepare_all", "control.set_statuses"} <= changing
     for call in changing:
         killing.at(f"{call} after")
     words = [*dying.words, *(f"--{name}={value}" for name, value in options.items())]
@@ -171,7 +172,7 @@ def test_a_supervisor_at_each_call_of_the_control_store(dying: Pair, killing: Ki
 def test_a_supervisor_that_writes_its_journal(dying: Pair, killing: Killing, moment: str) -> None:
     """At its end, or in the midst of it, if it takes its time."""
     dying.make()
-    killing.at(f"control.put_journal {moment}")
+    killing.at(f"control.put_journals {moment}")
     words = [*dying.words, "--strategy=whole", "--mode=truncate"]
     assert _exit_code(words) == -signal.SIGKILL
     assert killing.left() == []

@@ -40,6 +40,7 @@ from penstock.run.snapshot.as_of_now import ReadAsOfNow
 from penstock.run.snapshot.awaited import AwaitHolder
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
+from penstock.run.standing import load_standing
 from penstock.run.state import RunState, new_run_id
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
@@ -168,7 +169,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     yield from taken
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
-                        state.begin(run_plan)
+                        state.begin(run_plan, is_new=True)
                         yield from _execute(state, ends, link, nursery, begun)
                     return
             # Somebody else has just created the run: this is its second execution.
@@ -533,6 +534,11 @@ def _execute(
         max_rate=state.spec.max_rate,
         max_lag=state.spec.max_lag,
     )
-    events = execution.run(lambda: [state.planned(streams, time.monotonic() - begun)])
+
+    def planned(runs: Sequence[RunState]) -> Iterator[Event]:
+        load_standing(runs, link)
+        yield state.planned(streams, time.monotonic() - begun)
+
+    events = execution.run(planned)
     yield from journaled(events, link, ends.wait_kind)
     state.raise_failure()

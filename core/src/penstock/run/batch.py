@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from penstock.backends.api.control import RunRow, reading_run
+from penstock.backends.api.control import NewRun, RunRow, reading_run
 from penstock.backends.api.described import describing
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
@@ -20,11 +21,13 @@ from penstock.errors import (
     PlanningError,
     RunFailed,
     RunFailedTransiently,
+    SnapshotLost,
     TransientError,
     UsageError,
 )
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model import values
+from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied, Relation
 from penstock.planning.build import build_plan
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
@@ -40,6 +43,7 @@ from penstock.run.snapshot.as_of_now import ReadAsOfNow
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
+from penstock.run.standing import load_standing
 from penstock.run.state import RunState, new_run_id
 from penstock.run.table_requests import TableRequest
 from penstock.spec.batch_spec import BatchSpec, batch_of
@@ -129,7 +133,7 @@ def _run(
         with (
             closing(ends.open_source()) as source,
             closing(ends.open_target(pool.control_schema)) as target,
-            closing(ends.link(target, pool.control_schema)) as link,
+            closing(ends.link(target, pool.control_schema, batch_id=pool.batch_id)) as link,
             closing(_Batch(pool, find, ends, source, target, link, nursery)) as running,
         ):
             yield from journaled(running.run(), link, ends.wait_kind)
@@ -172,6 +176,16 @@ def resume_all(
     yield from copy_tables(requests, run_id=batch_id, degree=requests[0].spec.degree)
 
 
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A run that is to be created with this plan."""
+
+    run: RunState
+    plan: PartitionPlan
+    taken: Sequence[Event]
+    """What was said when its snapshot was taken."""
+
+
 class _Batch:
     def __init__(
         self,
@@ -194,6 +208,9 @@ class _Batch:
         self._requests: dict[str, TableRequest] = {}
         self._runs: list[RunState] = []
         self._not_copied: tuple[NotCopied, ...] = ()
+        self._unplanned: Sequence[RunState] = ()
+        self._share: HeldSnapshot | None = None
+        """Of the snapshot, for planning."""
         self._snapshot = SharedSnapshot(ends, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
@@ -211,11 +228,13 @@ class _Batch:
         for run in self._runs:
             run.view.close()
         self._snapshot.close()
+        self._source.close()
 
     def run(self) -> Generator[Event, None, None]:
         self._find_tables()
         if self._execution.working():
             self._target.control.create()
+        self._unplanned = self._execution.working()
         yield BatchStarted(
             run_id=self._id,
             tables=tuple(map(_batch_table, self._runs)),
@@ -223,7 +242,7 @@ class _Batch:
             automatic=self._streams.automatic,
         )
         try:
-            yield from self._execution.run(self._plan_all)
+            yield from self._execution.run(self._plan_window)
         except PenstockError as error:
             yield self._finished("interrupted" if isinstance(error, Interrupted) else "failed")
             raise
@@ -236,17 +255,17 @@ class _Batch:
         requests, self._not_copied = self._find(self._source, self._target)
         if requests:
             self._link.set_patience(requests[0].spec.patience)
+        stored = self._target.control.load_runs([asked.run_id for asked in requests])
         with describing(self._source, [asked.spec.relation for asked in requests]):
             for asked in requests:
-                self._find_table(asked)
+                self._find_table(asked, stored.get(asked.run_id))
         errors = [run.error for run in self._runs]
         if errors and errors[0] and all(isinstance(error, UsageError) for error in errors):
             # What was asked for suits none of them.
             raise errors[0]
 
-    def _find_table(self, asked: TableRequest) -> None:
+    def _find_table(self, asked: TableRequest, stored: RunRow | None) -> None:
         run_id = asked.run_id
-        stored = self._target.control.load_run(run_id)
         spec = asked.spec if stored is None else with_stored_schemas(asked.spec, stored.spec)
         self._requests[run_id] = asked
         run = RunState(
@@ -302,56 +321,118 @@ class _Batch:
         )
 
     def _read_with_snapshot(self) -> list[Relation]:
-        return [run.spec.relation for run in self._execution.working() if run.reads_snapshot]
+        """What the snapshot is needed for from here on."""
+        runs = [run for run in (*self._unplanned, *self._execution.window) if run.error is None]
+        found = dict.fromkeys(run.spec.relation for run in runs if run.reads_snapshot)
+        return list(found)
 
-    def _plan_all(self) -> Iterator[Event]:
+    def _plan_window(self, window: Sequence[RunState]) -> Iterator[Event]:
         self._execution.stop_if_asked()
-        # Before the first table is planned: all are planned with this snapshot.
-        share = self._share_for_planning() if self._read_with_snapshot() else None
-        working = self._execution.working()
-        with ExitStack() as facts:
-            facts.enter_context(describing(self._source, [run.spec.relation for run in working]))
-            facts.enter_context(describing(self._target, [run.spec.target_ref for run in working]))
-            for run in working:
-                yield from self._execution.attempt(run, lambda run=run: self._plan(run))  # type: ignore[misc]
-                if run.error is not None:
-                    run.view.close()
-                self._execution.stop_if_asked()
-        # Its session is no longer needed, and a server may have few.
-        self._source.close()
-        if share is not None:
-            share.close()
+        with closing(self._source):
+            # Before the first table is planned: all are planned with this snapshot.
+            yield from self._see_snapshot(window)
+            yield from self._plan_all([run for run in window if run.error is None])
+        if self._unplanned:
+            # Each window's transaction holds the locks of its own tables alone.
+            self._source = self._ends.open_source()
+        elif self._share is not None:
+            self._share.close()
 
-    def _share_for_planning(self) -> HeldSnapshot:
-        """A share of the snapshot, with which all tables are planned."""
+    def _plan_all(self, window: Sequence[RunState]) -> Iterator[Event]:
+        seconds: dict[RunState, float] = {}
+        with ExitStack() as facts:
+            facts.enter_context(describing(self._source, [run.spec.relation for run in window]))
+            facts.enter_context(describing(self._target, [run.spec.target_ref for run in window]))
+            stored = self._target.control.load_runs([run.run_id for run in window])
+            new: list[_Planned] = []
+            for run in window:
+                begun = time.monotonic()
+                yield from self._execution.attempt(
+                    run,
+                    lambda run=run: self._plan(run, stored.get(run.run_id), new),  # type: ignore[misc]
+                )
+                seconds[run] = time.monotonic() - begun
+                self._execution.stop_if_asked()
+            yield from self._create_all(new)
+        self._unplanned = [run for run in self._unplanned if run not in seconds]
+        planned = [run for run in window if run.error is None]
+        load_standing(planned, self._link)
+        for run in planned:
+            yield run.planned(self._streams, seconds[run])
+        for run in window:
+            if run.error is not None:
+                run.view.close()
+
+    def _see_snapshot(self, window: Sequence[RunState]) -> Iterator[Event]:
+        """Read with the snapshot, and lock the window's tables as it does."""
+        tables = {run: run.spec.relation for run in window if run.reads_snapshot}
+        if not tables:
+            return
+        if self._share is not None and not self._share.alive():
+            yield from self._leave_out_lost(tables)
+            self._share.close()
+            self._share = None
+        first = self._share is None
         for left in reversed(range(TAKES)):
-            share, _ = self._snapshot.share()
+            if self._share is None:
+                self._share, _ = self._snapshot.share()
             try:
-                self._source.adopt(share.snapshot)
-                if isinstance(self._source, LockingSource):
-                    self._source.lock(self._read_with_snapshot())
+                self._lock(list(tables.values()))
             except Blocked:
+                if not first:
+                    yield from self._leave_out_blocked(tables)
+                    return
                 # Nothing depends on it yet: let them go first.
-                share.close()
+                self._share.close()
+                self._share = None
                 if not left:
                     raise
             else:
-                return share
-        raise AssertionError("unreachable")
+                return
 
-    def _plan(self, run: RunState) -> Iterator[Event]:
-        begun = time.monotonic()
-        control = self._target.control
-        stored = control.load_run(run.run_id)
+    def _lock(self, relations: Sequence[Relation]) -> None:
+        assert self._share is not None
+        self._source.adopt(self._share.snapshot)
+        if isinstance(self._source, LockingSource):
+            self._source.lock(relations)
+
+    def _leave_out_lost(self, tables: dict[RunState, Relation]) -> Iterator[Event]:
+        """The snapshot is gone with which the tables before these were read."""
+        for run in list(tables):
+            if run.spec.on_snapshot_lost == "fail":
+                del tables[run]
+                error = SnapshotLost(
+                    f"the batch's snapshot was lost before {run.spec.source_name} was planned, and "
+                    "--on-snapshot-lost fail allows no other"
+                )
+                yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
+
+    def _leave_out_blocked(self, tables: Mapping[RunState, Relation]) -> Iterator[Event]:
+        """A table that others wait for drops out alone."""
+        free = []
+        for run, relation in tables.items():
+            try:
+                self._lock([relation])
+                free.append(relation)
+            except Blocked as error:
+                yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
+        self._lock(free)
+
+    def _plan(self, run: RunState, stored: RunRow | None, new: list[_Planned]) -> Iterator[Event]:
+        """
+        Parameters:
+            new: receives the plan, if the run is to be created with it.
+        """
         if stored is None:
-            stored = yield from self._plan_anew(run)
-        if stored is not None:
-            yield from self._continue_run(run, stored)
-        yield run.planned(self._streams, time.monotonic() - begun)
+            planned = self._plan_anew(run)
+            if isinstance(planned, _Planned):
+                new.append(planned)
+                return
+            stored = planned
+        yield from self._continue_run(run, stored)
 
-    def _plan_anew(self, run: RunState) -> Generator[Event, None, RunRow | None]:
-        """Returns the stored run if somebody else has created it meanwhile."""
-        control = self._target.control
+    def _plan_anew(self, run: RunState) -> _Planned | RunRow:
+        """Returns the stored run if somebody else has created it."""
         request = self._requests[run.run_id]
         try:
             taken = run.view.take(self._source)
@@ -364,22 +445,42 @@ class _Batch:
                 self._ends.capabilities,
                 request.given,
                 request.series,
-                siblings=self._siblings(),
+                siblings=self._siblings,
             )
             if request.check is not None:
                 request.check(plan)
         except (PlanningError, TransientError):
             # Another execution may have created the run, and be changing these tables.
-            stored = control.load_run(run.run_id)
+            stored = self._target.control.load_run(run.run_id)
             if stored is None:
                 raise
             return stored
-        view = run.view
-        if control.create_run(run.run_id, run.spec.stored(), plan, view.state, view.snapshot):
-            run.begin(plan)
-            yield from taken
-            return None
-        return control.load_run(run.run_id)
+        return _Planned(run, plan, taken)
+
+    def _create_all(self, planned: Sequence[_Planned]) -> Iterator[Event]:
+        """Store the runs; one that somebody else has created in between is continued."""
+        if not planned:
+            return
+        rows = [
+            NewRun(each.run.run_id, each.run.spec.stored(), each.plan, view.state, view.snapshot)
+            for each in planned
+            for view in (each.run.view,)
+        ]
+        created = self._target.control.create_runs(rows)
+        for each in planned:
+            if each.run.run_id in created:
+                each.run.begin(each.plan, is_new=True)
+                yield from each.taken
+            else:
+                yield from self._execution.attempt(
+                    each.run,
+                    lambda run=each.run: self._continue_stored(run),  # type: ignore[misc]
+                )
+
+    def _continue_stored(self, run: RunState) -> Iterator[Event]:
+        stored = self._target.control.load_run(run.run_id)
+        assert stored is not None, "it could not be created"
+        yield from self._continue_run(run, stored)
 
     def _continue_run(self, run: RunState, stored: RunRow) -> Iterator[Event]:
         request = self._requests[run.run_id]
@@ -397,6 +498,7 @@ class _Batch:
             yield from continuation.find_view(run.view, self._ends, self._target)
         run.begin(stored.plan)
 
+    @cached_property
     def _siblings(self) -> Siblings:
         # Even those that cannot be copied: what is dropped for their sake is restored at the end.
         specs = [run.spec for run in self._runs]
@@ -428,6 +530,10 @@ class _Batch:
         if all(map(_is_transient, failed)):
             raise RunFailedTransiently(message)
         raise RunFailed(message)
+
+
+def _raising(error: PenstockError) -> Iterator[Event]:
+    raise error
 
 
 def _batch_table(run: RunState) -> BatchTable:

@@ -156,13 +156,18 @@ class Connections:
         return cast("WithPulse", backend).wait_kind(wait)
 
     def link(
-        self, target: TargetCatalog, control_schema: str, patience: Patience | None = None
+        self,
+        target: TargetCatalog,
+        control_schema: str,
+        patience: Patience | None = None,
+        batch_id: str = "",
     ) -> ControlLink:
         """A connection to the target's control store, which reconnects."""
         return ControlLink(
             target,
             lambda: self.open_target(control_schema),
             patience or Patience(),
+            batch_id,
         )
 
 

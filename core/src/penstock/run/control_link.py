@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.backends.api.control import ControlStore
 from penstock.backends.api.target import TargetCatalog
@@ -21,6 +21,9 @@ from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
 from penstock.workers.backoff import backoff, growing
 
+if TYPE_CHECKING:
+    from penstock.run.state import RunState
+
 T = TypeVar("T")
 
 # A restarting server is back by then; later, `status` still shows the run's state.
@@ -34,15 +37,22 @@ class ControlLink:
         target: an open catalog; its opener closes it.
         connect: opens another one.
         patience: how long to wait for sessions that are in the way.
+        batch_id: see `ControlStore.batch_id`.
     """
 
     def __init__(
-        self, target: TargetCatalog, connect: Callable[[], TargetCatalog], patience: Patience
+        self,
+        target: TargetCatalog,
+        connect: Callable[[], TargetCatalog],
+        patience: Patience,
+        batch_id: str = "",
     ) -> None:
         self._target = target
         self._connect = connect
         self._reconnected: TargetCatalog | None = None
         self._entered: dict[str, TableRef] = {}
+        self._batch_id = batch_id
+        self.catalog.control.batch_id = batch_id
         self.set_patience(patience)
 
     def set_patience(self, patience: Patience) -> None:
@@ -54,6 +64,7 @@ class ControlLink:
         """Open another catalog, which the caller closes."""
         catalog = self._connect()
         catalog.control.patience = self._patience
+        catalog.control.batch_id = self._batch_id
         return catalog
 
     @property
@@ -97,6 +108,28 @@ class ControlLink:
         self.call(lambda control: control.enter(run_id, table, check))
         self._entered[run_id] = table
 
+    def enter_all(
+        self,
+        tables: Mapping[str, TableRef],
+        check: Callable[[str, Sequence[str]], None],
+    ) -> Mapping[str, PenstockError]:
+        """`enter` for many runs. Returns by run what is in the way."""
+        failed = self.call(lambda control: control.enter_all(tables, check))
+        self._entered |= {run: table for run, table in tables.items() if run not in failed}
+        return failed
+
+    def leave_all(self, run_ids: Sequence[str]) -> None:
+        """Say that this process needs nothing more of these runs."""
+        left = {run: self._entered.pop(run) for run in run_ids if run in self._entered}
+        with contextlib.suppress(PenstockError):
+            self.catalog.control.leave_all(left)
+
+    def set_statuses(self, statuses: Mapping[RunState, str]) -> None:
+        """Store the status of many runs, with what has failed in each."""
+        stored = {run.run_id: (status, run.stored_failures()) for run, status in statuses.items()}
+        if stored:
+            self.call(lambda control: control.set_statuses(stored))
+
     def is_committed(self, run_id: str, partition_id: str) -> bool:
         """Ask once; if the server does not answer, the next attempt itself asks again."""
         try:
@@ -116,15 +149,14 @@ class ControlLink:
             if self._reconnected is not None:
                 self._reconnected.close()
             self._reconnected = self.reconnect()
-            for run_id, table in self._entered.items():
-                self._reconnected.control.enter(run_id, table, _allow)
+            self._reconnected.control.enter_all(self._entered, _allow)
 
     def close(self) -> None:
         if self._reconnected is not None:
             self._reconnected.close()
 
 
-def _allow(others: Sequence[str]) -> None:
+def _allow(run_id: str, others: Sequence[str]) -> None:
     """A run that was registered before may continue; attempts notice what others did meanwhile."""
 
 

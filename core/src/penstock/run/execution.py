@@ -24,8 +24,11 @@ from penstock.model.plans import Step
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
+from penstock.run.preparation import prepare
 from penstock.run.pulses import Pulses
+from penstock.run.standing import links_due, load_records, steps_due
 from penstock.run.state import RunState
+from penstock.run.steps_together import StepsTogether
 from penstock.run.whole_counts import WholeCounts
 from penstock.spec.degrees import Streams
 from penstock.workers.process import Nursery
@@ -33,6 +36,9 @@ from penstock.workers.steering import Senses, Steering
 from penstock.workers.supervisor import Supervisor, Work
 from penstock.workers.throttle import LagBrake
 
+# Runs that are planned, prepared, copied and finished before the next ones are looked at. Each
+# takes locks on both servers, and memory here.
+WINDOW = 100
 # Seconds. A cancellation does not wait for a server that does not answer.
 BRIEFLY = 2.0
 # How long to look whether another execution has started a run over, after its attempts have ended.
@@ -69,6 +75,12 @@ class Execution:
         stop_all: bool = False,
     ) -> None:
         self._runs = runs
+        self._window: Sequence[RunState] | None = None
+        """The runs that are executed now; None: none yet."""
+        self._linking: list[RunState] = []
+        """Runs of earlier windows, whose tables are linked to others at the end."""
+        self._cut_off: list[RunState] = []
+        """Runs that were reported before their end."""
         self._ends = ends
         self._streams = streams
         self._used = streams.usual
@@ -83,30 +95,34 @@ class Execution:
         self._stop_all = stop_all
         self._counts = WholeCounts(())
 
-    def run(self, plan: Callable[[], Iterable[Event]]) -> Generator[Event, None, None]:
-        """Execute the runs; the last event of each is `Finished`.
+    def run(
+        self, plan: Callable[[Sequence[RunState]], Iterable[Event]]
+    ) -> Generator[Event, None, None]:
+        """Execute the runs, one window of them after the other; the last event of each is
+        `Finished`.
 
         Parameters:
-            plan: plans the runs.
+            plan: plans the runs of a window.
 
         Raises:
             PenstockError: what ended the whole execution, rather than one of a batch's runs.
         """
         prepared = False
         try:
-            yield from plan()
-            self._look_at_lag()
-            for run in self.working():
-                yield from self.attempt(run, run.prepare)
-            prepared = True
-            self.stop_if_asked()
-            self._counts = WholeCounts(self.working())
-            yield from self._copy()
-            yield from self._finish()
-            if self._batch:
-                yield from self._link_tables()
-            for run in self._begun_runs():
-                yield run.conclude(self._reported_degree)
+            for window in self._windows():
+                self._window = window
+                yield from plan(window)
+                self._look_at_lag()
+                yield from self._prepare()
+                prepared = True
+                self.stop_if_asked()
+                self._counts = WholeCounts(self.working())
+                yield from self._copy()
+                yield from self._finish()
+                yield from self._leave_window()
+            self._window, self._linking = self._linking, []
+            yield from self._link_tables()
+            yield from self._conclude(self._window)
         except BaseException as error:
             # Whatever ended this, the target should know, if it can be reached.
             if isinstance(error, PenstockError) and (prepared or self._batch):
@@ -117,16 +133,58 @@ class Execution:
         finally:
             self._counts.close()
 
+    @property
+    def window(self) -> Sequence[RunState]:
+        """The runs that are executed now."""
+        return self._window or ()
+
     def working(self) -> list[RunState]:
-        """The runs that nothing has ended."""
-        return [run for run in self._runs if run.error is None]
+        """The runs that nothing has ended: of the window, once there is one."""
+        runs = self._runs if self._window is None else self._window
+        return [run for run in runs if run.error is None]
+
+    def _windows(self) -> Iterator[Sequence[RunState]]:
+        runs = self.working()
+        yield from (runs[first : first + WINDOW] for first in range(0, len(runs), WINDOW))
+
+    def _leave_window(self) -> Iterator[Event]:
+        """Let go of the runs that have ended; those whose tables are linked to others wait."""
+        self._counts.close()
+        begun = [run for run in self.window if run.has_begun]
+        linking = [run for run in begun if self._batch and run.planned_links()]
+        ended = [run for run in begun if run not in linking]
+        yield from self._conclude(ended)
+        self._linking += linking
+        if self._batch:
+            for run in self.window:
+                run.view.close()
+            for run in ended:
+                run.release()
+            self._link.leave_all([run.run_id for run in ended])
 
     def attempt(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
         """Yield from a call until it ends or fails, before the run's first partition."""
         yield from self._events_of(run, call)
         if run.error is not None:
-            message = f"{run.spec.source_name} cannot be copied: {run.error.message}"
-            yield Warned(run_id=run.run_id, message=message)
+            yield _cannot_be_copied(run)
+
+    def _prepare(self) -> Iterator[Event]:
+        failed = yield from prepare(self.working(), self._link)
+        yield from self._note_failures(failed, _cannot_be_copied)
+
+    def _note_failures(
+        self,
+        failed: Mapping[str, PenstockError],
+        said: Callable[[RunState], Event] | None = None,
+    ) -> Iterator[Event]:
+        """Keep the errors of a batch's runs with those; a single run ends with its error."""
+        for run in self.working():
+            if error := failed.get(run.run_id):
+                if not self._batch:
+                    raise error
+                run.fail(error)
+                if said is not None:
+                    yield said(run)
 
     def stop_if_asked(self) -> None:
         """
@@ -221,6 +279,7 @@ class Execution:
 
     def _works(self) -> list[Work]:
         """What is left: of one run in the plan's order, of a batch the largest first."""
+        load_records(self.working(), self._link)
         works = [(run, work) for run in self.working() for work in run.works()]
         return _largest_first(works) if self._batch else [work for _, work in works]
 
@@ -248,7 +307,7 @@ class Execution:
             run.complete = False
             yield run.view.lost_event(error.message)
         if len(lost) == len(reading):
-            for run in self._runs:
+            for run in self.window:
                 run.view.close()
         for run in lost:
             yield from self._events_of(run, run.replace_view)
@@ -272,7 +331,7 @@ class Execution:
     # After the last partition
 
     def _finish(self) -> Iterator[Event]:
-        if not all(run.finishes for run in self._runs):
+        if not all(run.finishes for run in self.window):
             return
         if emptied := self._emptied_runs():
             error = LoadLost("a crash of the target has emptied the table")
@@ -304,27 +363,52 @@ class Execution:
 
             @cache
             def open_source() -> SourceCatalog:
-                return stack.enter_context(contextlib.closing(self._runs[0].view.open()))
+                return stack.enter_context(contextlib.closing(self.window[0].view.open()))
 
+            planned = steps_due(self.working(), self._link)
             for run in self.working():
                 with self._recording_failure(run):
-                    due[run.run_id] = run.steps_with_positions(open_source)
+                    due[run.run_id] = run.with_positions(planned[run.run_id], open_source)
         return due
 
     def _link_tables(self) -> Iterator[Event]:
         """Link tables to each other, once every table is done that can be."""
-        links = {run.run_id: run.linking_steps() for run in self.working()}
-        failures = yield from self._do_steps(links)
+        if not self.working():
+            return
+        load_records(self.working(), self._link)
+        left = steps_due(self.working(), self._link)
+        done = [run for run in self.working() if not left[run.run_id]]
+        failures = yield from self._do_steps(links_due(done, self._link), one_by_one=True)
         for run in self.working():
             if (error := failures.get(run.run_id)) is not None:
                 run.fail(error)
 
     def _do_steps(
-        self, steps: Mapping[str, Sequence[Step]]
+        self, steps: Mapping[str, Sequence[Step]], *, one_by_one: bool = False
     ) -> Generator[Event, None, Mapping[str, PenstockError]]:
-        """Returns the error that ended a run, by run."""
+        """
+        Parameters:
+            one_by_one: tables of several runs are locked by each.
+
+        Returns: the error that ended a run, by run.
+        """
+        joined = {
+            run.run_id: sorted(steps[run.run_id], key=lambda step: step.rank)
+            for run in self.working()
+            if self._batch and run.is_small and run.run_id in steps
+        }
+        together = StepsTogether(
+            {
+                run_id: asked
+                for run_id, asked in joined.items()
+                if not any(step.urgent for step in asked)
+            },
+            self._link.reconnect,
+            degree=1 if one_by_one else self._streams.usual,
+        )
+        yield from together.run()
         final_steps = FinalSteps(
-            steps,
+            {run_id: asked for run_id, asked in steps.items() if run_id not in together.done},
             self._link.reconnect,
             degree=self._streams.usual,
             attempts=max((run.spec.attempts for run in self._runs), default=1),
@@ -340,8 +424,23 @@ class Execution:
     def _reported_degree(self) -> int:
         return self._streams.usual if self._batch else self._used
 
-    def _begun_runs(self) -> list[RunState]:
-        return [run for run in self._runs if run.has_begun]
+    def _conclude(self, runs: Sequence[RunState]) -> Iterator[Event]:
+        """Store how runs stand, and report it."""
+        load_records(runs, self._link)
+        asked = [run.run_id for run in runs if run.awaits_last_look]
+        changed = self._link.call(lambda control: control.check_targets(asked)) if asked else {}
+        due = steps_due([run for run in runs if not run.finishes], self._link)
+        statuses = {
+            run: run.judge(due.get(run.run_id, ()), changed.get(run.run_id)) for run in runs
+        }
+        self._link.set_statuses(statuses)
+        for run, status in statuses.items():
+            yield run.end(status, self._reported_degree)
+
+    def _open_runs(self) -> list[RunState]:
+        """Those that were begun, and not reported."""
+        begun = dict.fromkeys(run for run in (*self._linking, *self.window) if run.has_begun)
+        return [run for run in begun if run.ended is None]
 
     def _end_early(self, error: PenstockError) -> Iterator[Event]:
         """Report how the runs stand that have not ended."""
@@ -350,12 +449,12 @@ class Execution:
             status = "failed"
             # It is why the runs are not done, or why one of them failed and stopped the others.
             theirs = any(run.error is error for run in self._runs)
-            for run in self.working():
+            for run in [run for run in self._runs if run.error is None and run.ended is None]:
                 if not self._is_untouched(run):
                     run.fail(_stopped() if theirs else error)
-        for run in self._begun_runs():
-            if run.ended is None:
-                yield run.end("done" if self._is_untouched(run) else status, self._reported_degree)
+        for run in self._open_runs():
+            self._cut_off.append(run)
+            yield run.end("done" if self._is_untouched(run) else status, self._reported_degree)
 
     def _note_end(self, *, cancelled: bool) -> None:
         """Store how the runs have ended."""
@@ -363,8 +462,12 @@ class Execution:
             # A statement may still run on that connection, and hold the run's row.
             self._link.cancel()
         status = "interrupted" if cancelled else "failed"
-        for run in self._begun_runs():
-            run.set_status("done" if self._is_untouched(run) else status)
+        self._link.set_statuses(
+            {
+                run: "done" if self._is_untouched(run) else status
+                for run in (*self._cut_off, *self._open_runs())
+            }
+        )
 
     def _is_untouched(self, run: RunState) -> bool:
         """Whether the batch found it done and left it alone."""
@@ -385,6 +488,12 @@ class Execution:
             if not self._batch:
                 raise
             run.fail(error)
+
+
+def _cannot_be_copied(run: RunState) -> Event:
+    assert run.error is not None
+    message = f"{run.spec.source_name} cannot be copied: {run.error.message}"
+    return Warned(run_id=run.run_id, message=message)
 
 
 def _stopped() -> RunFailedTransiently:

@@ -114,8 +114,7 @@ class _Journals:
         # On a connection of its own: this thread may be left behind while it waits for the server,
         # and nobody else may use, or close, what it waits on.
         with suppress(PenstockError), closing(self._link.reconnect()) as target:
-            for run_id, journal in journals.items():
-                target.control.put_journal(run_id, journal)
+            target.control.put_journals(journals)
 
     def end(self, status: str) -> None:
         """

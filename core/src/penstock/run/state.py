@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.backends.api.control import ControlStore
 from penstock.backends.api.source import SourceCatalog
@@ -33,12 +33,13 @@ from penstock.model.plans import Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import NotCopied
-from penstock.run.claims import collision_check
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
+from penstock.run.preparation import prepare
 from penstock.run.report import Report
 from penstock.run.resume_checks import unless_complete
 from penstock.run.snapshot.source_view import SourceView
+from penstock.run.standing import load_records
 from penstock.run.whole_counts import WholeCounts
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from penstock.verification.result import Verification
 
 MOST_SHOWN = 10
+# Bytes of a table whose indexes are built in less time than it takes to ask for each.
+SMALL = 8 * 1024 * 1024
 
 
 class RunState:
@@ -92,19 +95,35 @@ class RunState:
         self.complete = False
         """Every partition was committed before this execution: the source is not read."""
         self.ended: Finished | None = None
+        self.is_new = False
+        """Whether this execution has created it."""
         self._done: set[str] = set()
         self._records: Sequence[CommitRecord] = ()
 
-    def begin(self, plan: PartitionPlan, partitions: Sequence[Partition] | None = None) -> None:
+    def begin(
+        self,
+        plan: PartitionPlan,
+        partitions: Sequence[Partition] | None = None,
+        *,
+        is_new: bool = False,
+    ) -> None:
         """Begin to execute a plan.
 
         Parameters:
             partitions: the ones to copy unless they are committed; by default all.
+            is_new: this execution has created the run.
         """
         self._plan = plan
         self._partitions = plan.partitions if partitions is None else partitions
+        self.is_new = is_new
         self._report.begin()
         self.view.use_plan(plan)
+
+    def release(self) -> None:
+        """Forget what the plan holds for the execution, which is over."""
+        load = replace(self.plan.load, steps=(), links=())
+        self._plan = replace(self.plan, partitions=(), columns=(), pairs=(), load=load)
+        self._partitions, self._records, self._done = (), (), set()
 
     @property
     def has_begun(self) -> bool:
@@ -121,6 +140,11 @@ class RunState:
         return self._report.error
 
     @property
+    def is_small(self) -> bool:
+        """Whether its steps take so little time that they may be done together with others'."""
+        return not self.plan.load.volatile and (self.plan.bytes or 0) <= SMALL
+
+    @property
     def reads_snapshot(self) -> bool:
         """Whether the rest is read with a snapshot."""
         return self.spec.snapshot == "shared" and not self.complete
@@ -131,14 +155,12 @@ class RunState:
         return self.was_done and not self.view.started_over and self.error is None
 
     def planned(self, streams: Streams, seconds: float) -> Planned:
-        """
+        """What was planned, once `load_standing` has seen how the run stands.
+
         Parameters:
             seconds: how long planning took.
         """
         plan = self.plan
-        self._load_records()
-        run = self._link.call(lambda control: control.load_run(self.run_id))
-        self.was_done = run is not None and run.status == "done"
         return Planned(
             run_id=self.run_id,
             strategy=plan.strategy,
@@ -155,33 +177,7 @@ class RunState:
             automatic=streams.automatic,
         )
 
-    def prepare(self) -> Iterator[Event]:
-        """Do the steps before the first partition, unless they are done.
-
-        Raises:
-            TargetBusy: another run is changing the same rows right now.
-            TargetChanged: the table is not the one that was prepared.
-        """
-        self._load_records()
-        left = not self._all_committed() or bool(self.steps())
-        if left:
-            self._link.enter(
-                self.run_id,
-                self.spec.target_ref,
-                collision_check(self.spec, self.plan, self._link.catalog.control),
-            )
-        done = self._link.call(lambda control: control.prepare(self.run_id, self.plan.load))
-        yield self._prepared(already=not done and not self.view.started_over)
-        if not self.is_intact():
-            yield from self.load_again(LoadLost("the target's server crashed during the load"))
-        elif left and not done:
-            self._link.call(lambda control: control.check_target(self.run_id))
-        self._load_records()
-        # A run that is done stays done, even if this execution is killed.
-        if not self._all_committed() or self.steps():
-            self.set_status("running")
-
-    def _prepared(self, *, already: bool) -> Prepared:
+    def prepared(self, *, already: bool) -> Prepared:
         return Prepared(run_id=self.run_id, mode=self.spec.mode, already=already)
 
     def is_intact(self) -> bool:
@@ -193,7 +189,7 @@ class RunState:
     def load_again(self, error: LoadLost) -> Iterator[Event]:
         """Start over after a crash has emptied the target's table."""
         yield self._link.call(lambda control: self.view.load_again(control, error.message))
-        yield self._prepared(already=False)
+        yield self.prepared(already=False)
 
     def replace_view(self) -> Iterator[Event]:
         """Find another view of the source, after the snapshot was lost in mid-run.
@@ -209,7 +205,7 @@ class RunState:
             )
         )
         if self.view.started_over:
-            yield self._prepared(already=False)
+            yield self.prepared(already=False)
         self.view.started_over = self.view.started_over or before
 
     def follow(self) -> Iterator[Event]:
@@ -237,7 +233,9 @@ class RunState:
             with unless_complete(run, self._link.catalog.control):
                 found = self._link.call(find)
         yield from found
-        yield from self.prepare()
+        failed = yield from prepare([self], self._link)
+        if error := failed.get(self.run_id):
+            raise error
 
     def is_superseded(self) -> bool:
         """Whether somebody else has begun a new generation, so that our attempts fail."""
@@ -245,8 +243,7 @@ class RunState:
         return outlook is not None and outlook.generation != self.view.generation
 
     def works(self) -> list[Work]:
-        """The partitions that are left."""
-        self._load_records()
+        """The partitions that are left, as far as its records are known."""
         spec = self._worker_spec()
         return [
             Work(spec, partition, self.spec.attempts, self.spec.on_error == "stop")
@@ -309,7 +306,7 @@ class RunState:
         Parameters:
             counts: of all rows, as far as they are counted.
         """
-        complete = self._report.error is None and self._all_committed()
+        complete = self._report.error is None and self.all_committed
         if not is_compared(self.spec, self.plan) or self.was_done or not complete:
             return
         if self.spec.verify == "none":
@@ -412,23 +409,20 @@ class RunState:
             return False
         return True
 
-    def steps(self) -> list[Step]:
-        """The steps after the last partition that are due."""
-        after = self.plan.load.after
-        if not after or self._report.error is not None or not self._all_committed():
+    def planned_steps(self) -> list[Step]:
+        """The steps after the last partition, once that is committed, whether they are done or
+        not."""
+        if self._report.error is not None or not self.all_committed:
             return []
         if self._mismatch is not None and self.spec.load_mode.builds_beside:
             return []  # the old table stays
-        done = self._link.call(lambda control: control.steps_done(self.run_id))
-        return [step for step in after if step.id not in done]
+        return list(self.plan.load.after)
 
-    def linking_steps(self) -> list[Step]:
-        """The steps that link the table to others of its batch and that are due."""
-        links = self.plan.load.links
-        if not links or self._report.error is not None or not self._all_committed() or self.steps():
+    def planned_links(self) -> list[Step]:
+        """The steps that link the table to others of its batch, whether they are done or not."""
+        if self._report.error is not None or not self.all_committed:
             return []
-        done = self._link.call(lambda control: control.steps_done(self.run_id))
-        return [step for step in links if step.id not in done]
+        return list(self.plan.load.links)
 
     def skip_steps(self, failed: Iterable[tuple[Step, PenstockError]]) -> Iterator[Event]:
         """Report failed steps that the run can do without."""
@@ -445,50 +439,54 @@ class RunState:
         """What the run leaves out besides rows, as far as is known."""
         return (*self.plan.load.not_copied, *self._report.skipped) if self._plan else ()
 
-    def steps_with_positions(self, open_source: Callable[[], SourceCatalog]) -> list[Step]:
-        """The due steps, with the positions of the source's sequences as they are now.
+    def with_positions(
+        self, steps: list[Step], open_source: Callable[[], SourceCatalog]
+    ) -> list[Step]:
+        """Steps with the positions of the source's sequences as they are now.
 
         Parameters:
             open_source: called once, if a step needs it; its opener closes it.
         """
-        steps = self.steps()
         if not any(step.sequence_of for step in steps):
             return steps
         found = open_source().positions(self.spec.relation)
         return [replace(step, position=found.get(step.sequence_of)) for step in steps]
 
-    def _leaves_work(self) -> bool:
+    def _leaves_work(self, due: Sequence[Step]) -> bool:
         """Whether work after the last partition remains that this execution leaves to another."""
         compared = not is_compared(self.spec, self.plan) or self.was_done
-        return not self.finishes and (not compared or bool(self.steps()))
+        return not self.finishes and (not compared or bool(due))
 
-    def conclude(self, degree: int) -> Finished:
-        """Store how the run stands, and report it."""
-        self._load_records()
-        error = self.error or self._mismatch or self._target_change()
+    def judge(self, due: Sequence[Step], changed: PenstockError | None) -> str:
+        """The status that it ends with; notes why it has failed, if it has.
+
+        Parameters:
+            due: steps after the last partition that are not done.
+            changed: what somebody did to the table while it was loaded.
+        """
+        error = self.error or self._mismatch or self._seen_change() or changed
         if error is not None:
             self.fail(error)
-            status = "failed"
-        elif self._all_committed() and not self._leaves_work():
-            status = "done"
-        elif all(partition.id in self._done for partition in self._partitions):
-            status = "partial"
-        else:
-            status = "failed"
-        self.set_status(status)
-        return self.end(status, degree)
+            return "failed"
+        if self.all_committed and not self._leaves_work(due):
+            return "done"
+        if all(partition.id in self._done for partition in self._partitions):
+            return "partial"
+        return "failed"
 
-    def _target_change(self) -> TargetChanged | None:
-        """What somebody did to the table while it was loaded; a finished run stays done."""
+    def _seen_change(self) -> TargetChanged | None:
+        """What an attempt has met."""
         for failure in self._report.failures:
             if failure.error["error"] == TargetChanged.__name__:
                 return TargetChanged(str(failure.error["message"]))
-        if not self.was_done and self._all_committed():
-            try:
-                self._link.call(lambda control: control.check_target(self.run_id))
-            except TargetChanged as error:
-                return error
         return None
+
+    @property
+    def awaits_last_look(self) -> bool:
+        """Whether it is to be looked once more what became of the table: a finished run stays
+        done."""
+        known = self.error or self._mismatch or self._seen_change()
+        return known is None and not self.was_done and self.all_committed
 
     def end(self, status: str, degree: int) -> Finished:
         """How the run stands, as far as is known."""
@@ -503,9 +501,8 @@ class RunState:
         )
         return self.ended
 
-    def set_status(self, status: str) -> None:
-        failures = self._report.stored_failures()
-        self._link.call(lambda control: control.set_status(self.run_id, status, failures))
+    def stored_failures(self) -> Sequence[Mapping[str, Any]]:
+        return self._report.stored_failures()
 
     def raise_failure(self) -> None:
         """
@@ -515,11 +512,16 @@ class RunState:
         if self.ended is not None and self.ended.status == "failed":
             self._report.raise_failure()
 
-    def _load_records(self) -> None:
-        self._records = self._link.call(lambda control: control.committed(self.run_id))
-        self._done = {record.partition_id for record in self._records}
+    def take_records(self, records: Sequence[CommitRecord]) -> None:
+        """What it has committed, as the target has it."""
+        self._records = records
+        self._done = {record.partition_id for record in records}
 
-    def _all_committed(self) -> bool:
+    def _load_records(self) -> None:
+        load_records([self], self._link)
+
+    @property
+    def all_committed(self) -> bool:
         return all(partition.id in self._done for partition in self.plan.partitions)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from penstock.errors import Diagnosis, PermanentError, Unreadable
+from penstock.errors import Diagnosis, PenstockError, PermanentError, Unreadable
 from penstock.model.journal import Journal
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
@@ -57,6 +57,17 @@ class RunLine:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that is to be stored."""
+
+    run_id: str
+    spec: Mapping[str, Any]
+    plan: PartitionPlan
+    state: SourceState
+    snapshot: Snapshot | None
+
+
 @contextmanager
 def reading_run(run_id: str) -> Iterator[None]:
     """Around the reading of what a control store keeps of a run.
@@ -103,6 +114,9 @@ class ControlStore(Protocol):
 
     patience: Patience
     """How long its calls wait for others; may be set at any time."""
+    batch_id: str
+    """The batch of whose tables this store keeps the runs: what it does for several of them may be
+    done at once, in a session that says so. Empty: of none."""
 
     def create(self) -> None:
         """Create the control tables where they are missing.
@@ -123,7 +137,16 @@ class ControlStore(Protocol):
         """Store a run; False where the id exists already (nothing is changed then)."""
         ...
 
+    def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
+        """Store runs. Returns the ids of those that are as they were given here; the others exist
+        already, and nothing of them is changed."""
+        ...
+
     def load_run(self, run_id: str) -> RunRow | None: ...
+
+    def load_runs(self, run_ids: Sequence[str]) -> Mapping[str, RunRow]:
+        """By id, those that exist."""
+        ...
 
     def heads(self) -> tuple[RunHead, ...]:
         """Of all runs, the newest first."""
@@ -153,6 +176,23 @@ class ControlStore(Protocol):
         """
         ...
 
+    def enter_all(
+        self,
+        tables: Mapping[str, TableRef],
+        check: Callable[[str, Sequence[str]], None],
+    ) -> Mapping[str, PenstockError]:
+        """`enter` for many runs. Returns by run what `check`, which is called with its id, has
+        raised."""
+        ...
+
+    def leave_all(self, tables: Mapping[str, TableRef]) -> None:
+        """Take back what `enter` has said, for runs that need nothing more of this process."""
+        ...
+
+    def prepare_all(self, loads: Mapping[str, LoadPlan]) -> Mapping[str, bool | PenstockError]:
+        """`prepare` for many runs. Returns by run what it would return, or raise."""
+        ...
+
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         """Do the steps before the first partition, once per run, and note what identifies the table
         that is loaded.
@@ -173,6 +213,19 @@ class ControlStore(Protocol):
         """
         ...
 
+    def check_targets(self, run_ids: Sequence[str]) -> Mapping[str, PenstockError]:
+        """`check_target` for many runs. Returns by run what it has found."""
+        ...
+
+    def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+        """`finish` for steps of many runs, each run's in their order, as far as they can be done
+        together; none of them is `urgent`, and no load `volatile`.
+
+        Returns: ids of the runs whose steps are done. Of the others none is: they want to be done
+            one by one, which says what is wrong.
+        """
+        ...
+
     def finish(self, run_id: str, step: Step) -> bool:
         """Do a step after the last partition, once per run, and record it.
 
@@ -183,6 +236,10 @@ class ControlStore(Protocol):
 
     def steps_done(self, run_id: str) -> frozenset[str]:
         """Ids of the steps after the last partition that are done, and recorded."""
+        ...
+
+    def steps_done_of(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """The same by run."""
         ...
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
@@ -299,6 +356,14 @@ class ControlStore(Protocol):
         self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]
     ) -> None: ...
 
+    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
+        """`set_status` for many runs."""
+        ...
+
+    def committed_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[CommitRecord, ...]]:
+        """`committed` by run."""
+        ...
+
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
         """The commit records: what is done, and nothing else says so."""
         ...
@@ -315,12 +380,12 @@ class ControlStore(Protocol):
         control tables of earlier versions have none."""
         ...
 
-    def put_journal(self, run_id: str, journal: Journal) -> None:
-        """Keep the journal of an execution, in the place of its last one. Waits for nobody; does
-        nothing where there is no room for it.
+    def put_journals(self, journals: Mapping[str, Journal]) -> None:
+        """Keep journals of an execution, each in the place of its last one. Waits for nobody; does
+        nothing where there is no room for them.
 
         Parameters:
-            run_id: of a run, or of a batch.
+            journals: by the id of a run, or of a batch.
         """
         ...
 

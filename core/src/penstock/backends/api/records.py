@@ -63,6 +63,8 @@ class RecordStore(ABC):
 
     patience = Patience()
     """How long its calls wait for others; may be set at any time."""
+    batch_id = ""
+    """See `ControlStore.batch_id`."""
     steps_with_records: bool
     """Whether a step's statement is undone with the transaction that was to record it. Else the
     record comes after the step, in a transaction of its own; where nobody came to write it, the
@@ -103,6 +105,18 @@ class RecordStore(ABC):
             TransientError: they are open for longer.
         """
 
+    def joins(self, run_ids: Sequence[str]) -> bool:
+        """Whether one transaction may change several runs, and these are of one batch."""
+        return False
+
+    def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
+        """`transact` with several runs, where they may be joined.
+
+        Parameters:
+            hold: to change them, or for a step.
+        """
+        raise NotImplementedError  # it joins none
+
     def alone(self, run_id: str, step_id: str = "") -> AbstractContextManager[None]:
         """Keep others from doing a step at the same time, over several transactions; without a
         step's id, from all that a step must not be in the midst of.
@@ -120,6 +134,12 @@ class RecordStore(ABC):
         Raises:
             PermanentError: a part of what was created is gone.
         """
+
+    def read_all(
+        self, kind: Kind, run_ids: Sequence[str], columns: Sequence[str]
+    ) -> dict[str, list[Row]]:
+        """The records of several runs, by run."""
+        return {run_id: self.read(kind, {"run_id": run_id}, columns) for run_id in run_ids}
 
     @abstractmethod
     def count(self, kind: Kind, where: Row) -> int:
@@ -148,6 +168,11 @@ class RecordStore(ABC):
         if not self.add(Kind.JOURNAL, [row]):
             mine = {name: row[name] for name in ("run_id", "execution_id")}
             self.change(Kind.JOURNAL, mine, {"content": row["content"]})
+
+    def put_journals(self, rows: Sequence[Row]) -> None:
+        """Those of several runs."""
+        for row in rows:
+            self.put_journal(row)
 
     @abstractmethod
     def change(self, kind: Kind, where: Row, changes: Row) -> int:

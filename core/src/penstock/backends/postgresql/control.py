@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -10,23 +10,28 @@ from psycopg import sql
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Kind, Row
-from penstock.backends.postgresql.attempt.presence import enter, executed
+from penstock.backends.postgresql.attempt.presence import (
+    enter,
+    enter_all,
+    executed,
+    leave_all,
+)
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.load.loaded_table import LoadedTable
+from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.statements import for_server, quoted, statement
+from penstock.backends.postgresql.statements import for_server, name, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns
-from penstock.errors import PlanningError
+from penstock.errors import PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES
+from penstock.spec.modes import MODES, mode_names
 
 
 class ControlTables(RecordedRuns):
@@ -51,13 +56,30 @@ class ControlTables(RecordedRuns):
             self._tables.attend(run_id)
             enter(self._connection, self._schema, run_id, table, check)
 
+    def enter_all(
+        self,
+        tables: Mapping[str, TableRef],
+        check: Callable[[str, Sequence[str]], None],
+    ) -> dict[str, PenstockError]:
+        if len(tables) < 2 or not self._tables.joins(list(tables)):
+            return super().enter_all(tables, check)
+        with translated("target"):
+            self._tables.attend(next(iter(tables)))
+            contested = enter_all(self._connection, tables)
+        # With others at work on a table: each by itself.
+        return super().enter_all({run_id: tables[run_id] for run_id in contested}, check)
+
+    def leave_all(self, tables: Mapping[str, TableRef]) -> None:
+        with translated("target"):
+            leave_all(self._connection, tables)
+
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]:
         query = for_server(self._connection, "running")
         with translated("target"):
             rows = self._connection.execute(query, {"prefix": f"penstock:{run_id}:"}).fetchall()
         attempts = []
-        for name, state, since, size in rows:
-            partition_id, attempt = name.rsplit(":", 2)[1:]
+        for session, state, since, size in rows:
+            partition_id, attempt = session.rsplit(":", 2)[1:]
             attempts.append(RunningAttempt(partition_id, int(attempt), state, since, size))
         return tuple(attempts)
 
@@ -89,6 +111,14 @@ class ControlTables(RecordedRuns):
                 loaded.note_rewritten()
             else:
                 loaded.note(run.plan.load.table)
+
+    def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
+        if len(run_ids) < 2:
+            return super().check_targets(run_ids)
+        in_place = mode_names(lambda mode: mode.inserts_in_place)
+        with translated("target"):
+            doubtful = changed_runs(self._connection, self._schema, run_ids, in_place)
+        return super().check_targets([run_id for run_id in run_ids if run_id in doubtful])
 
     def _holds_rows(self, run: RunRow) -> bool:
         """Whether all rows that the run has committed are there, and no others where it has emptied
@@ -143,6 +173,47 @@ class ControlTables(RecordedRuns):
                 return
         self._connection.execute(step.statement.encode(), _parameters(step))
 
+    def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        """In one statement, but for those that want to be looked at one by one."""
+        texts: list[bytes] = []
+        last = [step for _, step in steps if step.after]
+        if last:
+            self._check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
+            undone = [step.done for step in last if step.done]
+            if undone and any(self._connection.first(_all_of(undone))):
+                raise TransientError("target: some steps are done, and not recorded")
+        composer = psycopg.ClientCursor(self._connection)
+        for _, step in steps:
+            values = _parameters(step)
+            statement = step.statement
+            texts.append(
+                (composer.mogrify(statement.encode(), values) if values else statement).encode()
+            )
+        if texts:
+            self._connection.execute(b";\n".join(texts))
+        if last:
+            # By now all that was done holds its locks.
+            self._check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
+
+    def _check_all(self, run_ids: Sequence[str]) -> None:
+        for run_id in changed_runs(self._connection, self._schema, run_ids, ()):
+            self._loaded(run_id).check()
+
+    def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        if len(prepared) < 2:
+            super().note_prepared(prepared)
+            return
+        volatile = [run.run_id for run, load in prepared if load.volatile]
+        for run_id in volatile:
+            self._connection.execute(self._statement("mark_volatile"), [run_id])
+        asked = {
+            "runs": [run.run_id for run, _ in prepared],
+            "tables": [name(load.table) for _, load in prepared],
+            # Mode attach adds children, and notes each.
+            "children": [not MODES[run.spec["mode"]].attaches for run, _ in prepared],
+        }
+        self._connection.execute(self._statement("note_targets"), asked)
+
     def is_executed(self, run_id: str, table: TableRef) -> bool:
         with translated("target"):
             return run_id in executed(self._connection, self._schema, table)
@@ -179,6 +250,11 @@ class ControlTables(RecordedRuns):
         # Rows that are read later may have newer values.
         advances = tuple(step.id for step in run.plan.load.after if step.id.startswith(ADVANCE))
         self._records.delete(Kind.STEP, {"run_id": run.run_id, "step_id": advances})
+
+
+def _all_of(queries: Sequence[str]) -> bytes:
+    """One query with the answer of each as a column."""
+    return f"SELECT {', '.join(f'({query})' for query in queries)}".encode()
 
 
 def _parameters(step: Step) -> dict[str, Any] | None:

@@ -12,7 +12,12 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.json import Jsonb
 
 from penstock.backends.api.records import Hold, Kind, Row
-from penstock.backends.postgresql.attempt.older_sessions import Guard, control_name
+from penstock.backends.postgresql.attempt.older_sessions import (
+    Guard,
+    batch_name,
+    control_name,
+    is_table_run,
+)
 from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning, translated
@@ -28,6 +33,10 @@ CREATE_LOCK = 0x50454E53
 # Milliseconds. Attempts of other runs use a table that lacks a column.
 ADDING_MS = 1000
 DENIED, LOCKED = "42501", "55P03"
+# How long a transaction of many runs waits for a lock, in milliseconds.
+JOINED_LOCK_MS = 2000
+# Journals of one statement.
+JOURNALS = 100
 # A run's row is shared by its attempts and steps, in this mode.
 _SHARED = "KEY SHARE"
 
@@ -147,7 +156,7 @@ class PostgresRecords(SqlRecords):
     def read(self, kind: Kind, where: Row, columns: Sequence[str]) -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
             with self._permitted():
-                if "run_id" in where:
+                if isinstance(where.get("run_id"), str):
                     self.attend(where["run_id"])
                 missing = [] if self._complete else self._missing()
             if len(missing) == len(self._tables):
@@ -162,12 +171,56 @@ class PostgresRecords(SqlRecords):
                 )
         return super().read(kind, where, columns)
 
+    def put_journals(self, rows: Sequence[Row]) -> None:
+        for first in range(0, len(rows), JOURNALS):
+            values: list[Any] = []
+            for row in rows[first : first + JOURNALS]:
+                values += [row["run_id"], row["execution_id"], Jsonb(row["content"])]
+            listed = ", ".join(["(%s, %s, %s)"] * (len(values) // 3))
+            self.execute(
+                f"INSERT INTO {self.named(Kind.JOURNAL.value)} (run_id, execution_id, content)"
+                f" VALUES {listed}"
+                " ON CONFLICT (run_id, execution_id) DO UPDATE SET content = excluded.content",
+                values,
+                reading=False,
+            )
+
     def attend(self, run_id: str) -> None:
-        """Be known as a session of this run, and end older ones that are in the way."""
+        """Be known as a session of this run, or of its batch, and end older ones that are in the
+        way."""
+        if self.batch_id and is_table_run(run_id, self.batch_id):
+            self._attend(self.batch_id, batch_name(self.batch_id))
+        else:
+            self._attend(run_id, control_name(run_id))
+
+    def _attend(self, run_id: str, session_name: str) -> None:
         guard = self._connection.guard
         if guard is None or guard.run_id != run_id:
-            self._connection.rename(control_name(run_id))
+            self._connection.rename(session_name)
         self._connection.guard = Guard(run_id, self.patience, self._connect)
+
+    def joins(self, run_ids: Sequence[str]) -> bool:
+        batch_id = self.batch_id
+        return bool(batch_id) and all(is_table_run(run_id, batch_id) for run_id in run_ids)
+
+    def transact_all(self, run_ids: Sequence[str], body: Callable[[], T], hold: Hold) -> T:
+        with translated("target"):
+            self.attend(run_ids[0])
+            with self._connection.transaction():
+                # A table that somebody has locked is left to itself, which waits for longer.
+                self._connection.execute(f"SET LOCAL lock_timeout = {JOINED_LOCK_MS}")
+                mode = "NO KEY UPDATE" if hold is Hold.CHANGE else _SHARED
+                # In one order, whoever locks them.
+                self._lock_all("run", "run_id", run_ids, mode)
+                if hold is Hold.STEP:
+                    self._lock_all("commit_record", "run_id, partition_id", run_ids, _SHARED)
+                return body()
+
+    def _lock_all(self, table: str, order: str, run_ids: Sequence[str], mode: str) -> None:
+        query = (
+            f"SELECT FROM {self.named(table)} WHERE run_id = ANY (%s) ORDER BY {order} FOR {mode}"
+        )
+        self._connection.execute(query.encode(), [list(run_ids)])
 
     def transact(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from penstock.backends.api.control import RunningAttempt, RunRow
 from penstock.backends.api.records import Hold, Kind
@@ -16,14 +16,6 @@ class RecordedRuns(StepRecords):
     """`ControlStore`, but for what a backend alone knows of the table that a run loads."""
 
     # What a backend adds, besides what it adds to `StepRecords`
-
-    @abstractmethod
-    def enter(
-        self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]
-    ) -> None: ...
-
-    @abstractmethod
-    def check_target(self, run_id: str) -> None: ...
 
     @abstractmethod
     def check_recopy(self, run_id: str) -> None: ...

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from penstock.backends.api.control import Outlook, RunHead, RunLine, RunRow, reading_run
+from penstock.backends.api.control import (
+    NewRun,
+    Outlook,
+    RunHead,
+    RunLine,
+    RunRow,
+    reading_run,
+)
 from penstock.backends.api.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.shared.refusals import superseded
+from penstock.errors import PermanentError
 from penstock.model.codec import from_json, to_json
 from penstock.model.journal import Journal
 from penstock.model.plans import PartitionPlan
@@ -54,6 +63,14 @@ class RunRecords:
     def patience(self, patience: Patience) -> None:
         self._records.patience = patience
 
+    @property
+    def batch_id(self) -> str:
+        return self._records.batch_id
+
+    @batch_id.setter
+    def batch_id(self, batch_id: str) -> None:
+        self._records.batch_id = batch_id
+
     def create(self) -> None:
         self._records.create()
 
@@ -65,39 +82,37 @@ class RunRecords:
         state: SourceState,
         snapshot: Snapshot | None,
     ) -> bool:
-        row = {
-            "run_id": run_id,
-            "spec": dict(spec),
-            "plan": to_json(plan),
-            "partitions": len(plan.partitions),
-            "fingerprint": plan.fingerprint,
-            **view_columns(state, [snapshot] if snapshot else []),
-            "generation": 1,
-            "status": "created",
-            "created_at": NOW,
-            "failures": [],
-        }
+        row = _new_row(NewRun(run_id, spec, plan, state, snapshot))
         return self._records.add(Kind.RUN, [row]) == 1
+
+    def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
+        if len(runs) > 1 and self._records.joins([run.run_id for run in runs]):
+            if self._records.add(Kind.RUN, list(map(_new_row, runs))) == len(runs):
+                return frozenset(run.run_id for run in runs)
+            # Somebody creates them at the same time. A snapshot is its execution's own, and
+            # without one it does not matter whose a run is that is the same.
+            stored = self.load_runs([run.run_id for run in runs])
+            return frozenset(run.run_id for run in runs if _is_stored(run, stored))
+        return frozenset(
+            run.run_id
+            for run in runs
+            if self.create_run(run.run_id, run.spec, run.plan, run.state, run.snapshot)
+        )
 
     def load_run(self, run_id: str) -> RunRow | None:
         with reading_run(run_id):
             row = self._read(run_id, _RUN)
-            if row is None:
-                return None
-            return RunRow(
-                run_id=row["run_id"],
-                generation=row["generation"],
-                spec=dict(row["spec"]),
-                plan=from_json(PartitionPlan, row["plan"]),
-                source_state=from_json(SourceState, row["source_state"]),
-                snapshots=from_json(tuple[Snapshot, ...], row["snapshots"]),
-                status=row["status"],
-                created_at=row["created_at"],
-                prepared_at=row["prepared_at"],
-                finished_at=row["finished_at"],
-                failures=tuple(dict(failure) for failure in row["failures"]),
-                released_at=row["snapshot_released_at"],
-            )
+            return None if row is None else _run_row(row)
+
+    def load_runs(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
+        found = self._records.read_all(Kind.RUN, run_ids, _RUN)
+        loaded: dict[str, RunRow] = {}
+        for run_id, rows in found.items():
+            # One that cannot be read is left out: `load_run` says why.
+            with suppress(PermanentError), reading_run(run_id):
+                for row in rows:
+                    loaded[run_id] = _run_row(row)
+        return loaded
 
     def heads(self) -> tuple[RunHead, ...]:
         columns = ("run_id", "status", "created_at", "finished_at")
@@ -127,17 +142,39 @@ class RunRecords:
         return None
 
     def set_status(self, run_id: str, status: str, failures: Sequence[Mapping[str, Any]]) -> None:
-        changes = {
-            "status": status,
-            "failures": [dict(failure) for failure in failures],
-            "finished_at": None if status in ("running", "created") else NOW,
-        }
+        changes = _ended(status, failures)
 
         def change() -> None:
             released = status == "done" and self._is_released(run_id) is False
             self._change(run_id, {**changes, **({"snapshot_released_at": NOW} if released else {})})
 
         self._records.transact(run_id, change)
+
+    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
+        run_ids = sorted(statuses)
+        if len(run_ids) < 2 or not self._records.joins(run_ids):
+            for run_id in run_ids:
+                self.set_status(run_id, *statuses[run_id])
+            return
+
+        def change() -> None:
+            released = self._records.read_all(Kind.RUN, run_ids, ("snapshot_released_at",))
+            alike: dict[tuple[str, bool], list[str]] = {}
+            for run_id in run_ids:
+                status, failures = statuses[run_id]
+                if failures:
+                    self._change(run_id, _ended(status, failures))
+                else:
+                    held = any(row["snapshot_released_at"] is None for row in released[run_id])
+                    alike.setdefault((status, status == "done" and held), []).append(run_id)
+            for (status, releases), some in alike.items():
+                changes = {
+                    **_ended(status, ()),
+                    **({"snapshot_released_at": NOW} if releases else {}),
+                }
+                self._records.change(Kind.RUN, {"run_id": tuple(some)}, changes)
+
+        self._records.transact_all(run_ids, change, Hold.CHANGE)
 
     def release_snapshot(self, run_id: str) -> bool:
         return self._set_released(run_id, released=True)
@@ -180,10 +217,18 @@ class RunRecords:
     def keeps_figures(self) -> bool:
         return self._records.keeps_figures
 
-    def put_journal(self, run_id: str, journal: Journal) -> None:
-        if self.keeps_figures:
-            row = {"run_id": run_id, "execution_id": journal.execution_id}
-            self._records.put_journal({**row, "content": to_json(journal)})
+    def put_journals(self, journals: Mapping[str, Journal]) -> None:
+        if journals and self.keeps_figures:
+            self._records.put_journals(
+                [
+                    {
+                        "run_id": run_id,
+                        "execution_id": journal.execution_id,
+                        "content": to_json(journal),
+                    }
+                    for run_id, journal in journals.items()
+                ]
+            )
 
     def journals(self, run_id: str) -> tuple[Journal, ...]:
         if not self.keeps_figures:
@@ -196,6 +241,13 @@ class RunRecords:
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
         found = self._commit_records({"run_id": run_id})
         return tuple(sorted(found, key=lambda record: record.partition_id))
+
+    def committed_of(self, run_ids: Sequence[str]) -> dict[str, tuple[CommitRecord, ...]]:
+        found = self._records.read_all(Kind.COMMIT, run_ids, self._read_of_commits())
+        return {
+            run_id: tuple(sorted(map(_record, rows), key=lambda record: record.partition_id))
+            for run_id, rows in found.items()
+        }
 
     def committed_in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
         columns = ("run_id", *self._read_of_commits())
@@ -253,6 +305,56 @@ class RunRecords:
 
     def _read_of_commits(self) -> tuple[str, ...]:
         return (*self._commit_columns, *(["spent"] if self.keeps_figures else []))
+
+
+def _new_row(run: NewRun) -> Row:
+    return {
+        "run_id": run.run_id,
+        "spec": dict(run.spec),
+        "plan": to_json(run.plan),
+        "partitions": len(run.plan.partitions),
+        "fingerprint": run.plan.fingerprint,
+        **view_columns(run.state, [run.snapshot] if run.snapshot else []),
+        "generation": 1,
+        "status": "created",
+        "created_at": NOW,
+        "failures": [],
+    }
+
+
+def _is_stored(run: NewRun, stored: Mapping[str, RunRow]) -> bool:
+    found = stored.get(run.run_id)
+    snapshots = (run.snapshot,) if run.snapshot else ()
+    return (
+        found is not None
+        and found.snapshots == snapshots
+        and found.plan.fingerprint == run.plan.fingerprint
+    )
+
+
+def _run_row(row: Row) -> RunRow:
+    return RunRow(
+        run_id=row["run_id"],
+        generation=row["generation"],
+        spec=dict(row["spec"]),
+        plan=from_json(PartitionPlan, row["plan"]),
+        source_state=from_json(SourceState, row["source_state"]),
+        snapshots=from_json(tuple[Snapshot, ...], row["snapshots"]),
+        status=row["status"],
+        created_at=row["created_at"],
+        prepared_at=row["prepared_at"],
+        finished_at=row["finished_at"],
+        failures=tuple(dict(failure) for failure in row["failures"]),
+        released_at=row["snapshot_released_at"],
+    )
+
+
+def _ended(status: str, failures: Sequence[Mapping[str, Any]]) -> Row:
+    return {
+        "status": status,
+        "failures": [dict(failure) for failure in failures],
+        "finished_at": None if status in ("running", "created") else NOW,
+    }
 
 
 def _record(row: Row) -> CommitRecord:

@@ -88,6 +88,15 @@ class SqlRecords(RecordStore):
                 found.append(named)
         return found
 
+    def read_all(
+        self, kind: Kind, run_ids: Sequence[str], columns: Sequence[str]
+    ) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {run_id: [] for run_id in run_ids}
+        asked = columns if "run_id" in columns else ("run_id", *columns)
+        for row in self.read(kind, {"run_id": tuple(run_ids)}, asked) if run_ids else ():
+            found[row["run_id"]].append(row)
+        return found
+
     def count(self, kind: Kind, where: Row) -> int:
         return sum(
             count

@@ -7,19 +7,29 @@ again. Where a database undoes a step together with its record, both are one tra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.records import NOW, Hold, Kind, Row
+from penstock.backends.shared.bisection import bisected
 from penstock.backends.shared.refusals import load_lost, not_committed
 from penstock.backends.shared.run_records import RunRecords, view_columns
-from penstock.errors import PermanentError
+from penstock.errors import (
+    Interrupted,
+    PenstockError,
+    PermanentError,
+    TargetBusy,
+    TargetChanged,
+)
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import MODES
+
+T = TypeVar("T")
 
 
 class StepRecords(RunRecords, ABC):
@@ -109,6 +119,88 @@ class StepRecords(RunRecords, ABC):
 
     # Before the first partition
 
+    def enter_all(
+        self,
+        tables: Mapping[str, TableRef],
+        check: Callable[[str, Sequence[str]], None],
+    ) -> dict[str, PenstockError]:
+        failed: dict[str, PenstockError] = {}
+        for run_id, table in tables.items():
+            try:
+                self.enter(run_id, table, partial(check, run_id))
+            except TargetBusy as error:
+                failed[run_id] = error
+        return failed
+
+    @abstractmethod
+    def enter(
+        self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]
+    ) -> None: ...
+
+    def leave_all(self, tables: Mapping[str, TableRef]) -> None:
+        """They are left when the catalog closes."""
+
+    def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
+        failed: dict[str, PenstockError] = {}
+        for run_id in run_ids:
+            try:
+                self.check_target(run_id)
+            except TargetChanged as error:
+                failed[run_id] = error
+        return failed
+
+    @abstractmethod
+    def check_target(self, run_id: str) -> None: ...
+
+    def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
+        def alone(run_id: str) -> bool:
+            return self.prepare(run_id, loads[run_id])
+
+        def together(run_ids: Sequence[str]) -> Mapping[str, bool]:
+            return self._records.transact_all(
+                run_ids,
+                lambda: self._prepare_all({run_id: loads[run_id] for run_id in run_ids}),
+                Hold.CHANGE,
+            )
+
+        return self._joined(sorted(loads), together, alone)
+
+    def _joined(
+        self,
+        run_ids: Sequence[str],
+        together: Callable[[Sequence[str]], Mapping[str, T]],
+        alone: Callable[[str], T],
+    ) -> dict[str, T | PenstockError]:
+        if len(run_ids) > 1 and self._records.joins(run_ids):
+            return bisected(run_ids, together, alone)
+        return {
+            name: outcome
+            for run_id in run_ids
+            for name, outcome in bisected([run_id], together, alone).items()
+        }
+
+    def _prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool]:
+        """In one transaction, which undoes steps as it undoes records."""
+        known = self.load_runs(list(loads))
+        due = {run_id: run for run_id, run in known.items() if run.prepared_at is None}
+        for run_id, run in due.items():
+            self.before_load(run, loads[run_id])
+        self.do_all([(run, step) for run_id, run in due.items() for step in loads[run_id].before])
+        self.note_prepared([(run, loads[run_id]) for run_id, run in due.items()])
+        return {run_id: run_id in due for run_id in loads}
+
+    def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        """`do` for steps of several runs, in one transaction."""
+        for run, step in steps:
+            self.do(run, step)
+
+    def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        """Note that runs are prepared, with what their tables are recognised by; in that
+        transaction."""
+        for run, load in prepared:
+            changes = self.after_preparing(run, load)
+            self._change(run.run_id, {"prepared_at": NOW, "status": "running", **changes})
+
     def prepare(self, run_id: str, load: LoadPlan) -> bool:
         row = self._read(run_id, ("prepared_at",))
         if row is None:
@@ -174,6 +266,38 @@ class StepRecords(RunRecords, ABC):
         return generation + 1
 
     # After the last partition
+
+    def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+        run_ids = sorted(steps)
+        if len(run_ids) < 2 or not self._records.joins(run_ids):
+            return frozenset()
+        try:
+            self._records.transact_all(run_ids, lambda: self._finish_all(steps), Hold.STEP)
+        except Interrupted:
+            raise
+        except PenstockError:
+            middle = len(run_ids) // 2
+            halves = (run_ids[:middle], run_ids[middle:])
+            first, second = ({run_id: steps[run_id] for run_id in half} for half in halves)
+            return self.finish_all(first) | self.finish_all(second)
+        return frozenset(run_ids)
+
+    def _finish_all(self, steps: Mapping[str, Sequence[Step]]) -> None:
+        """In one transaction; raises where a run is to be looked at by itself."""
+        runs, committed = self.load_runs(list(steps)), self._records.tally(list(steps))
+        for run_id in steps:
+            run = runs.get(run_id)
+            if run is None or committed.get(run_id, (0, 0))[0] != len(run.plan.partitions):
+                raise not_committed(run_id)
+        rows = [
+            {"run_id": run_id, "step_id": step.id} for run_id in steps for step in steps[run_id]
+        ]
+        if self._records.add(Kind.STEP, rows) != len(rows):
+            raise not_committed(rows[0]["run_id"])  # somebody else has done one of them
+        self.do_all([(runs[run_id], step) for run_id in steps for step in steps[run_id]])
+        for run_id in steps:
+            for step in steps[run_id]:
+                self.after_step(runs[run_id], step)
 
     def finish(self, run_id: str, step: Step) -> bool:
         row = {"run_id": run_id, "step_id": step.id}
@@ -242,6 +366,10 @@ class StepRecords(RunRecords, ABC):
     def steps_done(self, run_id: str) -> frozenset[str]:
         found = self._records.read(Kind.STEP, {"run_id": run_id}, ("step_id",))
         return frozenset(row["step_id"] for row in found)
+
+    def steps_done_of(self, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
+        found = self._records.read_all(Kind.STEP, run_ids, ("step_id",))
+        return {run_id: frozenset(row["step_id"] for row in rows) for run_id, rows in found.items()}
 
     def steps_in_effect(self, run_id: str) -> frozenset[str]:
         left = self._left_unrecorded(run_id)

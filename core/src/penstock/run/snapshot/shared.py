@@ -29,6 +29,9 @@ class SharedSnapshot:
 
         Once every share is closed, the snapshot is released; the next share takes a new one.
         """
+        if self._held is not None and not self._held.alive():
+            self._shares.clear()  # what they share is gone
+            self.close()
         if self._held is None:
             ends = self._ends
             self._held = ends.source_backend.hold_snapshot(ends.source_url, self._relations())
@@ -39,9 +42,10 @@ class SharedSnapshot:
         return share, self._since
 
     def give_back(self, share: _Share) -> None:
-        self._shares.discard(share)
-        if not self._shares:
-            self.close()
+        if share in self._shares:
+            self._shares.remove(share)
+            if not self._shares:
+                self.close()
 
     def close(self) -> None:
         if self._held is not None:

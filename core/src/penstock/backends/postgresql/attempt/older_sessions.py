@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,9 @@ LOOK_AGAIN = 5.0
 # crash in a library that is being cleaned up.
 LEAVE_SECONDS = 2.0
 
+# What ends the id of a table's run; see `penstock.spec.batch_spec.run_id_of`.
+_TABLE = re.compile("-[0-9a-f]{8}$")
+
 _log = logging.getLogger("penstock")
 
 
@@ -39,9 +43,30 @@ def control_name(run_id: str) -> str:
     return f"penstock:control/{run_id}"
 
 
+def batch_name(batch_id: str) -> str:
+    """How a session is called that does something to many runs of a batch."""
+    return f"penstock:batch/{batch_id}"
+
+
+def is_table_run(run_id: str, batch_id: str) -> bool:
+    """Whether a run's id is that of a table of a batch."""
+    return run_id.startswith(f"{batch_id}-") and bool(_TABLE.fullmatch(run_id, len(batch_id)))
+
+
 def is_of_run(application_name: str, run_id: str) -> bool:
-    attempt = application_name.startswith(f"penstock:{run_id}:")
-    return attempt or application_name == control_name(run_id)
+    """Whether a session works for a run, or, if that is a batch's id, for one of its tables; or for
+    the batch that the run is a table of."""
+    if application_name.startswith(f"penstock:{run_id}:"):
+        return True
+    if application_name in (control_name(run_id), batch_name(run_id)):
+        return True
+    table = _TABLE.search(run_id)
+    if table and application_name == batch_name(run_id[: table.start()]):
+        return True
+    for begins in ("penstock:control/", "penstock:"):
+        if application_name.startswith(begins):
+            return is_table_run(application_name.removeprefix(begins).partition(":")[0], run_id)
+    return False
 
 
 def end_session(connection: Connection, pid: int, what: str) -> None:

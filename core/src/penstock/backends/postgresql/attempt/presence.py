@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from psycopg import sql
 
@@ -35,6 +35,41 @@ def enter(
             check(_names(connection, schema, dict(others)))
         if not connection.pooled:
             connection.execute(statement("enter"), key)
+
+
+def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[str]:
+    """`enter` for many runs at once.
+
+    Returns: the runs on whose tables others are at work; these are not entered.
+    """
+    runs = {
+        "runs": list(tables),
+        "tables": [f"penstock:table:{table}" for table in tables.values()],
+    }
+    with connection.transaction():
+        # In one order, whoever takes them.
+        connection.execute(
+            "SELECT pg_catalog.pg_advisory_xact_lock(hash) FROM ("
+            "SELECT DISTINCT pg_catalog.hashtextextended(name, 0) AS hash"
+            " FROM unnest(%(tables)s::text[]) AS t (name) ORDER BY 1) AS sorted",
+            runs,
+        )
+        contested = [
+            run_id for (run_id,) in connection.execute(statement("contested"), runs).fetchall()
+        ]
+        if not connection.pooled:
+            connection.execute(statement("enter_all"), {**runs, "contested": contested})
+    return contested
+
+
+def leave_all(connection: Connection, tables: Mapping[str, TableRef]) -> None:
+    """Take back the signs of runs, as far as this session has given them."""
+    if tables and not connection.pooled:
+        runs = {
+            "runs": list(tables),
+            "tables": [f"penstock:table:{table}" for table in tables.values()],
+        }
+        connection.execute(statement("leave_all"), runs)
 
 
 def executed(connection: Connection, schema: str, table: TableRef) -> list[str]:

@@ -15,6 +15,25 @@ from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES, mode_names
 
 
+def changed_runs(
+    connection: Connection, schema: str, run_ids: Sequence[str], in_place: Sequence[str]
+) -> set[str]:
+    """The runs whose tables want to be looked at one by one: they are not as they were prepared, or
+    others have loaded rows since.
+
+    Parameters:
+        schema: of the control tables.
+        in_place: modes in which it matters that others have.
+    """
+    text = statement("changed_runs").format(schema=sql.Identifier(schema))
+    asked = {
+        "runs": list(run_ids),
+        "in_place": list(in_place),
+        "modes": list(mode_names(lambda mode: mode.reloads_partitions)),
+    }
+    return {run_id for (run_id,) in connection.execute(text, asked).fetchall()}
+
+
 class LoadedTable:
     """
     Parameters:

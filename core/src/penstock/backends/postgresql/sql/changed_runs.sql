@@ -1,0 +1,24 @@
+-- The runs whose tables are not as they were prepared, or into whose tables another run has loaded
+-- rows since: each is then looked at by itself, with the statements "changed" and "loaded_since".
+SELECT r.run_id
+FROM {schema}.run AS r
+WHERE r.run_id = ANY (%(runs)s)
+    AND r.target_state IS NOT NULL
+    AND (
+        pg_catalog.to_regclass(r.target_state ->> 'table')::oid
+            IS DISTINCT FROM (r.target_state ->> 'oid')::oid
+        OR EXISTS (
+            SELECT FROM pg_catalog.jsonb_each_text(r.target_state -> 'files') AS f
+            LEFT JOIN pg_catalog.pg_class AS part ON part.oid = f.key::oid
+            WHERE part.relfilenode IS DISTINCT FROM f.value::oid
+                OR f.key <> r.target_state ->> 'oid'
+        )
+        OR r.spec ->> 'mode' = ANY (%(in_place)s) AND EXISTS (
+            SELECT FROM {schema}.run AS other
+            JOIN {schema}.commit_record AS c
+                ON c.run_id = other.run_id AND c.rows > 0 AND c.committed_at > r.prepared_at
+            WHERE other.run_id <> r.run_id
+                AND other.spec ->> 'target_table' = r.spec ->> 'target_table'
+                AND other.spec ->> 'mode' = ANY (%(modes)s)
+        )
+    )

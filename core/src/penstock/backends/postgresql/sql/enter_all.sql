@@ -1,0 +1,9 @@
+-- As "enter", for many runs, but for those on whose tables others are at work.
+SELECT pg_catalog.pg_advisory_lock_shared(
+    (pg_catalog.hashtextextended(name, 0) & 2147483647)::integer,
+    (pg_catalog.hashtextextended(run_id, 0) & 2147483647)::integer
+)
+FROM ROWS FROM (
+    pg_catalog.unnest(%(runs)s::text[]), pg_catalog.unnest(%(tables)s::text[])
+) AS asked (run_id, name)
+WHERE NOT run_id = ANY (%(contested)s::text[])

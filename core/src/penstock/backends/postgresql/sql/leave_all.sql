@@ -1,0 +1,8 @@
+-- Takes back what "enter" and "enter_all" have said.
+SELECT pg_catalog.pg_advisory_unlock_shared(
+    (pg_catalog.hashtextextended(name, 0) & 2147483647)::integer,
+    (pg_catalog.hashtextextended(run_id, 0) & 2147483647)::integer
+)
+FROM ROWS FROM (
+    pg_catalog.unnest(%(runs)s::text[]), pg_catalog.unnest(%(tables)s::text[])
+) AS asked (run_id, name)

@@ -1,0 +1,34 @@
+-- What the tables of many runs are known by, as "note_target" has it, and that they are prepared.
+UPDATE {schema}.run AS r
+SET
+    prepared_at = pg_catalog.clock_timestamp(),
+    status = 'running',
+    target_state = (
+        SELECT pg_catalog.jsonb_build_object(
+            'table', made.name,
+            'oid', c.oid::bigint,
+            'files', kept.files || (
+                SELECT pg_catalog.jsonb_object_agg(p.oid, p.relfilenode::bigint)
+                FROM (
+                    SELECT c.oid AS relid
+                    UNION
+                    SELECT t.relid::oid FROM pg_catalog.pg_partition_tree(c.oid) AS t
+                    WHERE made.children
+                ) AS part
+                JOIN pg_catalog.pg_class AS p ON p.oid = part.relid
+            )
+        )
+        FROM pg_catalog.pg_class AS c
+        CROSS JOIN (
+            SELECT CASE
+                WHEN made.children THEN '{{}}' ELSE coalesce(r.target_state -> 'files', '{{}}')
+            END
+        ) AS kept (files)
+        WHERE c.oid = pg_catalog.to_regclass(made.name)
+    )
+FROM ROWS FROM (
+    pg_catalog.unnest(%(runs)s::text[]),
+    pg_catalog.unnest(%(tables)s::text[]),
+    pg_catalog.unnest(%(children)s::boolean[])
+) AS made (run_id, name, children)
+WHERE r.run_id = made.run_id

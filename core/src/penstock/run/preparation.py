@@ -1,0 +1,64 @@
+"""Before the first partition: runs are registered as executed, and their tables made ready, many
+at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import LoadLost, PenstockError
+from penstock.events import Event
+from penstock.run.claims import collision_check
+from penstock.run.control_link import ControlLink
+from penstock.run.standing import load_records, steps_due
+
+if TYPE_CHECKING:
+    from penstock.run.state import RunState
+
+
+def prepare(
+    runs: Sequence[RunState], link: ControlLink
+) -> Generator[Event, None, dict[str, PenstockError]]:
+    """Do the steps before the first partition, unless they are done.
+
+    Returns: by run, why it cannot go on: `TargetBusy`, another run is changing the same rows right
+        now; `TargetChanged`, the table is not the one that was prepared; or what a step has met.
+    """
+    known = {run.run_id: run for run in runs}
+    load_records([run for run in runs if not run.is_new], link)
+    steps = steps_due([run for run in runs if run.all_committed], link)
+    left = [run for run in runs if not run.all_committed or steps[run.run_id]]
+    failed = dict(
+        link.enter_all(
+            {run.run_id: run.spec.target_ref for run in left},
+            lambda run_id, others: collision_check(
+                known[run_id].spec, known[run_id].plan, link.catalog.control
+            )(others),
+        )
+    )
+    ready = [run for run in runs if run.run_id not in failed]
+    loads = {run.run_id: run.plan.load for run in ready}
+    outcomes = link.call(lambda control: control.prepare_all(loads))
+    to_check = []
+    for run in ready:
+        outcome = outcomes[run.run_id]
+        if isinstance(outcome, PenstockError):
+            failed[run.run_id] = outcome
+            continue
+        yield run.prepared(already=not outcome and not run.view.started_over)
+        if not run.is_intact():
+            try:
+                yield from run.load_again(LoadLost("the target's server crashed during the load"))
+            except PenstockError as error:
+                failed[run.run_id] = error
+        elif run in left and not outcome:
+            to_check.append(run.run_id)
+    if to_check:
+        failed |= link.call(lambda control: control.check_targets(to_check))
+    going_on = [run for run in ready if run.run_id not in failed]
+    load_records(going_on, link)
+    # A run that is done stays done, even if this execution is killed.
+    steps = steps_due([run for run in going_on if run.all_committed], link)
+    undone = [run for run in going_on if not run.all_committed or steps[run.run_id]]
+    link.set_statuses({run: "running" for run in undone if outcomes[run.run_id] is not True})
+    return failed

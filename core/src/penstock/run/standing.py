@@ -1,0 +1,51 @@
+"""How runs stand in the target's control store: asked for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.model.plans import Step
+from penstock.run.control_link import ControlLink
+
+if TYPE_CHECKING:
+    from penstock.run.state import RunState
+
+
+def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:
+    """Whether the runs are done by now, and what they have committed. Nobody but its own execution
+    has had time to do anything with a run that was just created."""
+    older = [run for run in runs if not run.is_new]
+    ids = [run.run_id for run in older]
+    stored = link.call(lambda control: control.load_runs(ids)) if ids else {}
+    load_records(older, link)
+    for run in older:
+        found = stored.get(run.run_id)
+        run.was_done = found is not None and found.status == "done"
+
+
+def load_records(runs: Sequence[RunState], link: ControlLink) -> None:
+    """Read what the runs have committed."""
+    ids = [run.run_id for run in runs]
+    records = link.call(lambda control: control.committed_of(ids)) if ids else {}
+    for run in runs:
+        run.take_records(records[run.run_id])
+
+
+def steps_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
+    """By run, the steps after the last partition that are due, as far as records are known."""
+    return _left(link, {run.run_id: run.planned_steps() for run in runs})
+
+
+def links_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
+    """By run, the steps that link its table to others of its batch, once it is done."""
+    return _left(link, {run.run_id: run.planned_links() for run in runs})
+
+
+def _left(link: ControlLink, planned: dict[str, list[Step]]) -> dict[str, list[Step]]:
+    ids = [run_id for run_id, steps in planned.items() if steps]
+    done = link.call(lambda control: control.steps_done_of(ids)) if ids else {}
+    return {
+        run_id: [step for step in steps if step.id not in done[run_id]]
+        for run_id, steps in planned.items()
+    }
