@@ -50,6 +50,9 @@ class PostgresReader:
         self._connection: Connection | None = None
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
+        self._labelled = ""
+        """What the server's monitoring shows."""
+        self._commits = False
         self._columns: list[Column] = []
         self.rows = 0
 
@@ -185,7 +188,7 @@ class PostgresReader:
         """Take what the server says at the end of a stream."""
         with translated("source"):
             self.rows = end_copy(connection, "source", wait)
-            if self._spec.snapshot is None:
+            if self._commits:
                 with wait.answering("source"):
                     connection.execute("COMMIT")
 
@@ -254,24 +257,36 @@ class PostgresReader:
         names = [pair.source for pair in pairs]
         return planned_columns(found, names, "source", relation)
 
-    def _ready(self, partition: Partition) -> Connection:
-        """Connected, in a transaction, and labelled in it.
-
-        One that sees the run's snapshot stays open for the worker's life: it is imported once.
-        """
+    def connect(self) -> None:
+        """See `Connecting`."""
         snapshot = self._spec.snapshot
         if self._connection is None:
-            self._connection = connect(self._spec.source, "source", self._application_name)
+            self._labelled = self._application_name
+            url, set_up = self._spec.source, snapshot is None
+            self._connection = connect(url, "source", self._labelled, set_up=set_up)
             if snapshot is not None:
                 import_snapshot(self._connection, snapshot)
-        connection = self._connection
-        with translated("source"):
-            if snapshot is None:
-                connection.begin()
-            connection.execute(
-                "SELECT pg_catalog.set_config('application_name', %s, true)",
-                [self._application_name],
-            )
+
+    def _ready(self, partition: Partition) -> Connection:
+        """Connected, labelled, and in the transaction in which the partition is read.
+
+        One that sees the run's snapshot stays open for the worker's life: it is imported once.
+        Without a snapshot a COPY that is all there is to read needs none.
+        """
+        self.connect()
+        connection, snapshot = self._connection, self._spec.snapshot
+        assert connection is not None
+        alone = self._spec.format not in SHARED_FORMATS and not connection.pooled
+        self._commits = snapshot is None and not alone
+        if self._commits or self._labelled != self._application_name:
+            self._labelled = self._application_name
+            with translated("source"), connection.together():
+                if self._commits:
+                    connection.begin()
+                connection.execute(
+                    "SELECT pg_catalog.set_config('application_name', %s, %s)",
+                    [self._labelled, self._commits or snapshot is not None],
+                )
         if snapshot is not None:
             tables = tables_of(self._spec.relation, partition.extent)
             wanted = [table for table in tables if table not in self._locked]
