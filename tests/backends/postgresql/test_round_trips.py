@@ -64,7 +64,7 @@ def _trips(
     source, target = distant
     for end in distant:
         end.reset()
-    cut = {"strategy": "range", "key": "id", "partitions": partitions, "degree": 1}
+    cut: dict[str, Any] = {"strategy": "range", "key": "id", "partitions": partitions, "degree": 1}
     list(copy(CopySpec(source=source.url, target=target.url, table="t", **cut, **options)))
     pair.assert_same()
     return source.round_trips, target.round_trips

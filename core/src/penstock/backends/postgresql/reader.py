@@ -7,6 +7,7 @@ record batches are made.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from psycopg.pq import ExecStatus
@@ -28,6 +29,7 @@ from penstock.backends.postgresql.native import (
 )
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import copy_format, selected, statement
+from penstock.backends.shared.opening import Opening
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
@@ -48,6 +50,7 @@ class PostgresReader:
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
+        self._opening: Opening[Connection] | None = None
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
         self._labelled = ""
@@ -257,15 +260,18 @@ class PostgresReader:
         names = [pair.source for pair in pairs]
         return planned_columns(found, names, "source", relation)
 
-    def connect(self) -> None:
-        """See `Connecting`."""
-        snapshot = self._spec.snapshot
-        if self._connection is None:
+    def connect_ahead(self) -> None:
+        if self._connection is None and self._opening is None:
             self._labelled = self._application_name
-            url, set_up = self._spec.source, snapshot is None
-            self._connection = connect(url, "source", self._labelled, set_up=set_up)
-            if snapshot is not None:
-                import_snapshot(self._connection, snapshot)
+            self._opening = Opening(partial(_opened, self._spec, self._labelled), abandon)
+
+    def _connect(self) -> Connection:
+        if self._connection is None:
+            self.connect_ahead()
+            assert self._opening is not None
+            self._connection = self._opening.take()
+            self._opening = None
+        return self._connection
 
     def _ready(self, partition: Partition) -> Connection:
         """Connected, labelled, and in the transaction in which the partition is read.
@@ -273,9 +279,7 @@ class PostgresReader:
         One that sees the run's snapshot stays open for the worker's life: it is imported once.
         Without a snapshot a COPY that is all there is to read needs none.
         """
-        self.connect()
-        connection, snapshot = self._connection, self._spec.snapshot
-        assert connection is not None
+        connection, snapshot = self._connect(), self._spec.snapshot
         alone = self._spec.format not in SHARED_FORMATS and not connection.pooled
         self._commits = snapshot is None and not alone
         if self._commits or self._labelled != self._application_name:
@@ -295,7 +299,23 @@ class PostgresReader:
         return connection
 
     def abandon(self) -> None:
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            opening.leave()
         if self._connection is not None:
             connection, self._connection = self._connection, None
             self._locked = set()
             abandon(connection)
+
+
+def _opened(spec: WorkerSpec, application_name: str) -> Connection:
+    """A session that sees the run's snapshot, if there is one."""
+    if spec.snapshot is None:
+        return connect(spec.source, "source", application_name)
+    connection = connect(spec.source, "source", application_name, set_up=False)
+    try:
+        import_snapshot(connection, spec.snapshot)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
