@@ -17,9 +17,9 @@ from penstock.backends.mysql.dialect import BY_BYTES, MySqlDialect
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.lines import check_carried
 from penstock.backends.mysql.load.loading import load_stream, takes_files
+from penstock.backends.mysql.loaded_table import check_loaded
 from penstock.backends.mysql.locks import holder, release, try_lock
 from penstock.backends.mysql.records import MySqlRecords
-from penstock.backends.mysql.runs import check_loaded
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import is_text
 from penstock.backends.shared.arrow import Caster, schema_from_text
