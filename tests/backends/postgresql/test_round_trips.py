@@ -37,6 +37,10 @@ def distant(pair: Pair) -> Iterator[tuple[DistantServer, DistantServer]]:
         ({"mode": "truncate"}, SOURCE, TARGET),
         ({"mode": "recreate"}, SOURCE, TARGET),
         ({"mode": "append", "snapshot": "none"}, SOURCE, TARGET),
+        # Deletes; locks the table for its turn, then counts what others have committed.
+        ({"mode": "replace"}, SOURCE, TARGET + 3),
+        # Makes a stage; merges it.
+        ({"mode": "upsert"}, SOURCE, TARGET + 2),
     ],
     ids=str,
 )
