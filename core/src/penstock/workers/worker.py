@@ -28,7 +28,7 @@ from types import FrameType
 from typing import Any, BinaryIO, NoReturn
 
 from penstock.backends.api.registry import load_backend
-from penstock.backends.api.worker import Loaded, Reader, Writer
+from penstock.backends.api.worker import ConnectsAhead, Loaded, Reader, Writer
 from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
 from penstock.events import Committed, Event, Failed, Opened, Progress
 from penstock.model import values
@@ -157,6 +157,8 @@ class Worker:
         """
         waiter = Waiter(meter, self._spec.stall_timeout)
         self._reader.label(f"penstock:{self._spec.run_id}:{partition.id}:{attempt}")
+        if isinstance(self._reader, ConnectsAhead):
+            self._reader.connect_ahead()
         if not self._writer.begin(partition, attempt, waiter):
             return None
         loaded = relay(self._reader, self._writer, partition, waiter, meter, self._pace)

@@ -64,6 +64,16 @@ class Standing:
     """Why the run's commit records do not count: a crash has taken the rows."""
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How an attempt has begun: with nothing in its way, or rolled back."""
+
+    older: Mapping[Any, object] | None = None
+    """Older attempts of the partition; see `AttemptLock.lock`."""
+    standing: Standing | None = None
+    """Why the commit record could not be inserted."""
+
+
 class Write(Protocol):
     def __call__(self, block: Block, wait: Wait) -> None: ...
 
@@ -111,11 +121,11 @@ class AttemptLock(Protocol):
         ...
 
 
-class TransactionalHooks(AttemptLock, Protocol):
+class TransactionalHooks(Protocol):
     """One session in the target, kept for many partitions, with one transaction for each attempt.
 
-    `lock` begins the transaction. A kill at any moment from there to `commit` leaves nothing of
-    the attempt, since the database rolls back what is not committed.
+    A kill at any moment from `begin` to `commit` leaves nothing of the attempt, since the database
+    rolls back what is not committed.
     """
 
     def switch_run(self, spec: WorkerSpec) -> None:
@@ -130,24 +140,24 @@ class TransactionalHooks(AttemptLock, Protocol):
         """Open the session where there is none, under the attempt's name."""
         ...
 
-    def insert_record(self, attempt: Attempt) -> Standing | None:
-        """Insert the commit record, and hold the run's row so that nobody starts the run over
-        before the transaction ends.
+    def begin(self, attempt: Attempt) -> Begun:
+        """Begin the attempt's transaction, in as few round trips as the database can.
 
-        Called first in the transaction: an attempt that does not hold the lock waits here for the
-        one that has inserted the record, and finds it, or finds it gone.
+        In it: lock the partition without waiting; insert the commit record, and hold the run's row
+        so that nobody starts the run over before the transaction ends; check that the table is the
+        one that the run was prepared for. An attempt without the lock inserts nothing. One that
+        could not find out waits here for the one that has inserted the record, and finds it, or
+        finds it gone.
 
-        Returns: None where it was inserted; else what stands in the way, with the transaction
-            rolled back.
+        The lock must end with the process or its session, as that of `AttemptLock`.
+
+        Raises:
+            TargetChanged: see `ControlStore.check_target`.
         """
         ...
 
-    def check_target(self, attempt: Attempt) -> None:
-        """
-        Raises:
-            TargetChanged: see `ControlStore.check_target`. Called with the record, and again before
-                the commit, when the locks of the load keep the table as it is.
-        """
+    def end_older(self, attempt: Attempt, older: Any) -> None:
+        """See `AttemptLock`."""
         ...
 
     def delete(self, attempt: Attempt, wait: Wait) -> None:
@@ -181,12 +191,16 @@ class TransactionalHooks(AttemptLock, Protocol):
         ...
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
-        """Complete the commit record, and commit.
+        """Check the table again, now that the locks of the load keep it as it is; complete the
+        commit record; commit.
 
         Killed before it, nothing is there; killed after it, the record says that the partition is
         done, and the next attempt finds that.
 
         Returns: False where the record was not there to be completed; then nothing is committed.
+
+        Raises:
+            TargetChanged: see `begin`.
         """
         ...
 

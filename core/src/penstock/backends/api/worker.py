@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from penstock.backends.api.mover import Mover
@@ -86,6 +86,16 @@ class Reader(Protocol):
     def abandon(self) -> None:
         """Cancel whatever runs, within about 2 s, and disconnect. May be called at any time.
         The next `read` connects again."""
+        ...
+
+
+@runtime_checkable
+class ConnectsAhead(Protocol):
+    """A `Reader` that can connect while the target is waited for."""
+
+    def connect_ahead(self) -> None:
+        """Begin to connect, if it is not connected; does not wait. What goes wrong is for the next
+        `read` to raise."""
         ...
 
 

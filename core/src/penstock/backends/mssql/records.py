@@ -21,11 +21,12 @@ from penstock.backends.mssql.locks import (
     wait_for,
 )
 from penstock.backends.mssql.session import MssqlSession
-from penstock.backends.mssql.swap import LOCK_MS
 from penstock.backends.sql.server.records import CONTROL, ServerRecords
 from penstock.errors import Diagnosis, TransientError
 from penstock.model.tables import TableRef
 
+# What a session waits for a lock on the target, while others wait for it.
+LOCK_MS = 5_000
 T = TypeVar("T")
 _KEYS = {
     Kind.RUN: ("run_id",),

@@ -8,38 +8,17 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.backends.api.control import RunningAttempt, RunRow
-from penstock.backends.api.records import Kind
 from penstock.backends.mssql.alike import set_identity
 from penstock.backends.mssql.catalog import enabled_indexes, made_at
 from penstock.backends.mssql.errors import translated
+from penstock.backends.mssql.loaded_table import check_loaded
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.stage import sweep
 from penstock.backends.sql.index_changes import IndexChange
-from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.backends.sql.server.runs import ServerRuns
-from penstock.errors import Diagnosis, PenstockError, TargetChanged
+from penstock.errors import PenstockError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.modes import MODES
-
-
-def check_loaded(records: MssqlRecords, run_id: str, table: TableRef, mode: str) -> None:
-    """
-    Raises:
-        TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
-    """
-    LoadedTable(records, table).check(run_id, MODES[mode])
-    rows = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
-    expected = rows[0]["made"] if rows else None
-    found = made_at(records.session, table)
-    if expected and found != expected:
-        raise TargetChanged(
-            f"target: {table} was changed by somebody else since run {run_id} began to load it: "
-            f"expected the table made at {expected.partition(':')[2]}, found "
-            f"{'one made at ' + found.partition(':')[2] if found else 'no table of that name'}; "
-            "start a new run",
-            Diagnosis(side="target"),
-        )
 
 
 class MssqlRuns(ServerRuns):

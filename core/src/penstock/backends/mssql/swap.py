@@ -18,9 +18,6 @@ from penstock.backends.mssql.written import DISABLED, read_written
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
 
-# What a session waits for a lock on the target, while others wait for it.
-LOCK_MS = 5_000
-
 
 def like(
     session: MssqlSession, table: TableRef, beside: TableRef, needs: str = "--mode swap"

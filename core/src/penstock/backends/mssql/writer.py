@@ -13,9 +13,9 @@ from penstock.backends.mssql.catalog import COLLATION, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.dialect import MssqlDialect
 from penstock.backends.mssql.errors import translated
+from penstock.backends.mssql.loaded_table import check_loaded
 from penstock.backends.mssql.locks import SESSION, SHARED, release, try_lock
 from penstock.backends.mssql.records import MssqlRecords
-from penstock.backends.mssql.runs import check_loaded
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.stage import BulkStage, sweep
 from penstock.backends.shared.background import compute

@@ -8,6 +8,7 @@ from penstock.backends.mysql.catalog.indexes import read_indexes
 from penstock.backends.mysql.catalog.tables import made_at
 from penstock.backends.mysql.dialect import replaced
 from penstock.backends.mysql.errors import translated
+from penstock.backends.mysql.loaded_table import ALTERING, check_loaded
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.foreign_keys import RELINK, UNLINK, ForeignKeyChange
@@ -15,59 +16,10 @@ from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_table import LoadedTable
 from penstock.backends.sql.server.runs import ServerRuns
-from penstock.errors import Diagnosis, PermanentError, TargetChanged, TransientError
-from penstock.model.codec import from_json
-from penstock.model.plans import LoadPlan, PartitionPlan, Step
+from penstock.errors import PermanentError
+from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES
-
-# After the time at which a table was made, in the records of the runs that load it: one of them is
-# altering it right now, which may change that time.
-ALTERING = ", altering"
-
-
-def check_loaded(records: MySqlRecords, run_id: str, table: TableRef, mode: str) -> None:
-    """
-    Raises:
-        TargetChanged: rows that the run has loaded are gone, as far as the server can tell.
-        TransientError: it cannot tell at this moment.
-    """
-    LoadedTable(records, table).check(run_id, MODES[mode])
-    (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("made",))
-    found, made = made_at(records.session, table), row["made"]
-    if found == "" and made:
-        raise TransientError(
-            f"target: {table}: expected the server to say when the table was made, found that it "
-            "does not (is somebody renaming, altering or dropping it right now?)",
-            Diagnosis(side="target"),
-        )
-    if found is not None and made and made in (found, found + ALTERING):
-        return
-    if found is not None and made and made.endswith(ALTERING):
-        ((rows,),) = records.session.fetch(
-            f"SELECT EXISTS (SELECT 1 FROM {records.session.table(table)})", f"table {table}"
-        )
-        loaded = records.read(Kind.COMMIT, {"run_id": run_id}, ("rows",))
-        if rows or not any(commit["rows"] for commit in loaded):
-            return
-    was = "no table of that name" if found is None else f"one made, or emptied, at {found}"
-    raise TargetChanged(
-        f"target: {table} was changed by somebody else since run {run_id} began to load it: "
-        f"expected the table made at {(made or '').removesuffix(ALTERING)}, found {was}; start a "
-        f"new run{_indexes_to_make(records, run_id, mode)}",
-        Diagnosis(side="target"),
-    )
-
-
-def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
-    """What a run that cannot go on would leave undone, for people."""
-    if MODES[mode].loads_new_table:
-        return ""
-    (row,) = records.read(Kind.RUN, {"run_id": run_id}, ("plan",))
-    load = from_json(PartitionPlan, row["plan"]).load
-    changes = ((step, IndexChange.of(step, load.table)) for step in load.after)
-    due = [step.statement for step, change in changes if change is not None]
-    return f", and make the indexes that this one has dropped: {due[0]}" if due else ""
 
 
 class MySqlRuns(ServerRuns):

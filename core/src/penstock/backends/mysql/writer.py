@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import pymysql
 
-from penstock.backends.api.attempt import Attempt, LoadStream, Standing
+from penstock.backends.api.attempt import Attempt, Begun, LoadStream, Standing
 from penstock.backends.api.records import NOW, Kind
 from penstock.backends.api.worker import LINES, Block, Loaded, Wait
 from penstock.backends.mysql.catalog.tables import order_of, table_columns, unique_keys
@@ -17,9 +17,9 @@ from penstock.backends.mysql.dialect import BY_BYTES, MySqlDialect
 from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.lines import check_carried
 from penstock.backends.mysql.load.loading import load_stream, takes_files
+from penstock.backends.mysql.loaded_table import check_loaded
 from penstock.backends.mysql.locks import holder, release, try_lock
 from penstock.backends.mysql.records import MySqlRecords
-from penstock.backends.mysql.runs import check_loaded
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.types import is_text
 from penstock.backends.shared.arrow import Caster, schema_from_text
@@ -137,7 +137,16 @@ class MySqlTransaction:
         with translated("target"):
             wait_for_locks(connection, seconds)
 
-    def lock(self, attempt: Attempt) -> Mapping[int, object] | None:
+    def begin(self, attempt: Attempt) -> Begun:
+        older = self._lock(attempt)
+        if older is not None:
+            return Begun(older=older)
+        standing = self._insert_record(attempt)
+        if standing is None:
+            self._check_target(attempt)
+        return Begun(standing=standing)
+
+    def _lock(self, attempt: Attempt) -> Mapping[int, object] | None:
         connection, name = self._open, self._records.lock(attempt.lock)
         with translated("target"):
             if try_lock(connection, name):
@@ -175,7 +184,7 @@ class MySqlTransaction:
         with translated("target"):
             self._open.end_session(older)
 
-    def insert_record(self, attempt: Attempt) -> Standing | None:
+    def _insert_record(self, attempt: Attempt) -> Standing | None:
         row = {**begun_record(attempt), "rows": 0, "bytes": 0, "committed_at": NOW}
         if self._generation(attempt) == attempt.spec.generation and self._records.add(
             Kind.COMMIT, [row]
@@ -200,7 +209,7 @@ class MySqlTransaction:
             release(self._open, self._held)
         self._held = ""
 
-    def check_target(self, attempt: Attempt) -> None:
+    def _check_target(self, attempt: Attempt) -> None:
         spec = attempt.spec
         check_loaded(self._records, spec.run_id, spec.target_table, spec.mode)
 
@@ -284,7 +293,7 @@ class MySqlTransaction:
         generation = self._generation(attempt, "LOCK IN SHARE MODE")
         if generation != attempt.spec.generation:
             raise started_over(attempt, generation)
-        self.check_target(attempt)
+        self._check_target(attempt)
         mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}
         if self._records.change(Kind.COMMIT, mine, completed_record(loaded, bytes)) != 1:
             return False

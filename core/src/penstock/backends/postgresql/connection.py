@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import conninfo, sql
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from penstock.backends.postgresql.errors import from_connecting, from_driver
 
@@ -49,6 +50,11 @@ SETTINGS_14 = {
     # So that a server notices a killed worker while it computes, not only when it sends.
     "client_connection_check_interval": "2s",
 }
+# Without a pooler they stay when the transaction is committed.
+SET_IN_BATCH = (
+    "SELECT pg_catalog.set_config(name, value, pg_catalog.pg_backend_pid() <> %s)"
+    " FROM unnest(%s::text[], %s::text[]) AS s (name, value)"
+)
 SETTINGS_17 = {"transaction_timeout": "0"}
 # A user's query, and what it calls, must only read.
 SETTINGS_SOURCE = {"default_transaction_read_only": "on"}
@@ -65,13 +71,29 @@ KEEPALIVES = {
 }
 
 
-def connect(url: str, side: str, application_name: str, *, lock_seconds: float = 0) -> Connection:
+def _is_news(record: logging.LogRecord) -> bool:
+    """psycopg warns where an error within a pipeline, which it raises, is followed by another."""
+    return not str(record.msg).startswith("error ignored terminating")
+
+
+logging.getLogger("psycopg").addFilter(_is_news)
+
+
+def connect(
+    url: str,
+    side: str,
+    application_name: str,
+    *,
+    lock_seconds: float = 0,
+    set_up: bool = True,
+) -> Connection:
     """Open a session with settings under which both servers write and compare values alike.
 
     Autocommit: transactions are begun by hand, where they are meant.
 
     Parameters:
         lock_seconds: how long a statement may wait for a lock; 0: as long as its guard says.
+        set_up: apply the settings now, for a round trip; else each `begin` applies them, for none.
 
     Raises:
         TransientError: not reachable now. TooManyConnections: no connection left.
@@ -91,7 +113,10 @@ def connect(url: str, side: str, application_name: str, *, lock_seconds: float =
             settings = _settings(connection.info.server_version, side)
             if lock_seconds:
                 settings["lock_timeout"] = f"{round(lock_seconds * 1000)}ms"
-            connection.set_up(settings)
+            if set_up:
+                connection.set_up(settings)
+            else:
+                connection.set_in_transactions(settings)
         except BaseException:
             connection.close()
             raise
@@ -145,21 +170,37 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             [list(settings), list(settings.values()), self.info.backend_pid],
         )
         if own.rowcount == 0:
-            self._each_time = "".join(
-                f"; SET LOCAL {SET_IN_TRANSACTION.get(name, name)} = "
-                + sql.Literal(value).as_string(self)
-                for name, value in settings.items()
-                if name not in SET_OUTSIDE
-            )
+            self.set_in_transactions(settings)
+
+    def set_in_transactions(self, settings: Mapping[str, str]) -> None:
+        """Have each transaction begin with them."""
+        self._set = settings
+        self._each_time = "".join(
+            f"; SET LOCAL {SET_IN_TRANSACTION.get(name, name)} = "
+            + sql.Literal(value).as_string(self)
+            for name, value in settings.items()
+            if name not in SET_OUTSIDE
+        )
 
     @property
     def pooled(self) -> bool:
         """Whether a pooler lends its server's sessions: then locks must end with a transaction."""
         return bool(self._each_time)
 
-    def begin(self, how: str = "") -> None:
-        """Begin a transaction by hand, in one round trip."""
-        super().execute(f"BEGIN {how}{self._each_time}".encode())
+    def begin(self, how: str = "", then: str = "") -> None:
+        """Begin a transaction by hand, in one round trip.
+
+        Parameters:
+            then: its first statement, for a transaction that is not begun `together` with others.
+        """
+        if self._is_sending_together:  # one statement at a time
+            super().execute(f"BEGIN {how}".encode())
+            if self._each_time:
+                values = [self.info.backend_pid, list(self._set), list(self._set.values())]
+                super().execute(SET_IN_BATCH, values)
+            return
+        also = f"; {then}" if then else ""
+        super().execute(f"BEGIN {how}{self._each_time}{also}".encode())
         if not how:  # nothing may be asked before a snapshot is imported
             self.note_pid()
 
@@ -181,11 +222,45 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return None if row is None else row[0]
 
     def _execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
-        with self._translated_loss():
-            if self.guard is None:
-                return super().execute(*args, **options)
-            with self.guard.watching(self):
-                return super().execute(*args, **options)
+        if self._is_sending_together:
+            return super().execute(*args, **options)
+        with self._translated_loss(), self._watched():
+            return super().execute(*args, **options)
+
+    def _watched(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext() if self.guard is None else self.guard.watching(self)
+
+    @property
+    def _is_sending_together(self) -> bool:
+        return self.pgconn.pipeline_status != PipelineStatus.OFF
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send all statements of the block before the server has answered the first of them.
+
+        They cost one round trip. Their cursors have results after the block, not within it. The
+        first that fails raises at its end; the server skips those that follow. None may be a COPY.
+        An older libpq sends them one by one.
+        """
+        if not psycopg.Pipeline.is_supported():
+            yield
+            return
+        with self._translated_loss(), self._watched():
+            try:
+                with self.pipeline():
+                    try:
+                        yield
+                    except psycopg.Error:
+                        raise
+                    except BaseException:
+                        abandon(self)  # to leave a pipeline is to wait for all answers
+                        raise
+            except psycopg.OperationalError as error:
+                if not self._is_sending_together or error.__context__ is None:
+                    raise
+                # Something has interrupted that wait, so that the pipeline could not be left.
+                abandon(self)
+                raise error.__context__ from None
 
     @contextmanager
     def _translated_loss(self) -> Iterator[None]:
@@ -213,7 +288,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def note_pid(self) -> None:
         """Find out which of its sessions a pooler has lent, where that matters."""
-        if self._each_time and self.guard is not None:
+        if self._each_time and self.guard is not None and self.guard.find is None:
             ((self._pid,),) = super().execute("SELECT pg_catalog.pg_backend_pid()").fetchall()
 
 

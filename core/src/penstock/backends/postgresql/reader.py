@@ -7,6 +7,7 @@ record batches are made.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from psycopg.pq import ExecStatus
@@ -28,6 +29,7 @@ from penstock.backends.postgresql.native import (
 )
 from penstock.backends.postgresql.snapshot import import_snapshot, join_locks
 from penstock.backends.postgresql.statements import copy_format, selected, statement
+from penstock.backends.shared.opening import Opening
 from penstock.model.plans import Partition
 from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
@@ -48,8 +50,12 @@ class PostgresReader:
     def __init__(self, spec: WorkerSpec) -> None:
         self._spec = spec
         self._connection: Connection | None = None
+        self._opening: Opening[Connection] | None = None
         self._locked: set[Relation] = set()
         self._application_name = f"penstock:{spec.run_id}"
+        self._labelled = ""
+        """What the server's monitoring shows."""
+        self._commits = False
         self._columns: list[Column] = []
         self.rows = 0
 
@@ -185,7 +191,7 @@ class PostgresReader:
         """Take what the server says at the end of a stream."""
         with translated("source"):
             self.rows = end_copy(connection, "source", wait)
-            if self._spec.snapshot is None:
+            if self._commits:
                 with wait.answering("source"):
                     connection.execute("COMMIT")
 
@@ -254,24 +260,37 @@ class PostgresReader:
         names = [pair.source for pair in pairs]
         return planned_columns(found, names, "source", relation)
 
+    def connect_ahead(self) -> None:
+        if self._connection is None and self._opening is None:
+            self._labelled = self._application_name
+            self._opening = Opening(partial(_opened, self._spec, self._labelled), abandon)
+
+    def _connect(self) -> Connection:
+        if self._connection is None:
+            self.connect_ahead()
+            assert self._opening is not None
+            self._connection = self._opening.take()
+            self._opening = None
+        return self._connection
+
     def _ready(self, partition: Partition) -> Connection:
-        """Connected, in a transaction, and labelled in it.
+        """Connected, labelled, and in the transaction in which the partition is read.
 
         One that sees the run's snapshot stays open for the worker's life: it is imported once.
+        Without a snapshot a COPY that is all there is to read needs none.
         """
-        snapshot = self._spec.snapshot
-        if self._connection is None:
-            self._connection = connect(self._spec.source, "source", self._application_name)
-            if snapshot is not None:
-                import_snapshot(self._connection, snapshot)
-        connection = self._connection
-        with translated("source"):
-            if snapshot is None:
-                connection.begin()
-            connection.execute(
-                "SELECT pg_catalog.set_config('application_name', %s, true)",
-                [self._application_name],
-            )
+        connection, snapshot = self._connect(), self._spec.snapshot
+        alone = self._spec.format not in SHARED_FORMATS and not connection.pooled
+        self._commits = snapshot is None and not alone
+        if self._commits or self._labelled != self._application_name:
+            self._labelled = self._application_name
+            with translated("source"), connection.together():
+                if self._commits:
+                    connection.begin()
+                connection.execute(
+                    "SELECT pg_catalog.set_config('application_name', %s, %s)",
+                    [self._labelled, self._commits or snapshot is not None],
+                )
         if snapshot is not None:
             tables = tables_of(self._spec.relation, partition.extent)
             wanted = [table for table in tables if table not in self._locked]
@@ -280,7 +299,23 @@ class PostgresReader:
         return connection
 
     def abandon(self) -> None:
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            opening.leave()
         if self._connection is not None:
             connection, self._connection = self._connection, None
             self._locked = set()
             abandon(connection)
+
+
+def _opened(spec: WorkerSpec, application_name: str) -> Connection:
+    """A session that sees the run's snapshot, if there is one."""
+    if spec.snapshot is None:
+        return connect(spec.source, "source", application_name)
+    connection = connect(spec.source, "source", application_name, set_up=False)
+    try:
+        import_snapshot(connection, spec.snapshot)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

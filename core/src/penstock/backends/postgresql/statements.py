@@ -99,6 +99,10 @@ def name(ref: TableRef) -> str:
     return ident(ref.schema, ref.name)
 
 
+def keeps_xmin(ref: TableRef) -> sql.Composed:
+    return statement("keeps_xmin").format(table=sql.Literal(name(ref)))
+
+
 def raw(text: str) -> sql.SQL:
     """SQL that the user wrote, on lines of its own so that a comment ends with it."""
     return sql.SQL(f"(\n{text}\n)")

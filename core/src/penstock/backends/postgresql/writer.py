@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from penstock.backends.api.attempt import Attempt, LoadStream, Standing
+from penstock.backends.api.attempt import Attempt, Begun, LoadStream, Standing
 from penstock.backends.api.worker import Loaded, Wait
 from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
 from penstock.backends.postgresql.attempt.replacing import Replaced
@@ -66,54 +65,61 @@ class PostgresTransaction:
 
     def connect(self, attempt: Attempt) -> None:
         if self._connection is None:
-            self._connection = connect(attempt.spec.target, "target", attempt.name)
+            url = attempt.spec.target
+            self._connection = connect(url, "target", attempt.name, set_up=False)
 
-    def lock(self, attempt: Attempt) -> Mapping[int, str] | None:
+    def begin(self, attempt: Attempt) -> Begun:
         """An older attempt is known by this partition's lock and by its name, both."""
         connection, spec = self._open, attempt.spec
-        connection.guard = None
-        connection.begin()
-        wanted = {
-            "partition": attempt.lock,
-            "lock_timeout": f"{round(spec.stall_timeout * 1000)}ms",
-            "application_name": attempt.name,
-        }
-        _, _, locked = connection.first(statement("lock_partition"), wanted)
-        if locked:
-            # A session that holds the run's row idly was stopped while it started the run over.
-            connection.guard = Guard(
-                spec.run_id,
-                Patience(spec.grace, 0),
-                lambda: connect(spec.target, "target", "penstock:watch", lock_seconds=LOOK_LOCK),
+        lock = {"partition": attempt.lock}
+        # A session that holds the run's row idly was stopped while it started the run over.
+        connection.guard = Guard(
+            spec.run_id,
+            Patience(spec.grace, 0),
+            lambda: connect(spec.target, "target", "penstock:watch", lock_seconds=LOOK_LOCK),
+            find=lambda looker: looker.value(statement("lock_holder"), lock),
+        )
+        with connection.together():
+            connection.begin()
+            locked = connection.execute(
+                statement("lock_partition"),
+                {
+                    **lock,
+                    "lock_timeout": f"{round(spec.stall_timeout * 1000)}ms",
+                    "application_name": attempt.name,
+                },
             )
-            return None
+            inserted = connection.execute(
+                self._begin_record,
+                {
+                    **lock,
+                    "run_id": spec.run_id,
+                    "generation": spec.generation,
+                    "partition_id": attempt.partition.id,
+                    "attempt": attempt.number,
+                    "volatile": spec.volatile,
+                    "series": spec.series,
+                    "read_at": spec.read_at,
+                },
+            )
+            table = self._loaded_table(attempt)
+            looked = table.look()
+        if inserted.rowcount:
+            table.check_found(looked)
+            return Begun()
+        ((*_, is_locked),) = locked.fetchall()
+        if is_locked:
+            standing = self._standing(connection, attempt)
+            connection.execute("ROLLBACK")
+            return Begun(standing=standing)
         connection.execute("ROLLBACK")
+        connection.guard = None
         query = for_server(connection, "lock_holders")
-        wanted = {"partition": attempt.lock, "prefix": f"{attempt.lock}:"}
-        return dict(connection.execute(query, wanted).fetchall())
+        wanted = {**lock, "prefix": f"{attempt.lock}:"}
+        return Begun(older=dict(connection.execute(query, wanted).fetchall()))
 
     def end_older(self, attempt: Attempt, older: int) -> None:
         end_session(self._open, older, f"attempt of partition {attempt.partition.id}")
-
-    def insert_record(self, attempt: Attempt) -> Standing | None:
-        connection, spec = self._open, attempt.spec
-        inserted = connection.execute(
-            self._begin_record,
-            {
-                "run_id": spec.run_id,
-                "generation": spec.generation,
-                "partition_id": attempt.partition.id,
-                "attempt": attempt.number,
-                "volatile": spec.volatile,
-                "series": spec.series,
-                "read_at": spec.read_at,
-            },
-        ).rowcount
-        if inserted:
-            return None
-        standing = self._standing(connection, attempt)
-        connection.execute("ROLLBACK")
-        return standing
 
     @staticmethod
     def _standing(connection: Connection, attempt: Attempt) -> Standing:
@@ -136,8 +142,8 @@ class PostgresTransaction:
             lost=load_lost(spec.run_id) if spec.volatile and not marked else None,
         )
 
-    def check_target(self, attempt: Attempt) -> None:
-        LoadedTable(self._open, attempt.spec.control_schema, attempt.spec.run_id).check()
+    def _loaded_table(self, attempt: Attempt) -> LoadedTable:
+        return LoadedTable(self._open, attempt.spec.control_schema, attempt.spec.run_id)
 
     def delete(self, attempt: Attempt, wait: Wait) -> None:
         self._replaced = Replaced(attempt.spec, attempt.partition)
@@ -178,22 +184,26 @@ class PostgresTransaction:
         return self._stage.merge(self._open, rows, wait)
 
     def commit(self, attempt: Attempt, loaded: Loaded, bytes: int) -> bool:
-        spent = loaded.spent
-        completed = self._open.execute(
-            self._complete_record_with_spent if spent else self._complete_record,
-            {
-                "spent": Jsonb(to_json(spent)),
-                "run_id": attempt.spec.run_id,
-                "partition_id": attempt.partition.id,
-                "rows": loaded.rows,
-                "bytes": bytes,
-                "inserted": loaded.inserted,
-                "updated": loaded.updated,
-            },
-        ).rowcount
-        if completed != 1:
+        connection, spent = self._open, loaded.spent
+        table = self._loaded_table(attempt)
+        with connection.together():
+            looked = table.look()
+            completed = connection.execute(
+                self._complete_record_with_spent if spent else self._complete_record,
+                {
+                    "spent": Jsonb(to_json(spent)),
+                    "run_id": attempt.spec.run_id,
+                    "partition_id": attempt.partition.id,
+                    "rows": loaded.rows,
+                    "bytes": bytes,
+                    "inserted": loaded.inserted,
+                    "updated": loaded.updated,
+                },
+            )
+        table.check_found(looked)
+        if completed.rowcount != 1:
             return False
-        self._open.execute("COMMIT")
+        connection.execute("COMMIT")
         return True
 
     def abandon(self) -> None:

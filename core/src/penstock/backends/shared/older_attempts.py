@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
-from penstock.backends.api.attempt import Attempt, AttemptLock
+from penstock.backends.api.attempt import Attempt, AttemptLock, Begun, Standing
 from penstock.backends.api.worker import Wait
 from penstock.backends.shared.refusals import locked_by_others
 
@@ -45,10 +45,26 @@ class Stalled(Generic[K]):
 
 
 def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
-    """Lock an attempt's partition; wait for an older attempt while it makes progress.
+    """Lock an attempt's partition; wait for an older attempt as `await_older` does.
+
+    Raises:
+        TransientError: somebody else has locked the partition.
+    """
+    await_older(lambda this: Begun(older=hooks.lock(this)), hooks.end_older, attempt, wait)
+
+
+def await_older(
+    begin: Callable[[Attempt], Begun],
+    end_older: Callable[[Attempt, Any], None],
+    attempt: Attempt,
+    wait: Wait,
+) -> Standing | None:
+    """Begin an attempt; wait for an older one of its partition while that makes progress.
 
     One that makes none for the grace time belongs to a worker that was stopped or cut off: it is
     ended.
+
+    Returns: what stands in the way besides.
 
     Raises:
         TransientError: somebody else has locked the partition.
@@ -57,13 +73,13 @@ def lock_partition(hooks: AttemptLock, attempt: Attempt, wait: Wait) -> None:
     explained_at = time.monotonic()
     while True:
         with wait.answering("target"):
-            older = hooks.lock(attempt)
-        if older is None:
-            return
-        for each in stalled.find(older):
-            hooks.end_older(attempt, each)
+            begun = begin(attempt)
+        if begun.older is None:
+            return begun.standing
+        for each in stalled.find(begun.older):
+            end_older(attempt, each)
         now = time.monotonic()
-        if older:
+        if begun.older:
             explained_at = now
         elif now - explained_at > 3 * attempt.spec.grace + 1:
             raise locked_by_others(attempt)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.backends.api.attempt import Attempt, TransactionalHooks, Write
 from penstock.backends.api.mover import Pumped
 from penstock.backends.api.worker import Loaded, Wait
-from penstock.backends.shared.older_attempts import lock_partition
+from penstock.backends.shared.older_attempts import await_older
 from penstock.backends.shared.refusals import check_standing, not_replaced, record_gone
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
@@ -42,13 +42,10 @@ class TransactionalWriter:
         with wait.answering("target"):
             hooks.connect(this)
         with hooks.translated():
-            lock_partition(hooks, this, wait)
-            with wait.answering("target"):
-                standing = hooks.insert_record(this)
-                if standing is not None:
-                    check_standing(this, standing)
-                    return False
-                hooks.check_target(this)
+            standing = await_older(hooks.begin, hooks.end_older, this, wait)
+            if standing is not None:
+                check_standing(this, standing)
+                return False
             if self._spec.load_mode.deletes_by_partition:
                 hooks.delete(this, wait)
             stream = hooks.open_stream(this, wait)
@@ -70,7 +67,6 @@ class TransactionalWriter:
 
     def commit(self, loaded: Loaded, bytes: int, wait: Wait) -> None:
         with self.hooks.translated(), wait.answering("target"):
-            self.hooks.check_target(self._attempt)
             if not self.hooks.commit(self._attempt, loaded, bytes):
                 raise record_gone(self._attempt)
 

@@ -101,6 +101,7 @@ class Guard:
         shut_out: is called with that one, again and again, once a statement has to wait.
         look: is called with that one now and then, however long a statement takes; what it raises
             ends the statement.
+        find: asks that one for the process id of the session that is watched; None: it is known.
         side: the server's.
         what: waits, for messages.
     """
@@ -113,6 +114,7 @@ class Guard:
         shut_out: Callable[[Connection], None] | None = None,
         *,
         look: Callable[[Connection], None] | None = None,
+        find: Callable[[Connection], int | None] | None = None,
         side: str = "target",
         what: str = "",
     ) -> None:
@@ -123,6 +125,7 @@ class Guard:
         self.connect = connect
         self.shut_out = shut_out
         self.look = look
+        self.find = find
         self.quiet = QUIET if shut_out is None else QUIET_TO_SHUT_OUT
 
     @contextlib.contextmanager
@@ -172,7 +175,8 @@ class _Watch(threading.Thread):
                     looker = self._guard.connect()
                 if self._guard.shut_out is not None:
                     self._guard.shut_out(looker)
-                found = in_the_way(looker, self._pid)
+                pid = self._pid if self._guard.find is None else self._guard.find(looker)
+                found = [] if pid is None else in_the_way(looker, pid)
             except (psycopg.Error, PenstockError):
                 continue  # try again at the next look
             pause = LOOK_EVERY if found or self._guard.shut_out else LOOK_AGAIN

@@ -9,7 +9,7 @@ from psycopg import sql
 from penstock.backends.postgresql.compare.checksums import OLDEST
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP
-from penstock.backends.postgresql.statements import name, rows_of, statement
+from penstock.backends.postgresql.statements import keeps_xmin, rows_of, statement
 from penstock.errors import Diagnosis, PermanentError, UsageError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
@@ -36,7 +36,7 @@ def delete_rows(connection: Connection, table: TableRef, records: Sequence[Commi
     Raises:
         PermanentError: the table does not hold exactly those rows.
     """
-    kept, newest = connection.first(statement("keeps_xmin"), {"table": name(table)})
+    kept, newest = connection.first(keeps_xmin(table))
     loaders = [int(record.transaction) for record in records]
     if not kept or any(newest - number >= OLDEST for number in loaders):
         raise PermanentError(

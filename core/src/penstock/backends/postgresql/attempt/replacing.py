@@ -10,10 +10,10 @@ from __future__ import annotations
 from psycopg import sql
 
 from penstock.backends.api.worker import Wait
-from penstock.backends.postgresql.cancellable import compute
+from penstock.backends.postgresql.cancellable import compute, compute_all
 from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import OWN_XMIN, name, rows_of, statement
+from penstock.backends.postgresql.statements import OWN_XMIN, keeps_xmin, name, rows_of, statement
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
 
@@ -22,15 +22,16 @@ class Replaced:
     """The rows that a partition replaces."""
 
     def __init__(self, spec: WorkerSpec, partition: Partition) -> None:
-        self._table = name(spec.target_table)
+        self._name = name(spec.target_table)
+        self._keeps_xmin = keeps_xmin(spec.target_table)
         self._rows = rows_of(spec.target_table)
         self._condition = condition(spec.where, partition.extent)
 
     def delete(self, connection: Connection, wait: Wait) -> None:
         # An attempt that replaces the very same rows waits here instead of violating a unique key.
         rows = self._deletion(self._condition).as_string(connection)
-        compute(connection, statement("lock_replaced").format(rows=rows), "target", wait)
-        compute(connection, self._deletion(self._condition), "target", wait)
+        lock = statement("lock_replaced").format(rows=rows)
+        compute_all(connection, [lock, self._deletion(self._condition)], "target", wait)
 
     def leave_only(self, connection: Connection, rows: int, wait: Wait) -> int:
         """Delete what others have committed since.
@@ -40,21 +41,21 @@ class Replaced:
 
         Returns: how many rows are left that were to go: a trigger or a rule may keep them.
         """
-        lock = statement("lock_replacing").format(table=sql.Literal(self._table))
-        compute(connection, lock, "target", wait)
-        kept, _ = connection.first(statement("keeps_xmin"), {"table": self._table})
+        lock = statement("lock_replacing").format(table=sql.Literal(self._name))
+        keeps = sql.SQL("SELECT FROM ({}) AS found (kept) WHERE kept").format(self._keeps_xmin)
+        _, kept = compute_all(connection, [lock, keeps], "target", wait)
         if not kept:  # rows on another server do not say what wrote them
-            return self._count(connection, self._condition, wait) - rows
+            return compute(connection, self._count(self._condition), "target", wait) - rows
         others = sql.SQL("({}) AND NOT xmin = {}").format(self._condition, OWN_XMIN)
-        left = self._count(connection, others, wait)
+        left = compute(connection, self._count(others), "target", wait)
         if left:
-            compute(connection, self._deletion(others), "target", wait)
-            left = self._count(connection, others, wait)
+            _, left = compute_all(
+                connection, [self._deletion(others), self._count(others)], "target", wait
+            )
         return left
 
     def _deletion(self, rows: sql.Composable) -> sql.Composed:
         return statement("delete_partition").format(table=self._rows, condition=rows)
 
-    def _count(self, connection: Connection, rows: sql.Composable, wait: Wait) -> int:
-        query = sql.SQL("SELECT FROM {} WHERE {}").format(self._rows, rows)
-        return compute(connection, query, "target", wait)
+    def _count(self, rows: sql.Composable) -> sql.Composed:
+        return sql.SQL("SELECT FROM {} WHERE {}").format(self._rows, rows)

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.backends.api.worker import Loaded, Wait
-from penstock.backends.postgresql.cancellable import compute
+from penstock.backends.postgresql.cancellable import compute, compute_all
 from penstock.backends.postgresql.catalog.unique_keys import (
     KeyColumn,
     read_unique_keys,
@@ -66,10 +66,16 @@ class Stage:
             PermanentError: a key is NULL, or there twice, or a trigger drops rows.
         """
         self._check_nulls(connection, wait)
-        self._check_twice(connection, wait)
-        updated = self._update(connection, wait)
-        inserted = compute(connection, self._insert(), "target", wait)
-        if self._may_drop_rows and inserted + updated < rows:
+        try:
+            _, *updated, inserted = compute_all(
+                connection, [self._unique_index(), *self._updates(), self._insert()], "target", wait
+            )
+        except psycopg.errors.UniqueViolation as error:
+            if (error.diag.schema_name or "").startswith("pg_temp"):
+                found = f"one more often: {error.diag.message_detail}"
+                raise key_twice(self._key.names, found, error.sqlstate or "") from error
+            raise
+        if self._may_drop_rows and inserted + sum(updated) < rows:
             missing = compute(
                 connection,
                 statement("stage_missing").format(table=self._table, match=self._match),
@@ -84,7 +90,7 @@ class Stage:
                 )
         if self._may_drop_rows and self._changed:
             self._check_updated(connection, wait)
-        return Loaded(rows, inserted, updated)
+        return Loaded(rows, inserted, sum(updated))
 
     def _check_updated(self, connection: Connection, wait: Wait) -> None:
         """A row that a trigger has written with a value of its own is no fault.
@@ -118,8 +124,8 @@ class Stage:
         if found:
             raise key_with_null(columns, found, f"{self._key.index} treats NULLs as distinct")
 
-    def _check_twice(self, connection: Connection, wait: Wait) -> None:
-        query = statement("stage_key").format(
+    def _unique_index(self) -> sql.Composed:
+        return statement("stage_key").format(
             definitions=sql.SQL(", ").join(
                 sql.SQL("{} {} {}").format(
                     sql.Identifier(column.name),
@@ -130,22 +136,19 @@ class Stage:
             ),
             nulls_equal=sql.SQL("NULLS NOT DISTINCT" if self._key.nulls_equal else ""),
         )
-        try:
-            compute(connection, query, "target", wait)
-        except psycopg.errors.UniqueViolation as error:
-            found = f"one more often: {error.diag.message_detail}"
-            raise key_twice(self._key.names, found, error.sqlstate or "") from error
 
-    def _update(self, connection: Connection, wait: Wait) -> int:
+    def _updates(self) -> list[sql.Composed]:
+        """One, or none where no column is left to be updated."""
         if not self._changed:
-            return 0
-        query = statement("stage_update").format(
-            table=self._table,
-            assignments=_assignments(self._changed, "s"),
-            match=self._match,
-            differ=_differ("s", self._changed),
-        )
-        return compute(connection, query, "target", wait)
+            return []
+        return [
+            statement("stage_update").format(
+                table=self._table,
+                assignments=_assignments(self._changed, "s"),
+                match=self._match,
+                differ=_differ("s", self._changed),
+            )
+        ]
 
     def _insert(self) -> sql.Composed:
         action: sql.Composable = sql.SQL("NOTHING")

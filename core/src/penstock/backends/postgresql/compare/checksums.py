@@ -18,7 +18,13 @@ from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.compare.canonical import canonical_text, framed
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import name, raw, rows_of, selected_column, statement
+from penstock.backends.postgresql.statements import (
+    keeps_xmin,
+    raw,
+    rows_of,
+    selected_column,
+    statement,
+)
 from penstock.backends.sql.checksums import as_loaded
 from penstock.errors import PlanningError
 from penstock.model.records import CommitRecord
@@ -143,7 +149,7 @@ def read_loaded(
     if values.texts:
         check_encoding(connection, "target")
     with planning("target", f"checksums of {table}"):
-        kept, newest = connection.first(statement("keeps_xmin"), {"table": name(table)})
+        kept, newest = connection.first(keeps_xmin(table))
         old = any(newest - int(record.transaction) >= OLDEST for record in records)
         if not kept or old:
             return None

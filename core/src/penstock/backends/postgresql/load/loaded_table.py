@@ -77,10 +77,14 @@ class LoadedTable:
         for (oid,) in self._execute("rewritten").fetchall():
             self._execute("note_rewritten", part=str(oid), oid=oid)
 
+    def look(self) -> Cursor[tuple[Any, ...]]:
+        """Ask what has become of the table since the run was prepared; see `check_found`."""
+        return self._execute("changed")
+
     def find_change(self) -> tuple[Any, ...] | None:
         """What has become of the table since the run was prepared, and whether it is the same table
         all the same, whose rows were written anew or removed; None where nothing has."""
-        return self._execute("changed").fetchone()
+        return self.look().fetchone()
 
     def has_taken_place(self, table: TableRef) -> bool:
         """Whether the table that the run has loaded has another one's name by now."""
@@ -92,7 +96,17 @@ class LoadedTable:
         Raises:
             TargetChanged: the table is another one, or was emptied or written anew since.
         """
-        found = self.find_change()
+        self.check_found(self.look())
+
+    def check_found(self, looked: Cursor[tuple[Any, ...]]) -> None:
+        """
+        Parameters:
+            looked: what `look` has returned.
+
+        Raises:
+            TargetChanged: as `check`.
+        """
+        found = looked.fetchone()
         if found is not None:
             raise self.changed(found[0])
 

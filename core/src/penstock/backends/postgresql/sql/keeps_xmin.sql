@@ -3,8 +3,8 @@ SELECT
     NOT EXISTS (
         SELECT
         FROM (
-            SELECT %(table)s::regclass AS oid
-            UNION SELECT relid FROM pg_catalog.pg_partition_tree(%(table)s::regclass)
+            SELECT {table}::regclass AS oid
+            UNION SELECT relid FROM pg_catalog.pg_partition_tree({table}::regclass)
         ) AS part
         JOIN pg_catalog.pg_class AS c ON c.oid = part.oid
         LEFT JOIN pg_catalog.pg_am AS am ON am.oid = c.relam

@@ -1,0 +1,60 @@
+"""A connection that is opened on a thread, while something else is waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Opening(Generic[T]):
+    """
+    Parameters:
+        open: is called on the thread.
+        close: closes what nobody takes any more.
+    """
+
+    def __init__(self, open: Callable[[], T], close: Callable[[T], object]) -> None:
+        self._open = open
+        self._close = close
+        self._opened: list[T] = []
+        self._error: BaseException | None = None
+        self._left = False
+        self._changing = threading.Lock()
+        # Not the thread's `join`: a signal that interrupts that may take the thread for ended.
+        self._over = threading.Event()
+        threading.Thread(target=self._run, name="opening", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            opened = self._open()
+            with self._changing:
+                if not self._left:
+                    self._opened.append(opened)
+                    return
+            self._close(opened)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._over.set()
+
+    def take(self) -> T:
+        """Wait for it. It is the caller's from then on.
+
+        Raises:
+            BaseException: what opening it has raised.
+        """
+        self._over.wait()
+        if self._error is not None:
+            raise self._error
+        return self._opened.pop()
+
+    def leave(self) -> None:
+        """Have it closed, now or as soon as it is open. Does not wait for that."""
+        with self._changing:
+            self._left = True
+            opened, self._opened = self._opened, []
+        for each in opened:
+            self._close(each)
