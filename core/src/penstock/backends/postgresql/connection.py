@@ -123,7 +123,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     A pooler may give each transaction another of its server's sessions, so there every
     transaction sets them anew, for itself alone.
 
-    Any thread may close it. One that executes something on it at that moment does so for it.
+    Any thread may close it. One that executes something on it at that moment does so for it. What
+    uses its `pgconn` itself, a worker's stream for instance, is on the thread that closes it.
     """
 
     side = ""
