@@ -115,7 +115,7 @@ def test_a_statement_that_computes_for_long_is_no_stall(
 ) -> None:
     execute(half.target, "UPDATE item SET note = 'mine' WHERE id = 1")
     execute(half.target, SLOW.format(event=event, row=row))
-    run = half.copy(*words, "--stall-timeout", "3s", strategy="range", degree=1)
+    run = half.copy(*words, "--stall-timeout", "10s", strategy="range", degree=1)
     run.ended(0)
     assert run.of(Failed) == []
     # Longer than a worker may be stuck, and silent after it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import duckdb
@@ -11,6 +12,8 @@ import pytest
 
 from penstock.backends.duckdb.connection import close_idle, instance
 from penstock.backends.duckdb.database import Database
+from penstock.backends.duckdb.source import DuckSource
+from penstock.errors import PenstockError
 
 FORKED = """
 import os, sys
@@ -25,6 +28,13 @@ child = os.fork()
 if not child:
     os._exit(0 if asked() == before else 1)
 sys.exit(os.waitpid(child, 0)[1])
+"""
+
+# Tells that it has begun. What comes then does not need Python.
+LONG = """
+    WITH told AS MATERIALIZED (SELECT tell(0))
+    SELECT count(*) FROM told, range(10000000) AS a, range(100000) AS b
+    WHERE a.range * b.range % 7 = 3
 """
 
 
@@ -72,3 +82,26 @@ def test_what_is_not_committed_is_undone(tmp_path: Path) -> None:
 
 def test_no_instance_is_open_in_a_process_that_is_forked() -> None:
     subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=60)
+
+
+def test_a_source_is_closed_while_another_thread_asks_it(tmp_path: Path) -> None:
+    duckdb.connect(str(tmp_path / "a.duckdb")).close()
+    source = DuckSource(str(tmp_path / "a.duckdb"))
+    session, asked, errors = source._session, threading.Event(), []
+    session.connection.create_function("tell", lambda _: asked.set(), ["BIGINT"], "BOOLEAN")
+
+    def ask() -> None:
+        try:
+            session.fetch(LONG, "test")
+        except PenstockError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert asked.wait(30)
+    source.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert len(errors) == 1
+    with pytest.raises(duckdb.ConnectionException):
+        session.connection.execute("SELECT 1")

@@ -53,6 +53,7 @@ class ControlLink:
         self._entered: dict[str, TableRef] = {}
         self._batch_id = batch_id
         self.catalog.control.batch_id = batch_id
+        self._closed = False
         self.set_patience(patience)
 
     def set_patience(self, patience: Patience) -> None:
@@ -89,7 +90,7 @@ class ControlLink:
 
         time.sleep(backoff(1))
         for attempt in Retrying(
-            retry=retry_if_exception(_is_of_the_connection),
+            retry=retry_if_exception(self._may_pass),
             wait=growing(),
             stop=stop_after_delay(RECONNECT_SECONDS),
             reraise=True,
@@ -98,6 +99,10 @@ class ControlLink:
                 self.drop()
                 return call(self.catalog.control)
         raise AssertionError("unreachable")
+
+    def _may_pass(self, error: BaseException) -> bool:
+        # A thread that was left behind must not appear as one that executes the run.
+        return _is_of_the_connection(error) and not self._closed
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         """Register this process as executing the run, and again after each reconnect.
@@ -148,10 +153,13 @@ class ControlLink:
         with contextlib.suppress(PenstockError):
             if self._reconnected is not None:
                 self._reconnected.close()
+            if self._closed:
+                return
             self._reconnected = self.reconnect()
             self._reconnected.control.enter_all(self._entered, _allow)
 
     def close(self) -> None:
+        self._closed = True
         if self._reconnected is not None:
             self._reconnected.close()
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 
+import duckdb
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.catalog.queries import subselect
@@ -50,8 +51,13 @@ class DuckSession(DriverSession):
         ((names,),) = self.fetch("SELECT current_schemas(true)", "search path")
         return tuple(name for name in dict.fromkeys(names) if name != "pg_catalog")
 
+    def _free(self) -> None:
+        # It refuses beside a call, and is closed with the last reference to it then.
+        with suppress(duckdb.Error):
+            super()._free()
+
     def run(self, statements: str) -> int:
-        with translated(self.side):
+        with translated(self.side), self.in_use:
             found = self.connection.execute(statements).fetchall()
         return int(found[0][0]) if found else 0
 
@@ -59,7 +65,7 @@ class DuckSession(DriverSession):
         return streamed(self.connection.cursor(), query, self.side, subject)
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
-        with planning(self.side, subject):
+        with planning(self.side, subject), self.in_use:
             found = self.connection.sql(query)
             return list(zip(found.columns, found.types, strict=True))
 

@@ -11,6 +11,8 @@ from penstock.backends.mssql.location import ODBC_URLS, urls_of
 from penstock.backends.mssql.types import MsType
 from penstock.errors import Diagnosis, UsageError
 
+CLOSE_SECONDS = 5.0
+"""For how long a call that was interrupted may go on, before its connection is left to it."""
 LIBRARIES = {
     "mssql": "apt-get install libltdl7 libgssapi-krb5-2, or dnf install libtool-ltdl krb5-libs",
     "mssql+pyodbc": "apt-get install unixodbc, or dnf install unixODBC",
@@ -55,7 +57,8 @@ class Driver(Protocol):
     def interrupt(self) -> None:
         """End what another thread is waiting for."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """From any thread; a call that another one makes is to be interrupted before."""
 
 
 def open_driver(url: str, side: str) -> Driver:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -12,9 +11,11 @@ import mssql_python
 import pyarrow as pa
 from mssql_python.exceptions import Exception as NativeError
 
+from penstock.backends.mssql.driver import CLOSE_SECONDS
 from penstock.backends.mssql.errors import INTEGRITY, DriverError
 from penstock.backends.mssql.location import CONNECT_SECONDS, URLS, connection_string
 from penstock.backends.mssql.types import MsType, travelling
+from penstock.backends.shared.in_use import InUse
 
 # It words an SQLSTATE, and does not keep it.
 _STATES = {
@@ -42,8 +43,6 @@ def told(error: NativeError) -> DriverError:
 # Its wheel brings Microsoft's ODBC driver, but not the library of the system that this one loads:
 # https://github.com/microsoft/mssql-python#installation
 _NOT_LOADED = "Failed to load the driver"
-CLOSE_SECONDS = 5.0
-"""For how long a call that was cancelled may go on."""
 
 
 class NativeDriver:
@@ -53,14 +52,13 @@ class NativeDriver:
     travelling = staticmethod(travelling)
 
     def __init__(self, url: str) -> None:
-        # To free what another thread's call uses would crash the process.
-        self._calls = threading.Lock()
+        self._in_use = InUse(self._free)
         with self._call():
             self._connect(url)
 
     @contextlib.contextmanager
     def _call(self) -> Iterator[None]:
-        with self._calls:
+        with self._in_use:
             try:
                 yield
             except NativeError as error:
@@ -147,9 +145,8 @@ class NativeDriver:
 
     def close(self) -> None:
         self._kept = None
-        if self._calls.acquire(timeout=CLOSE_SECONDS):
-            try:
-                with contextlib.suppress(Exception):
-                    self._connection.close()
-            finally:
-                self._calls.release()
+        self._in_use.free(CLOSE_SECONDS)
+
+    def _free(self) -> None:
+        with contextlib.suppress(Exception):
+            self._connection.close()

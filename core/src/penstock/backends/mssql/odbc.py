@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -20,10 +21,15 @@ import pyodbc
 from penstock.backends.mssql import types
 from penstock.backends.mssql.as_text import READS_JSON, inserts
 from penstock.backends.mssql.canonical import counted
+from penstock.backends.mssql.driver import CLOSE_SECONDS
 from penstock.backends.mssql.errors import DriverError
 from penstock.backends.mssql.location import CONNECT_SECONDS, ODBC_URLS, odbc_string
 from penstock.backends.mssql.types import MsType
+from penstock.backends.shared.in_use import InUse
 from penstock.errors import UsageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Whatever a data source has set: the driver's defaults, where a text that is too long is an error.
 _SETTINGS = (
@@ -44,19 +50,33 @@ def told(error: pyodbc.Error) -> DriverError:
     return DriverError(_NUMBERS.get(number, state), _REST.sub("", _STATE.sub("", words)))
 
 
-@contextlib.contextmanager
-def _telling() -> Iterator[None]:
-    try:
-        yield
-    except pyodbc.Error as error:
-        raise told(error) from error
+def _call(
+    method: Callable[Concatenate[OdbcDriver, P], T],
+) -> Callable[Concatenate[OdbcDriver, P], T]:
+    """A method that calls the driver."""
+
+    @wraps(method)
+    def called(self: OdbcDriver, /, *args: P.args, **options: P.kwargs) -> T:
+        with self._in_use:
+            try:
+                return method(self, *args, **options)
+            except pyodbc.Error as error:
+                raise told(error) from error
+
+    return called
 
 
 class OdbcDriver:
     """See `Driver`."""
 
-    @_telling()
     def __init__(self, url: str) -> None:
+        self._url = url
+        self._loader: OdbcDriver | None = None
+        self._in_use = InUse(self._free)
+        self._connect(url)
+
+    @_call
+    def _connect(self, url: str) -> None:
         options = ODBC_URLS.parse(url).options
         name = options.get("driver", "")
         if name:
@@ -65,8 +85,6 @@ class OdbcDriver:
             sources = pyodbc.dataSources()
             _check_installed(options["dsn"], list(sources), "ODBC data source")
             name = sources.get(options["dsn"], "")
-        self._url = url
-        self._loader: OdbcDriver | None = None
         self.notes: tuple[str, ...] = (f"through {name or options['dsn']} and pyodbc: {_COST}",)
         # A session of a pool would keep what the last one had set.
         pyodbc.pooling = False
@@ -92,22 +110,22 @@ class OdbcDriver:
                 return f"CAST({value} AS char(36))"
         return types.travelling(value, of)
 
-    @_telling()
+    @_call
     def execute(self, statement: str, values: Sequence[Any] = ()) -> None:
         self._cursor.execute(statement, *values)
 
-    @_telling()
+    @_call
     def rows(self) -> list[tuple[Any, ...]]:
         while self._cursor.description is None:
             if not self._cursor.nextset():
                 return []
         return [tuple(row) for row in self._cursor.fetchall()]
 
-    @_telling()
+    @_call
     def some(self, count: int) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self._cursor.fetchmany(count)]
 
-    @_telling()
+    @_call
     def batch(self, count: int, types: Sequence[pa.DataType]) -> pa.RecordBatch:
         names = [column[0] for column in self._cursor.description]
         found = self._cursor.fetchmany(count)
@@ -148,6 +166,9 @@ class OdbcDriver:
                     each._cursor.cancel()
 
     def close(self) -> None:
+        self._in_use.free(CLOSE_SECONDS)
+
+    def _free(self) -> None:
         with contextlib.suppress(Exception):
             self._connection.close()
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
-import duckdb
 import pyarrow.dataset as ds
 
 from penstock.backends.api.facts import Checksum, SourceFile, TableStatistics
@@ -69,9 +67,7 @@ class ParquetSource(DuckCatalog):
         return engine.rows(relation)
 
     def close(self) -> None:
-        with suppress(duckdb.Error):
-            self._session.connection.interrupt()
-            self._session.connection.close()
+        self._session.close()
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if not isinstance(relation, Located):

@@ -6,21 +6,28 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg import conninfo, sql
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from penstock.backends.postgresql.errors import from_connecting, from_driver
+from penstock.backends.shared.in_use import CALL_SECONDS, InUse
 
 if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
     from penstock.backends.postgresql.attempt.older_sessions import Guard
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT = 30
 # Seconds for a lock on a catalog, in sessions that only look.
 LOOK_LOCK = 10.0
 CANCEL_TIMEOUT = 1.5
+# Seconds for a statement that is cancelled to end, or to reach the server.
+SENT_SECONDS = 0.2
 
 # The text of a value must mean the same on both servers, in the plan and years later; a condition
 # must select the same rows on both. Timeouts of the role are for its other work, as in pg_dump.
@@ -141,6 +148,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     A pooler may give each transaction another of its server's sessions, so there every
     transaction sets them anew, for itself alone.
+
+    Any thread may close it. One that executes something on it at that moment does so for it. What
+    uses its `pgconn` itself, a worker's stream for instance, is on the thread that closes it.
     """
 
     side = ""
@@ -150,6 +160,20 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     _set: Mapping[str, str]
     _each_time = ""
     _pid = 0
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.in_use = InUse(self._free)
+
+    def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
+        with self.in_use:
+            return super().wait(gen, *args, **options)
+
+    def _free(self) -> None:
+        super().close()
+
+    def close(self) -> None:
+        self.in_use.free()
 
     @property
     def server_pid(self) -> int:
@@ -305,8 +329,15 @@ def full_names(connection: Connection) -> Iterator[None]:
 
 def abandon(connection: Connection) -> None:
     """Cancel what the session runs and close it. Never raises, never takes long."""
-    with contextlib.suppress(psycopg.Error, OSError):
-        if connection.info.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
-            connection.cancel_safe(timeout=CANCEL_TIMEOUT)
-    with contextlib.suppress(psycopg.Error, OSError):
-        connection.close()
+    in_use = connection.in_use
+    in_use.leave()
+    # The first try is too early for a statement that is just being sent.
+    for seconds in (SENT_SECONDS, CALL_SECONDS):
+        try:
+            if connection.info.transaction_status == TransactionStatus.ACTIVE:
+                connection.cancel_safe(timeout=CANCEL_TIMEOUT)
+        except (psycopg.Error, OSError):
+            in_use.free(0)  # who waits for the server does not hear from it either
+            return
+        if in_use.free(seconds):
+            return

@@ -41,8 +41,6 @@ JOIN_SECONDS = 5.0
 AT_ONCE = 100
 # Seconds between two looks at who waits, for all runs of a batch together.
 LOOK_SECONDS = 1.0
-# Seconds for an answer, before its session is left to the thread that waits for it.
-ANSWER_SECONDS = 2.0
 # "invalid snapshot identifier", "snapshot does not exist", and, where the exporter is gone in
 # between, "object not in prerequisite state".
 SNAPSHOT_GONE = {"22023", "42704", "55000"}
@@ -66,7 +64,6 @@ class ExportedSnapshot:
         self._waiting: Sequence[Waiting] = ()
         self._look: threading.Thread | None = None
         self._looked = 0.0
-        self._left = False
         try:
             self.snapshot = self._export(relations)
         except BaseException:
@@ -127,8 +124,6 @@ class ExportedSnapshot:
             self._waiting = waiting_for(self._connection)
         except (psycopg.Error, PenstockError):
             self._waiting = ()  # its session is lost: that shows elsewhere
-        if self._left:
-            self._connection.close()
 
     def _is_asked(self) -> bool:
         return self._look is not None and self._look.is_alive()
@@ -147,12 +142,7 @@ class ExportedSnapshot:
         return HolderSource(self._connection, self.snapshot, guard)
 
     def close(self) -> None:
-        self._left = True
-        if self._look is not None:
-            self._look.join(ANSWER_SECONDS)
-        # To free what another thread's call uses would crash the process: that thread closes it.
-        if not self._is_asked():
-            self._connection.close()
+        self._connection.close()
 
 
 def watcher(url: str) -> Connection:

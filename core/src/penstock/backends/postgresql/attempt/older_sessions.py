@@ -188,8 +188,9 @@ class _Watch(threading.Thread):
                 continue
             except PenstockError as error:
                 self.error = error
-                with contextlib.suppress(psycopg.Error, OSError):
-                    self._watched.cancel_safe()
+                if not self.over.is_set():  # else another statement may be under way
+                    with contextlib.suppress(psycopg.Error, OSError):
+                        self._watched.cancel_safe()
                 break
         if looker is not None:
             looker.close()

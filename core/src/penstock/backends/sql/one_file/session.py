@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from penstock.backends.shared.in_use import InUse
 from penstock.backends.sql.session import NamedRelations, Row
 
 
@@ -16,6 +17,8 @@ class DriverSession(NamedRelations, ABC):
     def __init__(self, connection: Any, side: str) -> None:
         self.connection = connection
         self.side = side
+        self.in_use = InUse(self._free)
+        """Calls of the connection are made within it, if another thread may close it."""
         self._closed = False
 
     @abstractmethod
@@ -23,7 +26,7 @@ class DriverSession(NamedRelations, ABC):
         """Raises the driver's errors as those that a `Session` raises."""
 
     def fetch(self, query: str, subject: str, values: Sequence[Any] = ()) -> list[Row]:
-        with self.planning(subject):
+        with self.planning(subject), self.in_use:
             found: list[Row] = self.connection.execute(query, values).fetchall()
             return found
 
@@ -31,8 +34,12 @@ class DriverSession(NamedRelations, ABC):
         self.fetch(f"EXPLAIN {query}", subject)
 
     def close(self) -> None:
-        """Cancel what runs, and disconnect. May be called twice."""
+        """Cancel what runs, and disconnect. May be called twice, from any thread."""
         if not self._closed:
             self._closed = True
+            self.in_use.leave()
             self.connection.interrupt()
-            self.connection.close()
+            self.in_use.free()
+
+    def _free(self) -> None:
+        self.connection.close()

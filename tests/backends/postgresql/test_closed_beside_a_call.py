@@ -1,0 +1,89 @@
+"""A session is closed while another thread executes on it: it waits, or the other one closes it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from penstock.backends.postgresql.connection import Connection, abandon, connect
+
+TRIES = 30
+# In a process of its own, which may crash. What is freed is overwritten there, so that it does.
+CRASHES = f"""
+import sys, threading, time, psycopg
+from penstock.backends.postgresql.connection import abandon, connect
+
+def work(connection, begun):
+    try:
+        while True:
+            begun.set()
+            connection.execute("SELECT repeat('x', 100000), pg_sleep(%s)", [float(sys.argv[2])])
+    except psycopg.Error:
+        pass
+
+for number in range({TRIES}):
+    connection, begun = connect(sys.argv[1], "target", "penstock:test"), threading.Event()
+    thread = threading.Thread(target=work, args=(connection, begun))
+    thread.start()
+    begun.wait()
+    time.sleep(number / 1000)
+    abandon(connection)
+    thread.join()
+    assert connection.closed
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0", "600"])
+def test_nothing_is_freed_beneath_a_call(target_url: str, seconds: str) -> None:
+    found = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", CRASHES, target_url, seconds],
+        env={**os.environ, "MALLOC_PERTURB_": "165"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def asked_until(asking: Connection, expected: int, query: str) -> None:
+    deadline = time.monotonic() + 60
+    while (found := asking.value(query)) != expected and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert found == expected
+
+
+class Deaf(Connection):
+    """Does not hear of the server what is cancelled."""
+
+    def cancel_safe(self, *, timeout: float = 0.0) -> None:
+        raise OSError("no answer")
+
+
+@pytest.mark.parametrize("close", [abandon, Connection.close])
+def test_it_is_closed_once_the_call_has_ended(
+    target_url: str, close: Callable[[Connection], None]
+) -> None:
+    """Also where whoever closes it has stopped waiting for that."""
+    asking = connect(target_url, "target", "penstock:asking")
+    asking.execute("SELECT pg_advisory_lock(1)")
+    connection = Deaf.connect(target_url, autocommit=True, application_name="penstock:closed")
+    thread = threading.Thread(target=connection.execute, args=("SELECT pg_advisory_lock(1)",))
+    thread.start()
+    asked_until(
+        asking, 1, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    )
+    close(connection)
+    before = connection.closed
+    asking.execute("SELECT pg_advisory_unlock(1)")
+    thread.join()
+    assert (before, connection.closed) == (False, True)
+    sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock:closed'"
+    asked_until(asking, 0, sessions)
+    asking.close()

@@ -1,0 +1,103 @@
+"""A connection is freed by whoever closes it, or by the thread whose call goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from weakref import ref
+
+import pytest
+
+from penstock.backends.shared.in_use import InUse
+
+
+class Held:
+    """A connection, which knows what thread has freed it."""
+
+    def __init__(self) -> None:
+        self.in_use = InUse(self.free)
+        self.freed_by: list[threading.Thread] = []
+
+    def free(self) -> None:
+        if not self.freed_by:
+            self.freed_by.append(threading.current_thread())
+
+
+class Calling:
+    """A thread in the middle of a call."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._begun, self._may_end = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self._call)
+        self.thread.start()
+        assert self._begun.wait(30)
+
+    def _call(self) -> None:
+        with self._held.in_use:
+            self._begun.set()
+            assert self._may_end.wait(30)
+            assert not self._held.freed_by
+
+    def end(self) -> None:
+        self._may_end.set()
+        self.thread.join(30)
+
+
+def test_nobody_calls() -> None:
+    held = Held()
+    held.in_use.free()
+    assert held.freed_by == [threading.current_thread()]
+    with held.in_use:
+        pass
+    held.in_use.free()
+
+
+def test_a_call_that_goes_on_frees_it() -> None:
+    held = Held()
+    calling = Calling(held)
+    held.in_use.free(0)
+    assert not held.freed_by
+    calling.end()
+    assert held.freed_by == [calling.thread]
+
+
+def test_a_call_that_ends_is_waited_for() -> None:
+    held = Held()
+    calling = Calling(held)
+    closing = threading.Thread(target=held.in_use.free, args=(30,))
+    closing.start()
+    calling.end()
+    closing.join(30)
+    assert not closing.is_alive()
+    assert held.freed_by[0] in (calling.thread, closing)
+
+
+def test_a_call_is_the_last_once_it_is_left() -> None:
+    held = Held()
+    calling = Calling(held)
+    held.in_use.leave()
+    calling.end()
+    assert held.freed_by == [calling.thread]
+
+
+def test_no_call_begins_once_it_is_left() -> None:
+    held = Held()
+    held.in_use.leave()
+    with held.in_use:
+        assert held.freed_by
+
+
+@pytest.mark.parametrize("close", [InUse.leave, InUse.free])
+def test_the_own_thread_closes_it_in_a_call(close: Callable[[InUse], None]) -> None:
+    held = Held()
+    with held.in_use:
+        close(held.in_use)
+    assert held.freed_by == [threading.current_thread()]
+
+
+def test_it_is_not_kept_by_itself() -> None:
+    held = Held()
+    gone = ref(held)
+    del held
+    assert gone() is None
