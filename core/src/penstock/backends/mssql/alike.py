@@ -69,6 +69,7 @@ class _Part:
     """On a table that is made to try it, beside others that may have the names."""
     late: bool = False
     """It is a statement, for when the table is loaded."""
+    is_check: bool = False
 
 
 def made_alike(
@@ -97,13 +98,21 @@ def made_alike(
     )
     made = [part for part in parts if part.tried not in refused]
     left += [part.left for part in parts if part.tried in refused]
+    late = [part for part in made if part.late]
+    complete: list[str] = []
+    if not request.mode.loads_new_table:
+        complete = [part.text for part in late if not part.is_check]
+        # Not all rows meet them.
+        left += [replace(part.left, remedy=f"{part.text};") for part in late if part.is_check]
+        late = []
     steps = [
         Step(f"make {rank}", f"make {part.left.name} of {table}", part.text, True, rank)
-        for rank, part in enumerate(part for part in made if part.late)
+        for rank, part in enumerate(late)
     ]
     identities = [column.name for column in written.columns if column.identity]
     return Besides(
         tuple(part.text for part in made if not part.late),
+        complete=tuple(complete),
         after=(*steps, *identity_steps(request, identities)),
         left=tuple(replace(item, table=str(table)) for item in left),
         warnings=tuple(
@@ -127,7 +136,7 @@ def _parts(written: Written, table: TableRef, beside: TableRef, named: Named) ->
         if late:
             tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
         left = NotCopied(KINDS["CHECK"], check.called or check.test)
-        yield _Part(left, text, tried, late)
+        yield _Part(left, text, tried, late, is_check=True)
     for index in written.indexes:
         if index.obstacle:
             continue

@@ -69,7 +69,8 @@ def made_alike(
         return False
 
     keys = [key for key in written.keys if takes(key)]
-    now = [key for key in keys if key.kind in ("PRIMARY", "UNIQUE")]
+    fresh = request.mode.loads_new_table
+    now = [key for key in keys if key.kind in ("PRIMARY", "UNIQUE") or not fresh]
     if written.automatic in names and not any(serves(key, (written.automatic,)) for key in now):
         now += [key for key in keys if serves(key, (written.automatic,))][:1]
     later = {key.name: key.text for key in keys if key not in now}
@@ -83,7 +84,8 @@ def made_alike(
             left.append(NotCopied(KINDS[each.kind], each.name))
             continue
         change = _foreign_key(dialect, each, source, table, request.siblings, taken)
-        if change.target is None:
+        if change.target is None or not fresh:
+            # It would refuse rows whose others are still to come.
             left.append(change.not_copied(dialect))
         else:
             (steps if change.target == table else links).append(change.step(dialect))

@@ -16,6 +16,14 @@ def _oid(ref: TableRef) -> str:
     return f"pg_catalog.to_regclass({literal(name(ref))})"
 
 
+def has_schema(schema: str) -> str:
+    return _exists("pg_namespace", f"nspname = {literal(schema)}")
+
+
+def is_there(ref: TableRef) -> str:
+    return f"SELECT {_oid(ref)} IS NOT NULL"
+
+
 def is_logged(ref: TableRef) -> str:
     return _exists("pg_class", f"oid = {_oid(ref)} AND relpersistence = 'p'")
 
