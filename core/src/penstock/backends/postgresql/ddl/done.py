@@ -21,7 +21,10 @@ def has_schema(schema: str) -> str:
 
 
 def is_there(ref: TableRef) -> str:
-    return f"SELECT {_oid(ref)} IS NOT NULL"
+    # Of the catalog's rows: a session that has looked for a name, and not found it, may remember
+    # that until it locks some relation, and so not see what another one has made.
+    schema = f"SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = {literal(ref.schema)}"
+    return _exists("pg_class", f"relname = {literal(ref.name)} AND relnamespace = ({schema})")
 
 
 def is_logged(ref: TableRef) -> str:
