@@ -70,6 +70,8 @@ class _Part:
     late: bool = False
     """It is a statement, for when the table is loaded."""
     is_check: bool = False
+    unique: tuple[str, ...] = ()
+    """The columns of a key, or of a unique index."""
 
 
 def made_alike(
@@ -80,6 +82,7 @@ def made_alike(
         written: the source's table.
         columns: that the target's table has.
     """
+    assert request.definition is not None
     table = request.target
     beside = rehearsed(session, table)
     left = [
@@ -113,6 +116,11 @@ def made_alike(
     return Besides(
         tuple(part.text for part in made if not part.late),
         complete=tuple(complete),
+        keys=tuple(
+            key
+            for key in request.definition.keys
+            if any(set(part.unique) == set(key.names) for part in made)
+        ),
         after=(*steps, *identity_steps(request, identities)),
         left=tuple(replace(item, table=str(table)) for item in left),
         warnings=tuple(
@@ -142,13 +150,14 @@ def _parts(written: Written, table: TableRef, beside: TableRef, named: Named) ->
             continue
         if index.constraint:
             left = NotCopied(KINDS[index.constraint], index.name)
-            yield _Part(left, key_text(index, named), key_text(index))
+            yield _Part(left, key_text(index, named), key_text(index), unique=index.keys)
     # The clustered one first, on which the others stand.
     for index in sorted(written.indexes, key=lambda each: each.kind != "CLUSTERED"):
         if not (index.obstacle or index.constraint):
             text = index_statement(index, table)
             left = NotCopied("indexes", index.name, f"{text};")
-            yield _Part(left, text, index_statement(index, beside), late=True)
+            tried, unique = index_statement(index, beside), index.keys * index.unique
+            yield _Part(left, text, tried, late=True, unique=unique)
 
 
 def always(name: str) -> str:

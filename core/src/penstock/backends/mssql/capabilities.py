@@ -24,7 +24,7 @@ from penstock.spec.strategies import (
 
 SYSTEM = "SQL Server"
 # They load what is there.
-LOADING = (APPEND, TRUNCATE, REPLACE)
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,

@@ -14,7 +14,7 @@ from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, V
 
 SYSTEM = "MySQL"
 # They load what is there.
-LOADING = (APPEND, TRUNCATE, REPLACE)
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,

@@ -14,7 +14,7 @@ from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, VALUES, WHOLE
 
 SYSTEM = "Snowflake"
 # They load what is there.
-LOADING = (APPEND, TRUNCATE, REPLACE)
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,

@@ -52,6 +52,8 @@ class Besides:
     """What follows the types of some columns."""
     complete: tuple[str, ...] = ()
     """Statements for a table that is made by a mode which loads what it finds: done at once."""
+    keys: tuple[TableKey, ...] = ()
+    """Those of the constraints by which mode upsert may find rows."""
 
 
 def definition_of(

@@ -13,7 +13,7 @@ from penstock.backends.sql.making import check_not_asked
 from penstock.backends.sql.parts import made_parts
 from penstock.backends.sql.relations import check_is_table, read_relations
 from penstock.backends.sql.session import Session
-from penstock.backends.sql.unique_keys import UniqueKey, choose_key
+from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import Column, TableKey, TableRef
 
@@ -88,6 +88,7 @@ class TargetTables:
         return Besides(
             tuple(made),
             complete=tuple(now),
+            keys=tuple(made.values()),
             after=later,
             columns=parts.columns,
             left=left_out(
@@ -188,7 +189,9 @@ def plan_load(
         steps += _swap(session, tables, request.target, table, there=there)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
-        known = tables.unique_keys(session, request.target)
+        known: Sequence[UniqueKey] = [PlannedKey(key.names, key.primary) for key in besides.keys]
+        if request.definition is None:
+            known = tables.unique_keys(session, request.target)
         key = choose_key(request, known, "primary key or unique constraint of {}").names
     return LoadPlan(
         table,
