@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from penstock import PartitionPlan, create, resume
@@ -13,6 +14,8 @@ from penstock.backends.postgresql.target import PostgresTarget
 from penstock.errors import MissingTarget, PenstockError, PlanningError
 from penstock.events import Finished
 from penstock.planning import build
+
+from ...faults.cli import PATIENCE, eventually
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -99,9 +102,7 @@ def test_without_the_privilege_the_grant_is_named(filled: Pair) -> None:
     )
     try:
         url = filled.target.url.replace("//postgres", "//made_nothing", 1)
-        with pytest.raises(
-            PlanningError, match='ON SCHEMA "public" TO'
-        ):
+        with pytest.raises(PlanningError, match='ON SCHEMA "public" TO'):
             filled.plan(target=url, **REPLACING)
     finally:
         filled.target.run("DROP ROLE made_nothing")
@@ -150,6 +151,27 @@ def test_days_at_once(filled: Pair) -> None:
     assert filled.target.rows(
         "SELECT count(*) FROM pg_index WHERE indrelid = 'dw.t'::regclass"
     ) == [(4,)]
+
+
+def test_a_day_waits_for_the_one_that_makes_it(filled: Pair) -> None:
+    """That one has made nothing yet when this one looks."""
+    start(filled, 0)
+    making = "SELECT pg_advisory_xact_lock(hashtextextended('penstock:making', 0))"
+    with psycopg.connect(filled.target.url) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(making)
+        waiting = pool.submit(go_on, filled, 0)
+        waits = (
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database"
+            " = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        eventually("it waits", lambda: filled.target.value(waits) == 1, PATIENCE)
+        for made in (TABLE[0], "CREATE SCHEMA dw", f"CREATE TABLE dw.t ({ALIKE})"):
+            other.execute(made.encode())
+        before = other.execute("SELECT 'dw.t'::regclass::oid").fetchone()
+        other.commit()
+        assert waiting.result().status == "done"
+    assert before == (filled.target.value("SELECT 'dw.t'::regclass::oid"),)
+    assert filled.target.count("dw.t") == filled.source.count("t", DAYS[0])
 
 
 def test_days_of_two_tables_at_once(filled: Pair) -> None:
