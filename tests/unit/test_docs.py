@@ -281,6 +281,7 @@ def test_strategies() -> None:
 def test_modes() -> None:
     assert tuple(sections("docs/modes.md", 2)) == (
         "What each system supports",
+        "A missing table",
         *MODES,
         "Sequences",
         "Inheritance",

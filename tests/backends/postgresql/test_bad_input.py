@@ -62,7 +62,7 @@ REFUSED: dict[str, tuple[list[str], int, list[str]]] = {
         ["--mode replace", "--strategy ctid", "expected range"],
     ),
     "no target": (
-        ["--target-table", "public.nowhere"],
+        ["--target-table", "public.nowhere", "--mode", "swap"],
         65,
         ["target", "public.nowhere", "does not exist", "--mode recreate"],
     ),

@@ -21,13 +21,13 @@ def filled(pair: Pair) -> Pair:
 
 
 def test_a_plan_without_a_target_is_shown_with_what_is_missing(filled: Pair) -> None:
-    done = filled.cli("plan", *filled.ends, "--table", "public.t")
+    done = filled.cli("plan", *filled.ends, "--table", "public.t", "--mode", "swap")
     assert done.returncode == 65
     assert "1 partition by whole" in done.stdout
     assert "table public.t does not exist" in done.stderr
     assert "--mode recreate" in done.stderr
     with pytest.raises(MissingTarget) as caught:
-        plan(filled.spec())
+        plan(filled.spec(mode="swap"))
     assert [partition.id for partition in caught.value.plan.partitions] == ["p0001"]
 
 

@@ -52,7 +52,7 @@ class Step:
     """What to report if it cannot be done: the run does without it."""
     done: str = ""
     """For the target's backend, if the statement cannot be repeated: how to see that it is
-    done."""
+    done, by this run or by another one that makes the same."""
     position: SequencePosition | None = field(default=None, compare=False, metadata=NOT_STORED)
     """The sequence's position; None: the source has none."""
     makes_schema: str = field(default="", compare=False, metadata=NOT_STORED)

@@ -92,6 +92,10 @@ def build_plan(
             counted=frozenset(source.positions(relation)) if spec.sequences == "set" else None,
         )
     )
+    if _is_there_by_now(spec, table, target):
+        return build_plan(
+            spec, streams, run_id, source, target, capabilities, given, series, siblings
+        )
     load, left = with_steps_left(spec, load, target, capabilities.target)
     with of_where(spec.where):
         statistics = source.statistics(relation, spec.where)
@@ -129,7 +133,7 @@ def build_plan(
             *cut.warnings,
             *mapping.warnings,
             *load.warnings,
-            *_made_schemas(load),
+            *_made_there(spec, table, load),
             *children.warnings,
             *_lost_columns(spec, heirs, columns, source),
         ),
@@ -206,6 +210,13 @@ def _target_table(
     ordered = _never_null(spec, copied)
     made = target.defined_columns(spec.target_ref, definition, ordered, spec.column_types)
     return _TargetTable(made, definition, made)
+
+
+def _is_there_by_now(spec: CopySpec, table: _TargetTable, target: TargetCatalog) -> bool:
+    """Whether another run has made the table while this one was planned to."""
+    if table.definition is None or spec.load_mode.loads_new_table:
+        return False
+    return not target.makes(spec.target_ref, spec.load_mode)
 
 
 def _never_null(spec: CopySpec, copied: Sequence[Column]) -> Sequence[Column]:
@@ -340,10 +351,13 @@ def _crossed_keys(partitions: Sequence[Partition]) -> set[str]:
     return {key.text for crossing in crossings for key in crossing.keys}
 
 
-def _made_schemas(load: LoadPlan) -> tuple[str, ...]:
-    """Named, since a schema that is mistyped is not there either."""
-    made = [step.makes_schema for step in load.before if step.makes_schema]
-    return (f"not there, and made in the target: schema {', '.join(made)}",) if made else ()
+def _made_there(spec: CopySpec, table: _TargetTable, load: LoadPlan) -> tuple[str, ...]:
+    """Named, since what is mistyped is not there either."""
+    schemas = ", ".join(step.makes_schema for step in load.before if step.makes_schema)
+    made = [f"schema {schemas}"] if schemas else []
+    if table.definition is not None and not spec.load_mode.loads_new_table:
+        made.append(f"table {spec.target_name}")
+    return (f"not there, and made in the target: {' and '.join(made)}",) if made else ()
 
 
 def _made_columns(made: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:

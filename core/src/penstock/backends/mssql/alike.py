@@ -69,6 +69,9 @@ class _Part:
     """On a table that is made to try it, beside others that may have the names."""
     late: bool = False
     """It is a statement, for when the table is loaded."""
+    is_check: bool = False
+    unique: tuple[str, ...] = ()
+    """The columns of a key, or of a unique index."""
 
 
 def made_alike(
@@ -79,6 +82,7 @@ def made_alike(
         written: the source's table.
         columns: that the target's table has.
     """
+    assert request.definition is not None
     table = request.target
     beside = rehearsed(session, table)
     left = [
@@ -97,13 +101,26 @@ def made_alike(
     )
     made = [part for part in parts if part.tried not in refused]
     left += [part.left for part in parts if part.tried in refused]
+    late = [part for part in made if part.late]
+    complete: list[str] = []
+    if not request.mode.loads_new_table:
+        complete = [part.text for part in late if not part.is_check]
+        # Not all rows meet them.
+        left += [replace(part.left, remedy=f"{part.text};") for part in late if part.is_check]
+        late = []
     steps = [
         Step(f"make {rank}", f"make {part.left.name} of {table}", part.text, True, rank)
-        for rank, part in enumerate(part for part in made if part.late)
+        for rank, part in enumerate(late)
     ]
     identities = [column.name for column in written.columns if column.identity]
     return Besides(
         tuple(part.text for part in made if not part.late),
+        complete=tuple(complete),
+        keys=tuple(
+            key
+            for key in request.definition.keys
+            if any(set(part.unique) == set(key.names) for part in made)
+        ),
         after=(*steps, *identity_steps(request, identities)),
         left=tuple(replace(item, table=str(table)) for item in left),
         warnings=tuple(
@@ -127,19 +144,20 @@ def _parts(written: Written, table: TableRef, beside: TableRef, named: Named) ->
         if late:
             tried = f"ALTER TABLE {MSSQL.table(beside)} ADD {tried}"
         left = NotCopied(KINDS["CHECK"], check.called or check.test)
-        yield _Part(left, text, tried, late)
+        yield _Part(left, text, tried, late, is_check=True)
     for index in written.indexes:
         if index.obstacle:
             continue
         if index.constraint:
             left = NotCopied(KINDS[index.constraint], index.name)
-            yield _Part(left, key_text(index, named), key_text(index))
+            yield _Part(left, key_text(index, named), key_text(index), unique=index.keys)
     # The clustered one first, on which the others stand.
     for index in sorted(written.indexes, key=lambda each: each.kind != "CLUSTERED"):
         if not (index.obstacle or index.constraint):
             text = index_statement(index, table)
             left = NotCopied("indexes", index.name, f"{text};")
-            yield _Part(left, text, index_statement(index, beside), late=True)
+            tried, unique = index_statement(index, beside), index.keys * index.unique
+            yield _Part(left, text, tried, late=True, unique=unique)
 
 
 def always(name: str) -> str:

@@ -9,7 +9,7 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import APPEND, RECREATE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import (
     AUTO,
     BLOCKS,
@@ -23,6 +23,8 @@ from penstock.spec.strategies import (
 )
 
 SYSTEM = "SQL Server"
+# They load what is there.
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -35,12 +37,12 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=WITHOUT_CHILDREN,
-    makes_missing=(RECREATE,),
+    makes_missing=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT,),
         # Replace finds the rows that it deletes by an index.
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
-        "types": (RECREATE,),
+        "types": (*LOADING, RECREATE),
     },
     replaces_by_condition=True,
     commits=STAGED,

@@ -128,6 +128,8 @@ class MssqlDialect(CatalogDialect):
 
     # Loading
 
+    unless_there = ""
+
     def schema_made(self, name: str) -> Sequence[str]:
         make = self.literal(f"CREATE SCHEMA {self.ident(name)}")
         return (f"IF SCHEMA_ID({self.literal(name)}) IS NULL EXEC ({make})",)

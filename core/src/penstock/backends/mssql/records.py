@@ -203,6 +203,11 @@ class MssqlRecords(ServerRecords):
         """Keep attempts of all runs from loading a table until the transaction ends."""
         wait_for(self.connection, self.lock(f"penstock:load:{table}"), seconds, f"table {table}")
 
+    def hold_making(self, table: TableRef) -> None:
+        """Keep other runs from making what is missing until the transaction ends: two that make the
+        same would fail one of them."""
+        self._wait(self.lock("penstock:making"), f"table {table}", EXCLUSIVE)
+
     def _wait(self, name: str, what: str, mode: str) -> None:
         wait_for(self.connection, name, self.patience.stall_timeout, what, mode=mode)
 

@@ -14,6 +14,7 @@ from penstock.backends.mssql.errors import translated
 from penstock.backends.mssql.loaded_table import check_loaded
 from penstock.backends.mssql.records import MssqlRecords
 from penstock.backends.mssql.stage import sweep
+from penstock.backends.sql.definition import SCHEMA
 from penstock.backends.sql.index_changes import IndexChange
 from penstock.backends.sql.server.runs import ServerRuns
 from penstock.errors import PenstockError
@@ -59,8 +60,14 @@ class MssqlRuns(ServerRuns):
         # them and this transaction wait for each other.
         self._tables.hold_loads(table, self._tables.patience.stall_timeout)
 
+    def make(self, step: Step, table: TableRef) -> None:
+        self._tables.hold_making(table)
+        super().make(step, table)
+
     def perform(self, step: Step, table: TableRef) -> None:
         session = self._tables.session
+        if step.id == SCHEMA:
+            self._tables.hold_making(table)
         if (indexes := IndexChange.of(step, table)) is not None:
             if (left := indexes.left(enabled_indexes(session, table))).indexes:
                 session.run(left.statement(session.dialect))

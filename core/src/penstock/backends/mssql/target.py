@@ -24,7 +24,7 @@ from penstock.backends.shared.fitting import fit_column
 from penstock.backends.shared.made_types import check_type
 from penstock.backends.sql.load_plan import plan_load
 from penstock.backends.sql.relations import TYPE
-from penstock.backends.sql.target import SqlTarget
+from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.codec import from_json
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
@@ -36,6 +36,7 @@ class MssqlTarget(SqlTarget):
 
     def __init__(self, url: str, control_schema: str) -> None:
         self._session = MssqlSession(connect(url, "target"))
+        self._defined: tuple[Column, ...] = ()
         self.control = MssqlRuns(MssqlRecords(self._session, control_schema))
 
     def close(self) -> None:
@@ -45,6 +46,10 @@ class MssqlTarget(SqlTarget):
     @contextmanager
     def _reading(self) -> Iterator[MssqlSession]:
         yield self._session
+
+    @contextmanager
+    def _rows_made(self) -> Iterator[tuple[MssqlSession, str]]:
+        yield self._session, no_rows(self._session, self._defined)
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         return tuple(map(_in_arrow, table_columns(self._session, table)))
@@ -86,7 +91,8 @@ class MssqlTarget(SqlTarget):
                 f"column {column.name} of {table}",
             )
             found.append(_in_arrow(replace(plain, traits={TYPE: described})))
-        return tuple(found)
+        self._defined = tuple(found)
+        return self._defined
 
     def identity(self, table: TableRef) -> str:
         return f"{server_of(self._session)}:{table}"

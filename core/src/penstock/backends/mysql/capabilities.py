@@ -9,10 +9,12 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW, LINES
-from penstock.spec.modes import APPEND, RECREATE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import APPEND, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import AUTO, CHILDREN, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
 SYSTEM = "MySQL"
+# They load what is there.
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -24,12 +26,12 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(LINES, ARROW),
     modes=WITHOUT_CHILDREN,
-    makes_missing=(RECREATE,),
+    makes_missing=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT,),
         # Replace finds the rows that it deletes by an index.
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
-        "types": (RECREATE,),
+        "types": (*LOADING, RECREATE),
     },
     replaces_by_condition=True,
     commits=TRANSACTIONAL,

@@ -10,7 +10,7 @@ from penstock.backends.api.capabilities import (
 )
 from penstock.backends.api.worker import ARROW, LINES
 from penstock.backends.postgresql.statements import FORMATS
-from penstock.spec.modes import APPEND, MODES, RECREATE, SWAP, TRUNCATE, UPSERT
+from penstock.spec.modes import APPEND, MODES, RECREATE, REPLACE, SWAP, TRUNCATE, UPSERT
 from penstock.spec.strategies import (
     AUTO,
     BLOCKS,
@@ -24,6 +24,8 @@ from penstock.spec.strategies import (
 )
 
 SYSTEM = "PostgreSQL"
+# They load what is there.
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -38,14 +40,14 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(*FORMATS, ARROW),
     modes=tuple(MODES.values()),
-    makes_missing=(RECREATE,),
+    makes_missing=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT,),
         # Replace finds the rows that it deletes by an index, and upsert those that it updates.
         "indexes": (APPEND, TRUNCATE, RECREATE, SWAP),
         "unlogged": (TRUNCATE, RECREATE, SWAP),
         "partitioning": (RECREATE,),
-        "types": (RECREATE,),
+        "types": (*LOADING, RECREATE),
     },
     # A table of the same system is made with the source's types.
     from_unlike_only=frozenset({"types"}),

@@ -171,6 +171,11 @@ class ControlTables(RecordedRuns):
                 self._loaded(run.run_id).check_loaded_since(target)
             elif self.is_done(run, step) and (OF_STOPPED in step.id or self.left_to_another(run)):
                 return
+        elif step.done:
+            # One run after the other: whoever has waited finds what that one has made.
+            self._connection.execute(self._statement("lock_making"))
+            if self.is_done(run, step):
+                return
         self._connection.execute(step.statement.encode(), _parameters(step))
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:

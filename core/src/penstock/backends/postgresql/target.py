@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from psycopg import sql
@@ -11,6 +12,7 @@ from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
+from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.catalog.columns import read_columns
 from penstock.backends.postgresql.catalog.keys import check_alike
 from penstock.backends.postgresql.catalog.privileges import check_writable_server, missing_grant
@@ -54,6 +56,7 @@ class PostgresTarget:
         watch = partial(connect, url, "target", "penstock:watch", lock_seconds=LOOK_LOCK)
         self._connection.guard = Guard("", Patience(), watch, what="the target's catalog")
         self._control_schema = control_schema
+        self._made: Callable[[], AbstractContextManager[TableRef]] | None = None
         self.control = ControlTables(self._connection, control_schema, watch)
 
     def close(self) -> None:
@@ -84,7 +87,10 @@ class PostgresTarget:
         return identity(self._connection, table) if exists else ""
 
     def makes(self, table: TableRef, mode: Mode) -> bool:
-        return mode.recreates
+        if mode.recreates or mode not in TARGET.makes_missing:
+            return mode.recreates
+        with translated("target"):
+            return find_oid(self._connection, table) is None
 
     def defined_columns(
         self,
@@ -94,11 +100,13 @@ class PostgresTarget:
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         if definition.dialect != DIALECT:
-            from penstock.backends.postgresql.load.unlike import made_columns  # noqa: PLC0415 - Arrow
+            from penstock.backends.postgresql.load.unlike import made_columns, made_for_columns  # noqa: PLC0415 - Arrow
 
+            self._made = partial(made_for_columns, self._connection, table, columns, types)
             return made_columns(self._connection, table, columns, types)
-        from penstock.backends.postgresql.load.rehearsal import defined_columns  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.load.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 
+        self._made = partial(rehearsed, self._connection, table, definition.content)
         return defined_columns(self._connection, table, definition.content)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
@@ -142,12 +150,24 @@ class PostgresTarget:
         return False  # no other system's; its own ends compare by bytes
 
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
-        query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(
-            rows_of(table), condition(where, extent)
-        )
-        with planning("target", f"--mode replace: the partitions' condition on {table}"):
-            self._connection.execute(query)
-        check_alike(self._connection, table, extent)
+        with self._there_or_made(table) as rows:
+            query = sql.SQL("EXPLAIN SELECT 1 FROM {} WHERE {}").format(
+                rows_of(rows), condition(where, extent)
+            )
+            with planning("target", f"--mode replace: the partitions' condition on {table}"):
+                self._connection.execute(query)
+            check_alike(self._connection, rows, extent)
+
+    @contextmanager
+    def _there_or_made(self, table: TableRef) -> Iterator[TableRef]:
+        """The table, or one of the columns that were last defined where it is to be made."""
+        if self._made is None:
+            yield table
+            return
+        with translated("target"):
+            there = find_oid(self._connection, table) is not None
+        with nullcontext(table) if there else self._made() as rows:
+            yield rows
 
     def checksum(
         self, table: TableRef, where: str | None, extent: Extent, pairs: Sequence[ColumnPair]

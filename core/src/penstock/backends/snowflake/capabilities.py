@@ -9,10 +9,12 @@ from penstock.backends.api.capabilities import (
     TargetCapabilities,
 )
 from penstock.backends.api.worker import ARROW
-from penstock.spec.modes import RECREATE, UPSERT
+from penstock.spec.modes import APPEND, RECREATE, REPLACE, TRUNCATE, UPSERT
 from penstock.spec.strategies import AUTO, HASH, NTILE, RANGE, VALUES, WHOLE
 
 SYSTEM = "Snowflake"
+# They load what is there.
+LOADING = (APPEND, TRUNCATE, REPLACE, UPSERT)
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
@@ -24,10 +26,10 @@ TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
     modes=WITHOUT_CHILDREN,
-    makes_missing=(RECREATE,),
+    makes_missing=(*LOADING, RECREATE),
     options={
         "conflict_columns": (UPSERT,),
-        "types": (RECREATE,),
+        "types": (*LOADING, RECREATE),
         "file_size": WITHOUT_CHILDREN,
     },
     replaces_by_condition=True,

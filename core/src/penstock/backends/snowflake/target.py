@@ -23,7 +23,7 @@ from penstock.backends.snowflake.types import SEMI_STRUCTURED
 from penstock.backends.sql.load_plan import TargetTables, plan_load
 from penstock.backends.sql.relations import TYPE, read_columns
 from penstock.backends.sql.session import Session
-from penstock.backends.sql.target import SqlTarget
+from penstock.backends.sql.target import SqlTarget, no_rows
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
 
@@ -63,6 +63,7 @@ class SnowflakeTarget(SqlTarget):
     def __init__(self, url: str, control_schema: str) -> None:
         self._session = SnowflakeSession(connect(url, "target"))
         self._records = SnowflakeRecords(self._session, control_schema, url)
+        self._defined: tuple[Column, ...] = ()
         self.control = SnowflakeRuns(self._records)
 
     def close(self) -> None:
@@ -72,6 +73,10 @@ class SnowflakeTarget(SqlTarget):
     @contextmanager
     def _reading(self) -> Iterator[SnowflakeSession]:
         yield self._session
+
+    @contextmanager
+    def _rows_made(self) -> Iterator[tuple[SnowflakeSession, str]]:
+        yield self._session, no_rows(self._session, self._defined)
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         return tuple(map(in_arrow, read_columns(self._session, table)))
@@ -96,7 +101,8 @@ class SnowflakeTarget(SqlTarget):
             )
             made = replace(column, type=type_, generated=False, traits={TYPE: described})
             found.append(in_arrow(made))
-        return tuple(found)
+        self._defined = tuple(found)
+        return self._defined
 
     def identity(self, table: TableRef) -> str:
         return f"{server_of(self._session, self._session.connection.host)}:{table}"

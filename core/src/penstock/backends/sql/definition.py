@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.backends.sql.dialect import CatalogDialect, Dialect
+from penstock.backends.sql.making import make_step
 from penstock.model.codec import from_json, to_json
 from penstock.model.plans import Step
 from penstock.model.tables import (
@@ -49,6 +50,10 @@ class Besides:
     warnings: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     """What follows the types of some columns."""
+    complete: tuple[str, ...] = ()
+    """Statements for a table that is made by a mode which loads what it finds: done at once."""
+    keys: tuple[TableKey, ...] = ()
+    """Those of the constraints by which mode upsert may find rows."""
 
 
 def definition_of(
@@ -140,12 +145,15 @@ def create_steps(
     """
     name = dialect.table(table)
     body = ", ".join([*listed_columns(dialect, columns, besides.columns), *besides.constraints])
-    create = f"CREATE TABLE {'' if fresh else 'IF NOT EXISTS '}{name} ({body}) {besides.options}"
-    drop = f"DROP TABLE IF EXISTS {name};\n" if fresh else ""
+    keeps = "" if fresh else dialect.unless_there
+    create = f"CREATE TABLE {keeps}{name} ({body}) {besides.options}".rstrip()
+    schemas = [
+        Step(SCHEMA, f"create schema {table.schema}", statement)
+        for statement in dialect.schema_made(table.schema)
+    ]
+    if not fresh:
+        return [*schemas, make_step(table, [create, *besides.complete], columns)]
     return [
-        *(
-            Step(SCHEMA, f"create schema {table.schema}", statement)
-            for statement in dialect.schema_made(table.schema)
-        ),
-        Step("create", f"create {table}", f"{drop}{create.rstrip()}"),
+        *schemas,
+        Step("create", f"create {table}", f"DROP TABLE IF EXISTS {name};\n{create}"),
     ]

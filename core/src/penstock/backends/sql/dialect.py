@@ -127,6 +127,8 @@ class CatalogDialect(Dialect):
     now = "now()"
     counted = "count(*)"
     """How many rows, as a number that can be multiplied."""
+    unless_there = "IF NOT EXISTS "
+    """What follows CREATE TABLE so that one of the name stays; empty where nothing does that."""
     computed = "CASE WHEN is_generated = 'ALWAYS' THEN 1 ELSE 0 END"
     """Of a row of the information schema's columns: 1 for one that the table computes."""
 

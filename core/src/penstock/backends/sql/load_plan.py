@@ -9,10 +9,11 @@ from dataclasses import replace
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.sql.definition import Besides, create_steps, key_clause, left_out
 from penstock.backends.sql.index_changes import IndexChange
+from penstock.backends.sql.making import check_not_asked
 from penstock.backends.sql.parts import made_parts
 from penstock.backends.sql.relations import check_is_table, read_relations
 from penstock.backends.sql.session import Session
-from penstock.backends.sql.unique_keys import UniqueKey, choose_key
+from penstock.backends.sql.unique_keys import PlannedKey, UniqueKey, choose_key
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import Column, TableKey, TableRef
 
@@ -30,6 +31,10 @@ class TargetTables:
     Parameters:
         definitions: the `TableDefinition.dialect` whose types and statements are the target's own.
     """
+
+    makes_whole = True
+    """A table like another system's has keys and more of the source's, in whatever mode it is
+    made; else in mode recreate alone."""
 
     def __init__(self, definitions: str) -> None:
         self.definitions = definitions
@@ -57,9 +62,10 @@ class TargetTables:
         """
         assert request.definition is not None
         alike = request.definition.dialect == self.definitions
+        whole = request.mode.recreates or self.makes_whole
         names = {column.name for column in columns}
         keys: dict[str, TableKey] = {}
-        if alike or request.mode.recreates:
+        if alike or whole:
             keys = {
                 key_clause(session.dialect, key): key
                 for key in request.definition.keys
@@ -67,12 +73,23 @@ class TargetTables:
             }
         refused = self.refused(session, columns, list(keys), alike=alike)
         made = {clause: key for clause, key in keys.items() if clause not in refused}
-        kinds = self.kinds(columns) if request.mode.recreates and not alike else {}
-        unindexed = self.unindexed(columns)
-        parts = made_parts(session.dialect, request.target, kinds, request.definition, unindexed)
+        kinds = self.kinds(columns) if whole and not alike else {}
+        parts = made_parts(
+            session.dialect,
+            request.target,
+            kinds,
+            request.definition,
+            self.unindexed(columns),
+            at_once=not request.mode.loads_new_table,
+        )
+        now, later = [], parts.steps
+        if not request.mode.loads_new_table:
+            now, later = [step.statement for step in later], ()
         return Besides(
             tuple(made),
-            after=parts.steps,
+            complete=tuple(now),
+            keys=tuple(made.values()),
+            after=later,
             columns=parts.columns,
             left=left_out(
                 request.definition,
@@ -146,6 +163,8 @@ def plan_load(
     if request.mode.builds_beside:
         table = beside(request.run_id, request.target)
     if request.definition is not None:
+        if not request.mode.loads_new_table:
+            check_not_asked(request)
         remade = request.siblings.remade
         if request.mode.recreates and there:
             tables.check_replaceable(session, request.target, "--mode recreate", remade)
@@ -170,7 +189,9 @@ def plan_load(
         steps += _swap(session, tables, request.target, table, there=there)
     key: tuple[str, ...] = ()
     if request.mode.merges_by_key:
-        known = tables.unique_keys(session, request.target)
+        known: Sequence[UniqueKey] = [PlannedKey(key.names, key.primary) for key in besides.keys]
+        if request.definition is None:
+            known = tables.unique_keys(session, request.target)
         key = choose_key(request, known, "primary key or unique constraint of {}").names
     return LoadPlan(
         table,

@@ -9,6 +9,7 @@ from penstock.backends.api.records import Row
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_table import LoadedTable, LoadRecords
+from penstock.backends.sql.making import MAKE, make
 from penstock.errors import UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
@@ -55,7 +56,10 @@ class LoadedRuns(RecordedRuns):
             spec = CopySpec.from_stored(run.spec, "", "")
             LoadedTable(self._tables, run.plan.load.table).check(run.run_id, spec.load_mode)
             LoadedTable(self._tables, spec.target_ref).check_loaded_since(run.run_id)
-        self._tables.session.run(step.statement)
+        if step.id == MAKE:
+            make(self._tables.session, step, run.plan.load.table)
+        else:
+            self._tables.session.run(step.statement)
 
     def after_step(self, run: RunRow, step: Step) -> None:
         swapped = LoadedTable(self._tables, CopySpec.from_stored(run.spec, "", "").target_ref)

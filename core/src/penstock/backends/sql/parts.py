@@ -21,6 +21,9 @@ from penstock.model.tables import (
     TableRef,
 )
 
+_SHORT = ("boolean", "integer", "decimal", "float", "date", "time", "timestamp", "moment", "uuid")
+"""What any index can hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -53,11 +56,15 @@ def made_parts(
     kinds: Mapping[str, str],
     definition: TableDefinition,
     unindexed: Collection[str] = (),
+    *,
+    at_once: bool = False,
 ) -> Made:
     """
     Parameters:
         kinds: what the columns of the table hold, see `expressions`.
         unindexed: columns that no index can have.
+        at_once: the steps are done before the table is loaded, so they make nothing that may
+            refuse rows which the source has.
     """
     columns: dict[str, str] = {}
     numbered: list[str] = []
@@ -74,12 +81,15 @@ def made_parts(
         elif part.kind == DEFAULT:
             default = written_default(part.meaning, kinds[name], dialect)
             text = columns[name] = f"DEFAULT {default}" if default else ""
-        elif part.kind == CHECK:
+        elif part.kind == CHECK and not at_once:
             text = written_check(part.meaning, kinds, dialect) or ""
             if text:
                 text = f"ALTER TABLE {dialect.table(table)} ADD CHECK ({text})"
                 steps.append(_step(part, table, text, len(steps)))
-        elif part.kind in (INDEX, UNIQUE) and not set(unindexed) & set(part.names):
+        elif part.kind in (INDEX, UNIQUE) and not (
+            set(unindexed) & set(part.names)
+            or (at_once and any(kinds[each] not in _SHORT for each in part.names))
+        ):
             text = _index(dialect, table, part)
             steps.append(_step(part, table, text, len(steps)))
         left += [part.left] * bool(text)

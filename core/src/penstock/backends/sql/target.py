@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 
 from penstock.backends.api.capabilities import TargetCapabilities
 from penstock.backends.api.facts import Checksum
@@ -17,6 +17,7 @@ from penstock.backends.sql.checksums import (
 from penstock.backends.sql.conditions import condition
 from penstock.backends.sql.load_plan import TargetTables
 from penstock.backends.sql.relations import (
+    TYPE,
     check_is_table,
     find_relation,
     read_columns,
@@ -42,6 +43,12 @@ class SqlTarget(ABC):
     def _made(self) -> AbstractContextManager[tuple[Session, TableRef]]:
         """A table of the columns that were last defined, and a session that sees it."""
         raise NotImplementedError  # no mode makes a table
+
+    @contextmanager
+    def _rows_made(self) -> Iterator[tuple[Session, str]]:
+        """The same, as an item of FROM."""
+        with self._made() as (session, made):
+            yield session, session.table(made)
 
     # Tables
 
@@ -95,10 +102,10 @@ class SqlTarget(ABC):
     def check_condition(self, table: TableRef, where: str | None, extent: Extent) -> None:
         with self._reading() as session:
             if table in read_relations(session):
-                _check(session, table, table, where, extent)
+                _check(session, session.table(table), table, where, extent)
                 return
-        with self._made() as (made_in, made):
-            _check(made_in, made, table, where, extent)
+        with self._rows_made() as (made_in, rows):
+            _check(made_in, rows, table, where, extent)
 
     # Rows
 
@@ -141,17 +148,25 @@ class SqlTarget(ABC):
             yield from read_digests(session, rows, chosen, texts, key, only)
 
 
-def _check(
-    session: Session, rows: TableRef, table: TableRef, where: str | None, extent: Extent
-) -> None:
+def no_rows(session: Session, columns: Sequence[Column]) -> str:
+    """An item of FROM with such columns, where no table has them yet."""
+    dialect = session.dialect
+    listed = (
+        f"{dialect.cast('NULL', str(column.traits[TYPE]))} AS {dialect.ident(column.name)}"
+        for column in columns
+    )
+    return f"(SELECT {', '.join(listed)}) AS made"
+
+
+def _check(session: Session, rows: str, table: TableRef, where: str | None, extent: Extent) -> None:
     """
     Parameters:
-        rows: the target's table, or one that has its columns.
+        rows: the target's table as an item of FROM, or what has its columns.
 
     Raises:
         PlanningError: the condition cannot be evaluated on them.
     """
     session.check(
-        f"SELECT 1 FROM {session.table(rows)} WHERE {condition(session.dialect, where, extent)}",
+        f"SELECT 1 FROM {rows} WHERE {condition(session.dialect, where, extent)}",
         f"--mode replace: the partitions' condition on {table}",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.errors import PlanningError
@@ -26,6 +27,18 @@ class UniqueKey(Protocol):
     def obstacle(self) -> str:
         """Why no row can be found by it; empty where one can."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedKey:
+    """A key of a table that is still to be made."""
+
+    names: tuple[str, ...]
+    primary: bool
+    obstacle: str = ""
+
+    def __str__(self) -> str:
+        return f"{'primary key' if self.primary else 'unique key'} ({', '.join(self.names)})"
 
 
 K = TypeVar("K", bound=UniqueKey)

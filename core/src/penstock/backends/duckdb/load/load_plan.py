@@ -28,6 +28,8 @@ _HEAD = re.compile(r'CREATE TABLE (?:(?:"(?:[^"]|"")*"|[^\s."(]+)\.?)+\s*\(')
 
 
 class DuckTables(TargetTables):
+    # Its keys and indexes slow loads down, and are checked against rows that are deleted.
+    makes_whole = False
     unique_keys = staticmethod(unique_keys)
 
     def like(self, session: Session, table: TableRef, beside: TableRef) -> tuple[str, list[str]]:

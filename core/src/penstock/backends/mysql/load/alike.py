@@ -27,6 +27,7 @@ _KEPT = {"DEFAULT CHARSET", "COLLATE", "COMMENT"}
 _OTHERS = {"ENGINE", "AUTO_INCREMENT"}
 """Options that are no part of what the table is like."""
 LONGEST_NAME = 64
+_UNIQUE = ("PRIMARY", "UNIQUE")
 # They are not made for a temporary table.
 _UNTRIED = ("FULLTEXT", "SPATIAL")
 
@@ -44,6 +45,7 @@ def made_alike(
     """
     source, table, dialect = request.source, request.target, session.dialect
     assert isinstance(source, TableRef)
+    assert request.definition is not None
     names = {column.name for column in columns}
     options, others = _options(written.options)
     left = [NotCopied("table options", text) for text in (*written.others, *others)]
@@ -69,7 +71,8 @@ def made_alike(
         return False
 
     keys = [key for key in written.keys if takes(key)]
-    now = [key for key in keys if key.kind in ("PRIMARY", "UNIQUE")]
+    fresh = request.mode.loads_new_table
+    now = [key for key in keys if key.kind in _UNIQUE or not fresh]
     if written.automatic in names and not any(serves(key, (written.automatic,)) for key in now):
         now += [key for key in keys if serves(key, (written.automatic,))][:1]
     later = {key.name: key.text for key in keys if key not in now}
@@ -83,7 +86,8 @@ def made_alike(
             left.append(NotCopied(KINDS[each.kind], each.name))
             continue
         change = _foreign_key(dialect, each, source, table, request.siblings, taken)
-        if change.target is None:
+        if change.target is None or not fresh:
+            # It would refuse rows whose others are still to come.
             left.append(change.not_copied(dialect))
         else:
             (steps if change.target == table else links).append(change.step(dialect))
@@ -95,6 +99,11 @@ def made_alike(
         tuple(links),
         tuple(replace(item, table=str(table)) for item in left),
         tuple(warnings),
+        keys=tuple(
+            key
+            for key in request.definition.keys
+            if any(each.named == set(key.names) and each.kind in _UNIQUE for each in now)
+        ),
     )
 
 

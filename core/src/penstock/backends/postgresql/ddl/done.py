@@ -16,6 +16,17 @@ def _oid(ref: TableRef) -> str:
     return f"pg_catalog.to_regclass({literal(name(ref))})"
 
 
+def has_schema(schema: str) -> str:
+    return _exists("pg_namespace", f"nspname = {literal(schema)}")
+
+
+def is_there(ref: TableRef) -> str:
+    # Of the catalog's rows: a session that has looked for a name, and not found it, may remember
+    # that until it locks some relation, and so not see what another one has made.
+    schema = f"SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = {literal(ref.schema)}"
+    return _exists("pg_class", f"relname = {literal(ref.name)} AND relnamespace = ({schema})")
+
+
 def is_logged(ref: TableRef) -> str:
     return _exists("pg_class", f"oid = {_oid(ref)} AND relpersistence = 'p'")
 

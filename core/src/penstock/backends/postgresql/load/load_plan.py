@@ -17,6 +17,7 @@ from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.statements import DIALECT, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
+from penstock.model.tables import TableDefinition
 
 
 def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
@@ -24,23 +25,8 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
-    if request.mode.recreates:
-        from penstock.backends.postgresql.load.recreate import plan_recreate  # noqa: PLC0415 - as above
-
-        assert request.definition is not None
-        if request.definition.dialect == DIALECT:
-            return plan_recreate(connection, request, request.definition.content)
-        from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
-
-        definition = request.definition
-        content, made, late = plain_content(connection, request.target, request.made, definition)
-        besides = [
-            replace(left, table=str(request.target))
-            for left in definition.besides
-            if left not in made
-        ]
-        plan = plan_recreate(connection, request, content, besides)
-        return replace(plan, steps=(*plan.steps, *late))
+    if request.definition is not None:
+        return _plan_made(connection, request, request.definition)
     if request.mode.builds_beside:
         from penstock.backends.postgresql.load.swap import plan_swap  # noqa: PLC0415 - as above
 
@@ -84,6 +70,28 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         volatile=request.unlogged or (bool(unlogged) and not request.mode.attaches),
         warnings=(*found, *warnings, *remarks, *refused),
     )
+
+
+def _plan_made(
+    connection: Connection, request: LoadRequest, definition: TableDefinition
+) -> LoadPlan:
+    from penstock.backends.postgresql.load.missing import plan_missing  # noqa: PLC0415 - as above
+    from penstock.backends.postgresql.load.recreate import plan_recreate  # noqa: PLC0415 - as above
+
+    plan = plan_recreate if request.mode.recreates else plan_missing
+    if definition.dialect == DIALECT:
+        return plan(connection, request, definition.content)
+    from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
+
+    content, made, late = plain_content(connection, request, definition)
+    besides = [
+        replace(left, table=str(request.target)) for left in definition.besides if left not in made
+    ]
+    if not request.mode.recreates:
+        more = [step.statement for step in late]
+        return plan_missing(connection, request, content, besides, more)
+    planned = plan_recreate(connection, request, content, besides)
+    return replace(planned, steps=(*planned.steps, *late))
 
 
 def _check_heirs(connection: Connection, request: LoadRequest) -> None:

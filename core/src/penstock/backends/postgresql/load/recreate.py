@@ -25,12 +25,15 @@ from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlin
 from penstock.backends.postgresql.ddl.text import Json, Names, shortened
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load.rehearsal import NEEDS, Rehearsal, check_place
+from penstock.backends.postgresql.load.rehearsal import NEEDS as MAKING
+from penstock.backends.postgresql.load.rehearsal import Rehearsal, check_place
 from penstock.backends.postgresql.load.sequences import WHOLE_NUMBERS, advance_steps
 from penstock.backends.postgresql.statements import ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import NotCopied, TableRef
+
+NEEDS = "--mode recreate"
 
 
 def plan_recreate(
@@ -57,7 +60,7 @@ def plan_recreate(
             rehearsal.make_types()
             rehearsal.make_all()
         warnings = [*content["warnings"], *_owner_warnings(connection, old)]
-        names = _names(connection, ref, made, old, warnings)
+        names = names_for(connection, ref, made, old, warnings)
         links = links_of(made, names, request.siblings)
         left = (*links.left, *left_out(made, names.table, but=FOREIGN_KEYS))
         linking = (*links.own, *links.others)
@@ -71,7 +74,7 @@ def plan_recreate(
     before = [
         *unlink_steps(linked),
         steps.before("drop", f"drop {ref}", f"DROP TABLE IF EXISTS {name(ref)}"),
-        *_schemas(connection, names, rehearsal.missing),
+        *schema_steps(connection, names, rehearsal.missing),
         *(
             Step(f"type {t['oid']}", f"create type {t['schema']}.{t['name']}", create_type(t))
             for t in rehearsal.missing
@@ -83,7 +86,7 @@ def plan_recreate(
         replace(ref, only=alone),
         (
             *before,
-            *_advanced(request, made[0], names),
+            *advanced(request, made[0], names),
             *links.own,
             *_finished(request, made, names),
         ),
@@ -96,14 +99,21 @@ def plan_recreate(
 
 
 def _created(request: LoadRequest, table: Json, names: Names, version: int) -> Step:
-    persistence = "u" if request.unlogged else table["persistence"]
     return steps.before(
         f"create {table['oid']}",
         f"create {names.table(table)}",
+        *creation(request, table, names, version),
+    )
+
+
+def creation(request: LoadRequest, table: Json, names: Names, version: int) -> list[str]:
+    """The statements that make a table, but for what is made when it is loaded."""
+    persistence = "u" if request.unlogged else table["persistence"]
+    return [
         *tables.create_table(table, names, persistence=persistence, version=version),
         *tables.set_sequences(table, names, keep=request.counted is None),
         *tables.comments(table, names, version),
-    )
+    ]
 
 
 def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Iterator[Step]:
@@ -186,7 +196,7 @@ def _owner_warnings(connection: Connection, old: Sequence[existing.Relation]) ->
     return [f"the target's owner was {old[0].owner}, and will be {user}"]
 
 
-def _names(
+def names_for(
     connection: Connection,
     ref: TableRef,
     made: Sequence[Json],
@@ -262,16 +272,16 @@ def _check_sequence(connection: Connection, ref: TableRef) -> None:
     ).fetchone() or ("S", True)
     if kind != "S":
         raise PlanningError(
-            f"{NEEDS}: a default of the source's table names a sequence, {ref}; expected one in "
+            f"{MAKING}: a default of the source's table names a sequence, {ref}; expected one in "
             f"the target, or nothing of that name; found {KINDS.get(kind, kind)}"
         )
     if not settable:
         missing = f"may not set sequence {ref}, which a default of the source's table names"
         grant = f"USAGE, SELECT, UPDATE ON SEQUENCE {name(ref)}"
-        raise missing_grant(connection, missing, NEEDS, grant)
+        raise missing_grant(connection, missing, MAKING, grant)
 
 
-def _advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
+def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
     found = [
         ColumnSequence(item["column"], ref, item["increment"])
         for item in (*table["sequences"], *table["used_sequences"])
@@ -282,7 +292,7 @@ def _advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
     return advance_steps(request, names.table(table), found, whole, only=only)
 
 
-def _schemas(connection: Connection, names: Names, types: Sequence[Json]) -> list[Step]:
+def schema_steps(connection: Connection, names: Names, types: Sequence[Json]) -> list[Step]:
     wanted = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
     wanted |= {type_["schema"] for type_ in types}
     return [
@@ -295,5 +305,5 @@ def _schemas(connection: Connection, names: Names, types: Sequence[Json]) -> lis
             makes_schema=schema,
         )
         for schema in sorted(wanted)
-        if not check_creatable(connection, schema, NEEDS)
+        if not check_creatable(connection, schema, MAKING)
     ]

@@ -1,8 +1,9 @@
-"""A rehearsal of mode recreate: what cannot be made is found before anything is changed."""
+"""A rehearsal of making a table: what cannot be made is found before anything is changed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from penstock.backends.postgresql.statements import ident
 from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 
-NEEDS = "--mode recreate"
+NEEDS = "making the table"
 
 
 def defined_columns(
@@ -35,13 +36,23 @@ def defined_columns(
         PlanningError: it cannot be made.
     """
     check_place(connection, ref)
+    with rehearsed(connection, ref, content) as made:
+        columns = read_columns(connection, made, "target")
+    with planning("target", f"{NEEDS}: {ref}"):
+        return _without_rehearsed_ids(connection, columns)
+
+
+@contextmanager
+def rehearsed(
+    connection: Connection, ref: TableRef, content: Mapping[str, Any]
+) -> Iterator[TableRef]:
+    """A table made from a definition, without its indexes, in a transaction that is rolled back."""
     with planning("target", f"{NEEDS}: {ref}"):
         rehearsal = Rehearsal(connection, ref, content)
         with connection.transaction(force_rollback=True):
             rehearsal.make_types()
             rehearsal.make_tables()
-            columns = read_columns(connection, rehearsal.ref, "target")
-        return _without_rehearsed_ids(connection, columns)
+            yield rehearsal.ref
 
 
 def _without_rehearsed_ids(connection: Connection, columns: Sequence[Column]) -> tuple[Column, ...]:

@@ -1,11 +1,13 @@
-"""Mode recreate from an unlike source: columns and keys, and what means the same of the rest."""
+"""A table like that of an unlike source: columns and keys, and what means the same of the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.arrow.types import made_for, travels_as
 from penstock.backends.postgresql.catalog.columns import data_type, read_columns
 from penstock.backends.postgresql.catalog.privileges import check_creatable
@@ -45,9 +47,18 @@ def made_columns(
         PlanningError: it cannot be made, or the server does not know a type.
     """
     check_place(connection, ref)
-    rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     for column, wanted in types.items():
         _check_type(connection, column, wanted)
+    with made_for_columns(connection, ref, columns, types) as made:
+        return read_columns(connection, made, "target")
+
+
+@contextmanager
+def made_for_columns(
+    connection: Connection, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
+) -> Iterator[TableRef]:
+    """See `made_columns`: a table that is there until the transaction is rolled back."""
+    rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     definitions = [
         f"{ident(c.name)} {types.get(c.name) or made_for(arrow_type(c))}"
         + ("" if c.nullable else " NOT NULL")
@@ -57,7 +68,7 @@ def made_columns(
         if not check_creatable(connection, ref.schema, NEEDS):
             connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
         connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")
-        return read_columns(connection, rehearsed, "target")
+        yield rehearsed
 
 
 def _check_type(connection: Connection, column: str, wanted: str) -> None:
@@ -68,18 +79,16 @@ def _check_type(connection: Connection, column: str, wanted: str) -> None:
 
 
 def plain_content(
-    connection: Connection,
-    ref: TableRef,
-    columns: Sequence[Column],
-    definition: TableDefinition,
+    connection: Connection, request: LoadRequest, definition: TableDefinition
 ) -> tuple[Mapping[str, Any], list[NotCopied], list[Step]]:
     """The content of a definition, what of the source's stands for all that is made, and steps
     that make more of it.
 
     Parameters:
-        columns: as `made_columns` has found them.
+        request: its columns are as `made_columns` has found them.
         definition: the source's.
     """
+    ref, columns = request.target, request.made
     written = [(c.name, _written(c), None, c.nullable) for c in columns]
     names = {column.name for column in columns}
     made, warnings = [], []
@@ -96,7 +105,7 @@ def plain_content(
     if connection.info.server_version < 130000:
         # There is no function for a new UUID.
         kinds = {name: kind for name, kind in kinds.items() if kind != UUID}
-    parts = made_parts(DIALECT, ref, kinds, definition)
+    parts = made_parts(DIALECT, ref, kinds, definition, at_once=not request.mode.recreates)
     numbers = {part.names[0]: part.meaning for part in definition.parts if part.kind == IDENTITY}
     sequences: list[Json] = []
     for column in table["columns"]:

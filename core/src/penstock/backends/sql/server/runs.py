@@ -10,6 +10,7 @@ from penstock.backends.api.records import Kind, Row
 from penstock.backends.sql.load_plan import SWAP
 from penstock.backends.sql.loaded_runs import LoadedRuns
 from penstock.backends.sql.loaded_table import LoadedTable
+from penstock.backends.sql.making import MAKE, make
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.errors import PenstockError
 from penstock.model.plans import LoadPlan, Step
@@ -119,7 +120,14 @@ class ServerRuns(LoadedRuns):
             if step.id == SWAP:
                 self._swap(run, step, spec.target_ref)
                 return
-        self.perform(step, table)
+        if step.id == MAKE:
+            self.make(step, table)
+        else:
+            self.perform(step, table)
+
+    def make(self, step: Step, table: TableRef) -> None:
+        """See `making`."""
+        make(self._tables.session, step, table)
 
     def _swap(self, run: RunRow, step: Step, target: TableRef) -> None:
         """Put the table in its place, for whose lock it may have to wait: what others commit

@@ -1,0 +1,240 @@
+"""A table that is missing is made whole by the mode that finds it missing, and made once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from penstock import PartitionPlan, create, resume
+from penstock.backends.postgresql.target import PostgresTarget
+from penstock.errors import MissingTarget, PenstockError, PlanningError
+from penstock.events import Finished
+from penstock.planning import build
+
+from ...faults.cli import PATIENCE, eventually
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+REPLACING: dict[str, Any] = {"mode": "replace", "strategy": "range", "key": "id"}
+TABLE = (
+    "CREATE TYPE mood AS ENUM ('sad', 'glad')",
+    "CREATE TABLE other (id int PRIMARY KEY)",
+    "INSERT INTO other VALUES (1)",
+    "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n serial,"
+    " day date NOT NULL DEFAULT current_date, feeling mood, price numeric(8, 2) CHECK (price >= 0),"
+    " label text UNIQUE, twice int GENERATED ALWAYS AS (n * 2) STORED,"
+    " other_id int REFERENCES other, above int REFERENCES t)",
+    "COMMENT ON TABLE t IS 'kept'",
+    "CREATE INDEX ON t (day)",
+    "CREATE INDEX ON t (lower(label)) WHERE day > '2024-01-01'",
+    "CREATE STATISTICS t_stat (dependencies) ON day, other_id FROM t",
+    "INSERT INTO t (day, feeling, price, label, other_id, above)"
+    " SELECT date '2024-01-01' + i / 10, 'glad', i, 'l' || i, 1, NULL"
+    " FROM generate_series(1, 99) AS i",
+    "UPDATE t SET price = NULL WHERE id = 5",
+    "ALTER TABLE t ADD CHECK (price IS NOT NULL) NOT VALID",
+)
+
+
+@pytest.fixture
+def filled(pair: Pair) -> Pair:
+    pair.source.run(*TABLE)
+    return pair
+
+
+def parts(pair: Pair, side: str) -> list[Any]:
+    """The catalog's words on a table."""
+    of = getattr(pair, side)
+    return [
+        of.rows("SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,"
+                " a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid)"
+                " FROM pg_attribute AS a LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid"
+                " AND d.adnum = a.attnum WHERE a.attrelid = 't'::regclass AND a.attnum > 0"
+                " ORDER BY a.attnum"),
+        of.rows("SELECT pg_get_indexdef(indexrelid) FROM pg_index"
+                " WHERE indrelid = 't'::regclass ORDER BY 1"),
+        of.rows("SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint"
+                " WHERE conrelid = 't'::regclass AND contype <> 'f' AND convalidated ORDER BY 1"),
+        of.rows("SELECT stxname FROM pg_statistic_ext WHERE stxrelid = 't'::regclass"),
+        of.rows("SELECT obj_description('t'::regclass)"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate", "replace", "upsert"])
+def test_it_is_like_the_source(filled: Pair, mode: str) -> None:
+    options = {**REPLACING, "mode": mode, "verify": "checksums"}
+    planned = filled.plan(**options)
+    assert any("and made in the target: table public.t" in each for each in planned.warnings)
+    assert not filled.target.rows("SELECT FROM pg_class WHERE relname = 't'")
+    finished = filled.copy(**options)
+    filled.assert_same()
+    assert parts(filled, "target") == parts(filled, "source")
+    assert {(item.kind, item.name) for item in finished.not_copied} == {
+        ("foreign keys", "t_other_id_fkey"),
+        ("foreign keys", "t_above_fkey"),
+        ("check constraints", "t_price_check1"),
+    }
+    # What is listed is made by its statement, once there is what it needs.
+    filled.target.run("CREATE TABLE other (id int PRIMARY KEY)", "INSERT INTO other VALUES (1)")
+    for item in finished.not_copied:
+        filled.target.run(item.remedy)
+    # The next row gets a number of its own.
+    filled.target.run("INSERT INTO t (label, price) VALUES ('next', 1)")
+    assert filled.target.rows("SELECT id, n FROM t WHERE label = 'next'") == [(100, 100)]
+
+
+def test_a_schema_that_is_missing_is_named(filled: Pair) -> None:
+    planned = filled.plan(target_table="misspelt.t", **REPLACING)
+    (warning,) = [each for each in planned.warnings if "not there" in each]
+    assert warning == "not there, and made in the target: schema misspelt and table misspelt.t"
+    filled.copy(target_table="misspelt.t", **REPLACING)
+    assert filled.target.count("misspelt.t") == 99
+
+
+def test_without_the_privilege_the_grant_is_named(filled: Pair) -> None:
+    filled.target.run(
+        "CREATE ROLE made_nothing LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC"
+    )
+    try:
+        url = filled.target.url.replace("//postgres", "//made_nothing", 1)
+        with pytest.raises(PlanningError, match='ON SCHEMA "public" TO'):
+            filled.plan(target=url, **REPLACING)
+    finally:
+        filled.target.run("DROP ROLE made_nothing")
+
+
+@pytest.mark.parametrize(
+    "options", [{"mode": "truncate", "unlogged": True}, {"indexes": "defer"}], ids=str
+)
+def test_options_that_change_a_table_that_is_there(filled: Pair, options: dict[str, Any]) -> None:
+    with pytest.raises(PlanningError, match=r"public\.t is not there"):
+        filled.plan(allow_ddl=True, **options)
+
+
+@pytest.mark.parametrize("mode", ["swap", "attach"])
+def test_other_modes_expect_it(filled: Pair, mode: str) -> None:
+    with pytest.raises(MissingTarget):
+        filled.plan(mode=mode, strategy="range", key="id")
+
+
+DAYS = [f"day = '2024-01-{day:02}'" for day in range(1, 9)]
+
+
+def start(pair: Pair, number: int, table: str = "t") -> None:
+    create(
+        pair.spec(
+            run_id=f"day{number}", where=DAYS[number], target_table=f"dw.{table}", **REPLACING
+        )
+    )
+
+
+def go_on(pair: Pair, number: int) -> Finished:
+    *_, last = resume(f"day{number}", source=pair.source.url, target=pair.target.url)
+    assert isinstance(last, Finished)
+    return last
+
+
+def test_days_at_once(filled: Pair) -> None:
+    """All find schema, type and table missing."""
+    for number in range(len(DAYS)):
+        start(filled, number)
+    with ThreadPoolExecutor(len(DAYS)) as pool:
+        found = list(pool.map(lambda number: go_on(filled, number), range(len(DAYS))))
+    assert {each.status for each in found} == {"done"}
+    days = " OR ".join(DAYS)
+    assert filled.target.count("dw.t") == filled.source.count("t", days)
+    assert filled.target.rows(
+        "SELECT count(*) FROM pg_index WHERE indrelid = 'dw.t'::regclass"
+    ) == [(4,)]
+
+
+def test_a_day_waits_for_the_one_that_makes_it(filled: Pair) -> None:
+    """That one has made nothing yet when this one looks."""
+    start(filled, 0)
+    making = "SELECT pg_advisory_xact_lock(hashtextextended('penstock:making', 0))"
+    with psycopg.connect(filled.target.url) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(making)
+        waiting = pool.submit(go_on, filled, 0)
+        waits = (
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database"
+            " = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        eventually("it waits", lambda: filled.target.value(waits) == 1, PATIENCE)
+        for made in (TABLE[0], "CREATE SCHEMA dw", f"CREATE TABLE dw.t ({ALIKE})"):
+            other.execute(made.encode())
+        before = other.execute("SELECT 'dw.t'::regclass::oid").fetchone()
+        other.commit()
+        assert waiting.result().status == "done"
+    assert before == (filled.target.value("SELECT 'dw.t'::regclass::oid"),)
+    assert filled.target.count("dw.t") == filled.source.count("t", DAYS[0])
+
+
+def test_days_of_two_tables_at_once(filled: Pair) -> None:
+    """They share what is missing besides: the schema, and a type."""
+    filled.source.run("DROP STATISTICS t_stat")  # its name is a schema's
+    for number in range(4):
+        start(filled, number, f"t{number % 2}")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda number: go_on(filled, number), range(4)))
+    assert {each.status for each in found} == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("(LIKE t)", None),
+        ("(id bigint, day date)", "id integer IDENTITY"),
+        ("AS SELECT 'x' AS id", "day date"),
+        ("(LIKE t, more int)", None),
+        ("(without)", 'sequence "dw"."t_n_seq"'),
+    ],
+)
+def test_somebody_else_makes_it_first(filled: Pair, made: str, said: str | None) -> None:
+    """What is there then is taken as it is, or left alone."""
+    start(filled, 0)
+    filled.target.run("CREATE SCHEMA IF NOT EXISTS dw", TABLE[0])
+    made = made.replace("LIKE t", ALIKE).replace("without", ALIKE.replace("serial", "int"))
+    filled.target.run(f"CREATE TABLE dw.t {made}")
+    before = filled.target.value("SELECT 'dw.t'::regclass::oid")
+    with closing(PostgresTarget(filled.target.url, "penstock")) as target:
+        run = target.control.load_run("day0")
+        assert run is not None
+        if said is None:
+            assert target.control.prepare("day0", run.plan.load)
+        else:
+            with pytest.raises(PenstockError, match="made by somebody else") as caught:
+                target.control.prepare("day0", run.plan.load)
+            assert said in str(caught.value)
+    assert filled.target.value("SELECT 'dw.t'::regclass::oid") == before
+    assert filled.target.count("dw.t") == (1 if "AS SELECT" in made else 0)
+
+
+ALIKE = (
+    "id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n serial, day date, feeling mood,"
+    " price numeric(8, 2), label text, twice int GENERATED ALWAYS AS (n * 2) STORED,"
+    " other_id int, above int"
+)
+
+
+def test_it_is_made_while_another_run_is_planned(filled: Pair, monkeypatch: Any) -> None:
+    """Then that one takes the table as it is, and no name in its place."""
+    start(filled, 0)
+    known = build.match_columns
+    seen: list[int] = []
+
+    def making(*args: Any) -> Any:
+        if not seen:
+            seen.append(1)
+            go_on(filled, 0)
+        return known(*args)
+
+    monkeypatch.setattr(build, "match_columns", making)
+    planned: PartitionPlan = filled.plan(where=DAYS[1], target_table="dw.t", **REPLACING)
+    assert seen
+    assert not [each for each in planned.warnings if "is called" in each or "not there" in each]
+    assert not [step for step in planned.load.before if step.id == "make"]

@@ -1,0 +1,96 @@
+"""A table that is not there is made by the modes that a backend names, once, and never again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from penstock import MODES, create, plan
+from penstock.errors import PenstockError, PlanningError, UsageError
+from penstock.spec.modes import Mode
+
+from .copying import ROWS, Pair
+from .database import Database, SqlDatabase
+from .rows import Rows
+
+CUT: dict[str, Any] = {"strategy": "ntile", "key": "id", "partitions": 3}
+LOADING = [mode for mode in MODES.values() if not mode.loads_new_table]
+SERVERS = ("postgresql", "mysql", "mssql", "snowflake")
+
+
+def _may_be_made(pair: Pair) -> bool:
+    return bool(pair.theirs.table) and bool(pair.theirs.backend.target_capabilities.makes_missing)
+
+
+@pytest.mark.parametrize("mode", LOADING, ids=str)
+def test_it_is_made_where_it_is_missing(inward: Pair, mode: Mode) -> None:
+    """And the plan says so, for somebody who has mistyped its name."""
+    inward.mine.make(ROWS, key="id" if mode.merges_by_key else "")
+    inward.mine.insert(ROWS)
+    target = inward.theirs.backend.target_capabilities
+    spec = inward.spec(mode=mode.name, **CUT)
+    if mode not in target.makes_missing:
+        with pytest.raises((PlanningError, UsageError)):
+            plan(spec)
+        return
+    first = plan(spec)
+    if inward.theirs.table:  # else the URL alone leads there
+        assert [each for each in first.warnings if "not there, and made in the target" in each]
+    for _ in range(2):
+        inward.copy(mode=mode.name, **CUT)
+    inward.check(times=2 if mode.only_adds else 1)
+    assert not [each for each in plan(spec).warnings if "not there" in each]
+
+
+def test_two_days_find_it_missing(inward: Pair) -> None:
+    """Both are planned before one of them makes it."""
+    if not _may_be_made(inward):
+        pytest.skip("the backend makes no tables of a name")
+    inward.mine.fill(ROWS)
+    mode = _mode(inward)
+    days = {"a": "id < 150", "b": "id >= 150"}
+    for run_id, where in days.items():
+        create(inward.spec(mode=mode, run_id=run_id, where=where, **CUT))
+    for run_id in days:
+        inward.resume(run_id)
+    inward.check()
+
+
+def _mode(pair: Pair) -> str:
+    made = {mode.name for mode in pair.theirs.backend.target_capabilities.makes_missing}
+    return "replace" if "replace" in made else "append"
+
+
+@pytest.mark.parametrize("other", SERVERS)
+@pytest.mark.parametrize("name", SERVERS)
+def test_days_at_once(open_database: Callable[[str], Database], name: str, other: str) -> None:
+    """They prepare at the same moment, as near as several threads come to it."""
+    if other != name and "postgresql" not in (other, name):
+        pytest.skip("two servers, one of which tells all that there is to tell")
+    pair = Pair(open_database(other), open_database(name))
+    pair.mine.fill(ROWS)
+    days = [f"day = '{day}'" for day in sorted({row[1] for row in ROWS.rows})[:6]]
+    for number, where in enumerate(days):
+        create(pair.spec(mode="replace", run_id=f"r{number}", where=where, **CUT))
+    with ThreadPoolExecutor(len(days)) as pool:
+        runs = [pool.submit(pair.resume, f"r{number}") for number in range(len(days))]
+        assert {run.result().status for run in runs} == {"done"}
+    pair.check(Rows(ROWS.columns, [row for row in ROWS.rows if f"day = '{row[1]}'" in days]))
+
+
+def test_somebody_else_makes_another_table(inward: Pair) -> None:
+    """Between the plan and the first step: it stays as it is."""
+    theirs = inward.theirs
+    if not _may_be_made(inward) or not isinstance(theirs, SqlDatabase):
+        pytest.skip("the backend makes no tables of a name")
+    if theirs.name == "clickhouse":
+        pytest.skip("it moves nothing between tables of other columns")
+    inward.mine.fill(ROWS)
+    create(inward.spec(mode=_mode(inward), run_id="r", **CUT))
+    theirs.fill(Rows({"id": "text", "day": "date"}, [("x", ROWS.rows[0][1])]))
+    with pytest.raises(PenstockError):
+        inward.resume("r")
+    assert len(theirs.read()) == 1
