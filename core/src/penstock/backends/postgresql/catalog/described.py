@@ -11,6 +11,7 @@ from psycopg.pq import TransactionStatus
 from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.catalog.relations import find_oid, missing, oids_of
 from penstock.backends.postgresql.connection import Connection
+from penstock.errors import PlanningError
 from penstock.model.tables import Relation, TableRef
 
 T = TypeVar("T")
@@ -93,7 +94,11 @@ class Described:
         if oid not in known:
             known |= read([oid])
         if oid not in known:
-            raise missing(self.connection, ref, "source")
+            del self._oids[ref]
+            raise PlanningError(
+                f"source: {ref} was dropped, or made anew, while the copy was planned; try again "
+                "when no tables are being changed"
+            )
         found: T = known[oid]
         return found
 
