@@ -21,36 +21,41 @@ _OLDEST = re.compile(r"(\d+):\d+:")
 _NOW = sql.SQL("SELECT clock_timestamp()::text")
 
 
-def read_state(connection: Connection, read: Relation) -> SourceState:
-    state = SourceState("", "", _moment(connection), "")
-    elsewhere = True
-    if isinstance(read, TableRef):
-        state, elsewhere = _state_of_table(connection, read)
-    if elsewhere and reads_elsewhere(connection, read):
+def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, SourceState]:
+    """Of tables; their moment is that of the statement after."""
+    query = for_server(connection, "state")
+    rows = connection.execute(query, {"oids": list(oids)}).fetchall()
+    moment = read_moment(connection)
+    return {
+        oid: SourceState(identity, layout, "" if elsewhere else moment, writes, parts)
+        for oid, identity, layout, writes, parts, elsewhere in rows
+    }
+
+
+def settled_state(connection: Connection, read: Relation, state: SourceState) -> SourceState:
+    """With a moment, where rows may be on another server: it is asked whether they are."""
+    if state.moment:
+        return state
+    if reads_elsewhere(connection, read):
         # This server does not know who writes there: no moment is ever equal to another.
         return replace(state, moment=_text(connection, _NOW))
-    return state
-
-
-def _state_of_table(connection: Connection, ref: TableRef) -> tuple[SourceState, bool]:
-    with planning("source", f"table {ref}"):
-        found = connection.first(for_server(connection, "state"), {"table": name(ref)})
-    identity, layout, writes, parts, elsewhere = found
-    return SourceState(identity, layout, _moment(connection), writes, parts), elsewhere
+    return replace(state, moment=read_moment(connection))
 
 
 def identity(connection: Connection, ref: TableRef) -> str:
     """See `SourceState.identity`."""
-    return _state_of_table(connection, ref)[0].identity
+    with planning("source", f"table {ref}"):
+        oid = connection.value("SELECT %s::regclass::oid", [name(ref)])
+        return read_states(connection, [oid])[oid].identity
 
 
-def _moment(connection: Connection) -> str:
+def read_moment(connection: Connection) -> str:
+    """Equal: nobody has written to the server in between."""
     return _text(connection, statement("moment"))
 
 
 def _text(connection: Connection, query: sql.SQL) -> str:
-    with planning("source", "state"):
-        return str(connection.value(query))
+    return str(connection.value(query))
 
 
 def may_have_moved(
