@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from penstock.backends.api.control import ControlStore
 from penstock.backends.api.target import TargetCatalog
@@ -20,9 +20,6 @@ from penstock.errors import (
 from penstock.model.tables import TableRef
 from penstock.spec.worker_spec import Patience
 from penstock.workers.backoff import backoff, growing
-
-if TYPE_CHECKING:
-    from penstock.run.state import RunState
 
 T = TypeVar("T")
 
@@ -128,12 +125,6 @@ class ControlLink:
         left = {run: self._entered.pop(run) for run in run_ids if run in self._entered}
         with contextlib.suppress(PenstockError):
             self.catalog.control.leave_all(left)
-
-    def set_statuses(self, statuses: Mapping[RunState, str]) -> None:
-        """Store the status of many runs, with what has failed in each."""
-        stored = {run.run_id: (status, run.stored_failures()) for run, status in statuses.items()}
-        if stored:
-            self.call(lambda control: control.set_statuses(stored))
 
     def is_committed(self, run_id: str, partition_id: str) -> bool:
         """Ask once; if the server does not answer, the next attempt itself asks again."""

@@ -26,7 +26,7 @@ from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
 from penstock.run.preparation import prepare
 from penstock.run.pulses import Pulses
-from penstock.run.standing import links_due, load_records, steps_due
+from penstock.run.standing import links_due, load_records, set_statuses, steps_due
 from penstock.run.state import RunState
 from penstock.run.steps_together import StepsTogether
 from penstock.run.whole_counts import WholeCounts
@@ -433,7 +433,7 @@ class Execution:
         statuses = {
             run: run.judge(due.get(run.run_id, ()), changed.get(run.run_id)) for run in runs
         }
-        self._link.set_statuses(statuses)
+        set_statuses(statuses, self._link)
         for run, status in statuses.items():
             yield run.end(status, self._reported_degree)
 
@@ -462,12 +462,11 @@ class Execution:
             # A statement may still run on that connection, and hold the run's row.
             self._link.cancel()
         status = "interrupted" if cancelled else "failed"
-        self._link.set_statuses(
-            {
-                run: "done" if self._is_untouched(run) else status
-                for run in (*self._cut_off, *self._open_runs())
-            }
-        )
+        ended = {
+            run: "done" if self._is_untouched(run) else status
+            for run in (*self._cut_off, *self._open_runs())
+        }
+        set_statuses(ended, self._link)
 
     def _is_untouched(self, run: RunState) -> bool:
         """Whether the batch found it done and left it alone."""

@@ -10,7 +10,7 @@ from penstock.errors import LoadLost, PenstockError
 from penstock.events import Event
 from penstock.run.claims import collision_check
 from penstock.run.control_link import ControlLink
-from penstock.run.standing import load_records, steps_due
+from penstock.run.standing import load_records, set_statuses, steps_due
 
 if TYPE_CHECKING:
     from penstock.run.state import RunState
@@ -60,5 +60,5 @@ def prepare(
     # A run that is done stays done, even if this execution is killed.
     steps = steps_due([run for run in going_on if run.all_committed], link)
     undone = [run for run in going_on if not run.all_committed or steps[run.run_id]]
-    link.set_statuses({run: "running" for run in undone if outcomes[run.run_id] is not True})
+    set_statuses({run: "running" for run in undone if outcomes[run.run_id] is not True}, link)
     return failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.model.plans import Step
@@ -30,6 +30,13 @@ def load_records(runs: Sequence[RunState], link: ControlLink) -> None:
     records = link.call(lambda control: control.committed_of(ids)) if ids else {}
     for run in runs:
         run.take_records(records[run.run_id])
+
+
+def set_statuses(statuses: Mapping[RunState, str], link: ControlLink) -> None:
+    """Store the status of runs, with what has failed in each."""
+    stored = {run.run_id: (status, run.stored_failures()) for run, status in statuses.items()}
+    if stored:
+        link.call(lambda control: control.set_statuses(stored))
 
 
 def steps_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
