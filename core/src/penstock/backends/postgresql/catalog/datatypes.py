@@ -22,6 +22,8 @@ _REFUSING = {
 }  # fmt: skip
 # Their binary input refuses what their binary output makes of an empty vector, or query.
 _ONE_WAY = {"pg_catalog.int2vector", "pg_catalog.oidvector", "pg_catalog.tsquery"}
+# Where a row of types.sql has the object ids of what the type is made of.
+_BELOW = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +142,12 @@ class Types:
     def learn(self, asked: Iterable[tuple[int, int]]) -> None:
         """Read those that are still there."""
         asked = set(asked)
-        unknown = {oid for oid, _ in asked if oid not in self._rows}
-        if unknown:
+        unknown = {oid for oid, _ in asked}
+        while unknown := unknown.difference(self._rows):
             query = for_server(self._connection, "types")
-            rows = self._connection.execute(query, {"oids": sorted(unknown)})
+            rows = self._connection.execute(query, {"oids": sorted(unknown)}).fetchall()
             self._rows |= {row[0]: row[1:] for row in rows}
+            unknown = {oid for row in rows for oid in row[_BELOW]}
         there = set()
         for each in asked:
             with suppress(KeyError):  # dropped in between

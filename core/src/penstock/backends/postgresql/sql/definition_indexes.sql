@@ -55,17 +55,15 @@ SELECT x.indrelid::bigint, json_agg(json_build_object(
             )
             ELSE pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
         END), '[]')
-        FROM pg_catalog.pg_depend AS d
-        WHERE d.deptype = 'n' AND (
-            (d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid = c.oid)
-            OR (
-                d.refclassid = 'pg_catalog.pg_constraint'::regclass
-                AND d.refobjid IN (
-                    SELECT k.oid FROM pg_catalog.pg_constraint AS k
-                    WHERE k.conindid = c.oid AND k.conrelid = x.indrelid AND k.contype <> 'f'
-                )
-            )
-        )
+        FROM (
+            SELECT 'pg_catalog.pg_class'::regclass, c.oid
+            UNION ALL
+            SELECT 'pg_catalog.pg_constraint'::regclass, k.oid
+            FROM pg_catalog.pg_constraint AS k
+            WHERE k.conindid = c.oid AND k.conrelid = x.indrelid AND k.contype <> 'f'
+        ) AS own (class, id)
+        JOIN pg_catalog.pg_depend AS d ON d.refclassid = own.class AND d.refobjid = own.id
+        WHERE d.deptype = 'n'
     )
 ) ORDER BY x.indisprimary DESC, c.relname)
 FROM pg_catalog.pg_index AS x
