@@ -33,4 +33,4 @@ def test_it_delays_and_counts_round_trips() -> None:
                 # One for the connection, one for each question. A delay is never shorter.
                 assert time.monotonic() - begun >= 3 * ROUND_TRIP
             answering.join()
-            assert (distant.connections, distant.round_trips) == (1, 3)
+            assert (distant.connections, distant.round_trips, distant.most) == (1, 3, 2)

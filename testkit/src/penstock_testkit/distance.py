@@ -43,6 +43,8 @@ class DistantServer:
         """How many were opened."""
         self.round_trips = 0
         """How often a client spoke after the server had; a new connection is one more."""
+        self.most = 0
+        """Of these, those of the connection that had most, once it was open."""
         self._lock = threading.Lock()
         self._ends: set[socket.socket] = set()
         self._acceptor = threading.Thread(target=self._accept, daemon=True)
@@ -68,7 +70,7 @@ class DistantServer:
     def reset(self) -> None:
         """Count from zero again."""
         with self._lock:
-            self.connections = self.round_trips = 0
+            self.connections = self.round_trips = self.most = 0
 
     def _accept(self) -> None:
         while True:
@@ -97,9 +99,14 @@ class DistantServer:
         for work in (link.requests, link.requests_sent, link.answers, link.answers_sent):
             threading.Thread(target=work, daemon=True).start()
 
-    def count_round_trip(self) -> None:
+    def count_round_trip(self, of_connection: int) -> None:
+        """
+        Parameters:
+            of_connection: those of the same connection so far, with this one.
+        """
         with self._lock:
             self.round_trips += 1
+            self.most = max(self.most, of_connection)
 
     def forget(self, *ends: socket.socket) -> None:
         """Close both ends of a connection that is over."""
@@ -124,6 +131,7 @@ class _Link:
         self._answers = _Blocks()
         self._answered = True
         """Whether what the client says next begins a round trip."""
+        self._round_trips = 0
         self._open = 2
         self._lock = threading.Lock()
 
@@ -131,7 +139,8 @@ class _Link:
         for data in self._received(self._client, self._requests):
             if data and self._answered:
                 self._answered = False
-                self._proxy.count_round_trip()
+                self._round_trips += 1
+                self._proxy.count_round_trip(self._round_trips)
 
     def answers(self) -> None:
         for _ in self._received(self._server, self._answers):

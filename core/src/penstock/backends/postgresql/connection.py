@@ -160,6 +160,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     _set: Mapping[str, str]
     _each_time = ""
     _pid = 0
+    _begun = _ends = False
+    """Whether there is a transaction where statements are sent together; whether they have it to
+    themselves."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -218,6 +221,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             then: its first statement, for a transaction that is not begun `together` with others.
         """
         if self._is_sending_together:  # one statement at a time
+            self._begun = True
             super().execute(f"BEGIN {how}".encode())
             if self._each_time:
                 values = [self.info.backend_pid, list(self._set), list(self._set.values())]
@@ -229,7 +233,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
             self.note_pid()
 
     def execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
-        if self._each_time and self.info.transaction_status == TransactionStatus.IDLE:
+        if self._is_sending_together:
+            return self._execute(*args, **options)
+        if self._each_time and self._is_idle:
             with self.transaction():
                 return self._execute(*args, **options)
         return self._execute(*args, **options)
@@ -247,12 +253,20 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
     def _execute(self, *args: Any, **options: Any) -> psycopg.Cursor[tuple[Any, ...]]:
         if self._is_sending_together:
+            if self._each_time and not self._begun:
+                self.begin()
+                self._ends = True
             return super().execute(*args, **options)
         with self._translated_loss(), self._watched():
             return super().execute(*args, **options)
 
     def _watched(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext() if self.guard is None else self.guard.watching(self)
+
+    @property
+    def _is_idle(self) -> bool:
+        """Outside of a transaction."""
+        return self.info.transaction_status == TransactionStatus.IDLE
 
     @property
     def _is_sending_together(self) -> bool:
@@ -262,18 +276,21 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def together(self) -> Iterator[None]:
         """Send all statements of the block before the server has answered the first of them.
 
-        They cost one round trip. Their cursors have results after the block, not within it. The
-        first that fails raises at its end; the server skips those that follow. None may be a COPY.
-        An older libpq sends them one by one.
+        They cost one round trip, and are one transaction where none is open. Their cursors have
+        results after the block, not within it. The first that fails raises at its end; the server
+        skips those that follow. None may be a COPY. A libpq before 14 sends them one by one.
         """
         if not psycopg.Pipeline.is_supported():
             yield
             return
+        self._begun, self._ends = not self._is_idle, False
         with self._translated_loss(), self._watched():
             try:
                 with self.pipeline():
                     try:
                         yield
+                        if self._ends:
+                            super().execute("COMMIT")
                     except psycopg.Error:
                         raise
                     except BaseException:
@@ -285,6 +302,9 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 # Something has interrupted that wait, so that the pipeline could not be left.
                 abandon(self)
                 raise error.__context__ from None
+            finally:
+                if self._ends and self.info.transaction_status == TransactionStatus.INERROR:
+                    super().execute("ROLLBACK")
 
     @contextmanager
     def _translated_loss(self) -> Iterator[None]:
@@ -300,7 +320,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     def transaction(
         self, savepoint_name: str | None = None, force_rollback: bool = False
     ) -> Iterator[psycopg.Transaction]:
-        outermost = self.info.transaction_status == TransactionStatus.IDLE
+        outermost = self._is_idle
         with (
             self._translated_loss(),
             super().transaction(savepoint_name, force_rollback) as transaction,

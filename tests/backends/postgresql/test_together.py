@@ -1,0 +1,143 @@
+"""Statements that are sent together: their errors, and what interrupts them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.pq import PipelineStatus, TransactionStatus
+
+from penstock.backends.postgresql.cancellable import compute_all
+from penstock.backends.postgresql.connection import connect
+from penstock.backends.postgresql.statements import raw
+from penstock.errors import Interrupted, StallError
+from penstock.workers.stream import Meter, Waiter
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+    from penstock.backends.postgresql.connection import Connection
+
+SECONDS = 0.5
+
+
+@pytest.fixture
+def session(pair: Pair) -> Iterator[Connection]:
+    pair.target.run("CREATE TABLE t (id int PRIMARY KEY)")
+    with connect(pair.target.url, "target", "test", set_up=False) as connection:
+        yield connection
+
+
+@pytest.fixture
+def locked(pair: Pair, session: Connection) -> Iterator[Connection]:
+    """A session; another one has its table locked."""
+    with psycopg.connect(pair.target.url) as other:
+        other.execute("LOCK TABLE t")
+        yield session
+
+
+@contextmanager
+def raising(error: BaseException) -> Iterator[None]:
+    """Raise it soon, from a signal's handler, wherever this thread waits."""
+
+    def handle(*_: object) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGALRM, handle)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _insert_together(
+    session: Connection, *numbers: int, then: BaseException | None = None
+) -> list[int]:
+    """
+    Parameters:
+        then: raised in the block.
+    """
+    with session.together():
+        inserted = [session.execute("INSERT INTO t VALUES (%s)", [each]) for each in numbers]
+        style = session.execute("SELECT current_setting('DateStyle')")
+        if then is not None:
+            raise then
+    assert style.fetchall() == [("ISO, YMD",)]
+    return [cursor.rowcount for cursor in inserted]
+
+
+def test_without_a_transaction_they_are_one_with_its_settings(
+    pair: Pair, session: Connection
+) -> None:
+    assert _insert_together(session, 1, 2) == [1, 1]
+    assert session.info.transaction_status == TransactionStatus.IDLE
+    assert pair.target.count("t") == 2
+
+
+def test_a_transaction_begins_with_its_settings(session: Connection) -> None:
+    with session.together():
+        session.begin()
+        style = session.execute("SELECT current_setting('DateStyle')")
+        inserted = session.execute("INSERT INTO t VALUES (%s), (%s)", [1, 2])
+    assert style.fetchall() == [("ISO, YMD",)]
+    assert inserted.rowcount == 2
+    assert session.info.transaction_status == TransactionStatus.INTRANS
+
+
+def test_the_first_error_is_raised_and_nothing_after_it_is_done(session: Connection) -> None:
+    session.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        _insert_together(session, 2, 1, 3)
+    assert session.info.transaction_status == TransactionStatus.IDLE
+    assert session.execute("SELECT id FROM t").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("error", [StallError("stalled"), Interrupted("cancelled")], ids=str)
+def test_an_interruption_ends_the_wait_for_answers(
+    locked: Connection, error: BaseException
+) -> None:
+    with pytest.raises(type(error)) as raised, raising(error):
+        _insert_together(locked, 1, 2)
+    assert raised.value is error
+    assert locked.closed
+
+
+def test_an_error_in_the_block_is_not_kept_by_answers_that_do_not_come(
+    locked: Connection,
+) -> None:
+    error = Interrupted("cancelled")
+    with pytest.raises(Interrupted):
+        _insert_together(locked, 1, then=error)
+    assert locked.closed
+
+
+def test_computed_together(session: Connection) -> None:
+    wait = Waiter(Meter(), 60)
+    insert = sql.SQL("INSERT INTO t SELECT generate_series({}, 10)")
+    session.execute("BEGIN")
+    counts = compute_all(session, [insert.format(1), sql.SQL("DELETE FROM t")], "target", wait)
+    assert counts == [10, 10]
+    session.execute("COMMIT")
+    again: Callable[[], list[int]] = lambda: compute_all(  # noqa: E731
+        session, [insert.format(1), insert.format(9), sql.SQL("DELETE FROM t")], "target", wait
+    )
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        again()
+    assert session.pgconn.pipeline_status == PipelineStatus.OFF
+    assert session.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+
+
+def test_what_is_computed_together_is_one_statement_each(session: Connection) -> None:
+    """A condition is the user's, and ends with its statement."""
+    wait = Waiter(Meter(), 60)
+    deletion = sql.SQL("DELETE FROM t WHERE {}").format(raw("true); DROP TABLE t; SELECT (1"))
+    with pytest.raises(psycopg.errors.SyntaxError, match="multiple commands"):
+        compute_all(session, [sql.SQL("SELECT 1"), deletion], "target", wait)
+    assert session.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
