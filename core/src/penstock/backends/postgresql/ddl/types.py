@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from psycopg import sql
@@ -44,16 +44,40 @@ def read_type(connection: Connection, oid: int) -> Json:
     return found
 
 
-def missing_types(connection: Connection, types: Sequence[Json]) -> tuple[list[Json], list[str]]:
-    """The types to create, and a line for each that exists and differs or cannot be created."""
+def type_name(type_: Json) -> str:
+    """Quoted, with its schema."""
+    return ident(type_["schema"], type_["name"])
+
+
+def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Json | None]:
+    """The types of these names, quoted; None where there is none."""
+    found: dict[str, Json | None] = dict.fromkeys(names)
+    query = (
+        "SELECT asked.name, pg_catalog.to_regtype(asked.name)::oid::bigint"
+        " FROM pg_catalog.unnest(%s::text[]) AS asked (name)"
+        " WHERE pg_catalog.to_regtype(asked.name) IS NOT NULL"
+    )
+    rows = connection.execute(query, [list(names)]).fetchall()
+    if rows:
+        with full_names(connection):
+            found |= {made: read_type(connection, oid) for made, oid in rows}
+    return found
+
+
+def missing_types(
+    types: Sequence[Json], there: Callable[[str], Json | None]
+) -> tuple[list[Json], list[str]]:
+    """The types to create, and a line for each that exists and differs or cannot be created.
+
+    Parameters:
+        there: finds the target's type of a name, as `read_namesakes` does.
+    """
     missing = []
     lines = []
     for type_ in types:
-        made = ident(type_["schema"], type_["name"])
-        found = connection.value("SELECT pg_catalog.to_regtype(%s)::oid::bigint", [made])
-        if found is not None:
-            with full_names(connection):
-                theirs = read_type(connection, found)
+        made = type_name(type_)
+        theirs = there(made)
+        if theirs is not None:
             if _essence(type_) != _essence(theirs):
                 lines.append(
                     f"type {made} differs: the source has {_described(type_)}, the target "

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog import existing
 from penstock.backends.postgresql.catalog.sequences import ColumnSequence, column_sequences
-from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import CHECK
+from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import ident, literal, name, statement
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
@@ -21,7 +20,7 @@ WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 
 
 def advance_existing(
-    connection: Connection, request: LoadRequest, beside: TableRef | None = None
+    facts: TargetFacts, request: LoadRequest, beside: TableRef | None = None
 ) -> tuple[list[Step], list[str]]:
     """Steps that move on the sequences of a table that is there, and warnings of those that this
     user may not move.
@@ -31,10 +30,11 @@ def advance_existing(
     """
     if request.counted is None:
         return [], []
-    tree = existing.table_tree(connection, request.target)
-    if not tree:
+    connection = facts.connection
+    tree = facts.tree(request.target)
+    found = column_sequences(connection, tree[0].oid) if tree else []
+    if not found:
         return [], []
-    found = column_sequences(connection, tree[0].oid)
     loaded = {pair.target for pair in request.pairs}
     refused = [
         name(item.ref)

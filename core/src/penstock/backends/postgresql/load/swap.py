@@ -8,13 +8,7 @@ from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog import existing
-from penstock.backends.postgresql.catalog.privileges import (
-    check_creatable,
-    check_owned,
-    check_writable_server,
-    missing_grant,
-)
-from penstock.backends.postgresql.catalog.relations import table_oid
+from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl import attached, done, indexes, steps, tables
 from penstock.backends.postgresql.ddl.definition import read_table
@@ -22,6 +16,7 @@ from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, beside, comment
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_existing
+from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import ident, literal, name, statement
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
@@ -31,24 +26,24 @@ NEEDS = "--mode swap"
 # The id of the step that renames.
 
 
-def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
+def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     """
     Raises:
         PlanningError: the target cannot be swapped, something depends on it, or a
             privilege is missing.
     """
     ref = request.target
+    connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
-        _check(connection, ref)
+        _check(facts, ref)
         with full_names(connection):
-            oid = table_oid(connection, ref, "target")
-            table = read_table(connection, oid)
+            table = read_table(connection, facts.tree(ref)[0].oid)
             shape = connection.value(_shape(ref))
         _check_parts(connection, ref, table)
         others = _granted_by_default(connection, ref.schema)
         # Those of the old table, which the new one takes over as they are then.
         new = TableRef(ref.schema, beside(request.run_id, ref.name))
-        advanced, refused = advance_existing(connection, request, new)
+        advanced, refused = advance_existing(facts, request, new)
     names = _names(request.run_id, table, new)
     version = connection.info.server_version
     persistence = "u" if request.unlogged else table["persistence"]
@@ -64,7 +59,7 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
         steps.before("create", f"create {new} beside {ref}", *create),
     ]
     if persistence != table["persistence"]:
-        planned.append(steps.set_logged(new, oid))
+        planned.append(steps.set_logged(new, table["oid"]))
     planned += indexes.build_steps([table], names, tablespaces=True)
     planned += _dress(table, names, new, others, version)
     planned += advanced
@@ -78,9 +73,9 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
     )
 
 
-def _check(connection: Connection, ref: TableRef) -> None:
-    check_writable_server(connection)
-    tree = existing.table_tree(connection, ref)
+def _check(facts: TargetFacts, ref: TableRef) -> None:
+    facts.check_server()
+    tree = facts.tree(ref)
     if not tree or tree[0].kind != "r":
         kind = existing.kind_name(tree[0]) if tree else "none"
         raise PlanningError(
@@ -91,10 +86,10 @@ def _check(connection: Connection, ref: TableRef) -> None:
             f"{NEEDS}: expected {ref} to be a table without inheritance, found one that is a "
             "partition, inherits, or is inherited from"
         )
-    check_owned(connection, tree, NEEDS)
-    check_creatable(connection, ref.schema, NEEDS)
+    check_owned(facts.connection, tree, NEEDS)
+    facts.creatable(ref.schema, NEEDS)
     # The sequences of serial columns go on to the new table.
-    found = existing.find_dependents(connection, tree, sequences="i")
+    found = existing.listed_dependents(facts.dependents(ref, sequences="i"))
     if found:
         raise PlanningError(
             f"{NEEDS}: other objects depend on {ref}, and would stay with the old table: "

@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.backends.postgresql.arrow.types import made_for, travels_as
-from penstock.backends.postgresql.catalog.columns import data_type, read_columns
-from penstock.backends.postgresql.catalog.privileges import check_creatable
+from penstock.backends.postgresql.catalog.columns import data_type
+from penstock.backends.postgresql.catalog.existing import columns_of
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.definition import plain_table
 from penstock.backends.postgresql.ddl.steps import LAST
 from penstock.backends.postgresql.ddl.text import Json, beside, shortened
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load.rehearsal import NEEDS, check_place
+from penstock.backends.postgresql.load.rehearsal import NEEDS
+from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.shared.arrow import arrow_type, held_kind
 from penstock.backends.sql.expressions import UUID
@@ -33,7 +34,7 @@ from penstock.model.tables import (
 
 
 def made_columns(
-    connection: Connection, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
+    facts: TargetFacts, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
 ) -> tuple[Column, ...]:
     """The columns of a table made for others: it is made, looked at, and rolled back.
 
@@ -44,7 +45,8 @@ def made_columns(
     Raises:
         PlanningError: it cannot be made, or the server does not know a type.
     """
-    check_place(connection, ref)
+    check_place(facts, ref, NEEDS)
+    connection = facts.connection
     rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     for column, wanted in types.items():
         _check_type(connection, column, wanted)
@@ -54,10 +56,10 @@ def made_columns(
         for c in columns
     ]
     with planning("target", f"{NEEDS}: {ref}"), connection.transaction(force_rollback=True):
-        if not check_creatable(connection, ref.schema, NEEDS):
+        if not facts.creatable(ref.schema, NEEDS):
             connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
         connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")
-        return read_columns(connection, rehearsed, "target")
+        return columns_of(connection, [rehearsed])[rehearsed]
 
 
 def _check_type(connection: Connection, column: str, wanted: str) -> None:
