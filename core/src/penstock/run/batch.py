@@ -26,7 +26,7 @@ from penstock.errors import (
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model import values
 from penstock.model.tables import NotCopied, Relation
-from penstock.planning.build import build_plan
+from penstock.planning.build import build_plan, expect_tables
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
 from penstock.run.batch_tables import BatchTables, Found
 from penstock.run.connections import Connections, connect
@@ -312,6 +312,8 @@ class _Batch:
         with ExitStack() as facts:
             facts.enter_context(describing(self._source, [run.spec.relation for run in working]))
             facts.enter_context(describing(self._target, [run.spec.target_ref for run in working]))
+            new = [run.spec for run in working if not run.view.stored]
+            expect_tables(new, self._source, self._target)
             for run in working:
                 yield from self._execution.attempt(run, lambda run=run: self._plan(run))  # type: ignore[misc]
                 if run.error is not None:
