@@ -60,6 +60,10 @@ class Answers(Generic[K, V]):
             return True
         return False
 
+    def found(self) -> Iterable[V]:
+        """All answers so far."""
+        return self._found.values()
+
     def forget(self, key: K) -> None:
         """Ask about it again, when its answer is wanted."""
         self._found.pop(key, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.backends.postgresql.catalog.columns import data_type
-from penstock.backends.postgresql.catalog.datatypes import DataType, read_types
+from penstock.backends.postgresql.catalog.datatypes import DataType, Types
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import statement
@@ -19,7 +19,10 @@ Casts = Mapping[tuple[int, int], bool]
 
 
 def castable(
-    connection: Connection, columns: Sequence[Column], wanted: Sequence[tuple[str, str]]
+    connection: Connection,
+    columns: Sequence[Column],
+    wanted: Sequence[tuple[str, str]],
+    known: Types | None = None,
 ) -> list[bool]:
     """Of pairs of a column and a type: whether the server can assign the one to the other.
 
@@ -28,19 +31,21 @@ def castable(
     """
     types = {column.name: data_type(column) for column in columns}
     with planning("source", "casts"):
-        oids = [
-            connection.value("SELECT pg_catalog.to_regtype(%s)::oid::int8", [name])
-            for _, name in wanted
-        ]
-        known = [(oid, -1) for oid in oids if oid is not None]
-        there = {kind.oid: kind for kind, _ in read_types(connection, known)}
+        rows = connection.execute(
+            "SELECT name, pg_catalog.to_regtype(name)::oid::int8"
+            " FROM unnest(%s::text[]) AS asked (name)",
+            [sorted({name for _, name in wanted})],
+        ).fetchall()
+        oids = {name: oid for name, oid in rows if oid is not None}
+        read = (known or Types(connection)).read((oid, -1) for oid in oids.values())
+        there = {name: kind for name, (kind, _) in zip(oids, read, strict=True)}
         casts = {
             (source, target): by_assignment
             for source, target, by_assignment in connection.execute(statement("casts"))
         }
     return [
-        oid in there and _assignable(types[name], there[oid], casts)
-        for (name, _), oid in zip(wanted, oids, strict=True)
+        target in there and _assignable(types[name], there[target], casts)
+        for name, target in wanted
     ]
 
 

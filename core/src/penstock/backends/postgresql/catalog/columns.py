@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from penstock.backends.postgresql.catalog.datatypes import DataType, read_types
+from penstock.backends.postgresql.catalog.datatypes import DataType, Types
 from penstock.backends.postgresql.catalog.relations import table_oid
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
@@ -41,9 +41,11 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
         return describe_columns(connection, [Attribute(*row) for row in rows])
 
 
-def describe_columns(connection: Connection, attributes: Sequence[Attribute]) -> tuple[Column, ...]:
+def describe_columns(
+    connection: Connection, attributes: Sequence[Attribute], known: Types | None = None
+) -> tuple[Column, ...]:
     """Columns, whatever relation they are of."""
-    types = read_types(connection, [(item.type, item.typmod) for item in attributes])
+    types = (known or Types(connection)).read((item.type, item.typmod) for item in attributes)
     encoding = connection.info.parameter_status("server_encoding")
     # Binary COPY looks up the input function of every column, even of those that it does not fill.
     all_send = all(kind.sends for kind, _ in types)

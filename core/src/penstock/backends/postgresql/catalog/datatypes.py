@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import for_server, statement
@@ -106,23 +108,66 @@ class DataType:
             yield from part.parts()
 
 
-def read_types(
-    connection: Connection, asked: Sequence[tuple[int, int]]
-) -> tuple[tuple[DataType, str], ...]:
-    """Types by object id and modifier, each with what people write for it.
+class Types:
+    """Types of one server, each of which is read once."""
 
-    Parameters:
-        asked: the modifier is -1 for none.
-    """
-    oids = [oid for oid, _ in asked]
-    query = for_server(connection, "types")
-    rows = {row[0]: row[1:] for row in connection.execute(query, {"oids": oids})}
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._rows: dict[int, tuple[Any, ...]] = {}
+        self._made: dict[tuple[int, int], DataType] = {}
+        self._written: dict[tuple[int, int], str] = {}
 
-    def made(oid: int, typmod: int) -> DataType:
+    def read(self, asked: Iterable[tuple[int, int]]) -> Sequence[tuple[DataType, str]]:
+        """Types by object id and modifier, each with what people write for it.
+
+        Parameters:
+            asked: the modifier is -1 for none.
+
+        Raises:
+            KeyError: one is no longer there.
+        """
+        asked = list(asked)
+        self.learn(asked)
+        return [self.found(*each) for each in asked]
+
+    def found(self, oid: int, typmod: int) -> tuple[DataType, str]:
+        """One of those that were learned; see `read`."""
+        kind = self._type(oid, typmod)
+        element = _element(kind)
+        text = self._written[element.oid, element.typmod]
+        return kind, f"{text}[]" if kind.kind == "array" else text
+
+    def learn(self, asked: Iterable[tuple[int, int]]) -> None:
+        """Read those that are still there."""
+        asked = set(asked)
+        unknown = {oid for oid, _ in asked if oid not in self._rows}
+        if unknown:
+            query = for_server(self._connection, "types")
+            rows = self._connection.execute(query, {"oids": sorted(unknown)})
+            self._rows |= {row[0]: row[1:] for row in rows}
+        there = set()
+        for each in asked:
+            with suppress(KeyError):  # dropped in between
+                element = _element(self._type(*each))
+                there.add((element.oid, element.typmod))
+        unwritten = there.difference(self._written)
+        if unwritten:
+            oids, typmods = zip(*sorted(unwritten), strict=True)
+            texts = self._connection.execute(
+                statement("written_types"), {"oids": list(oids), "typmods": list(typmods)}
+            )
+            self._written |= {(oid, typmod): text for oid, typmod, text in texts}
+
+    def _type(self, oid: int, typmod: int) -> DataType:
+        if (oid, typmod) not in self._made:
+            self._made[oid, typmod] = self._make(oid, typmod)
+        return self._made[oid, typmod]
+
+    def _make(self, oid: int, typmod: int) -> DataType:
         (
             schema, name, kind, category, sends, input_, extension, written, nullable,
             domain_typmod, below, typmods, labels,
-        ) = rows[oid]  # fmt: skip
+        ) = self._rows[oid]  # fmt: skip
         if kind == "array":
             typmods, typmod = [typmod], -1
         elif kind == "domain":
@@ -130,7 +175,7 @@ def read_types(
             typmods, typmod = [domain_typmod], -1
         elif kind != "composite":
             typmods = [-1] * len(below)
-        parts = tuple(made(*part) for part in zip(below, typmods, strict=True))
+        parts = tuple(self._type(*part) for part in zip(below, typmods, strict=True))
         if kind == "array":
             written = f"{parts[0].written}[]"
         return DataType(
@@ -139,13 +184,6 @@ def read_types(
             extension or "", written, nullable, typmod, parts, tuple(labels),
         )  # fmt: skip
 
-    types = [made(oid, typmod) for oid, typmod in asked]
-    elements = [kind.below[0] if kind.kind == "array" else kind for kind in types]
-    texts = connection.execute(
-        statement("written_types"),
-        {"oids": [kind.oid for kind in elements], "typmods": [kind.typmod for kind in elements]},
-    ).fetchall()
-    return tuple(
-        (kind, f"{text}[]" if kind.kind == "array" else text)
-        for kind, (text,) in zip(types, texts, strict=True)
-    )
+
+def _element(kind: DataType) -> DataType:
+    return kind.below[0] if kind.kind == "array" else kind

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, islice
+from dataclasses import dataclass
 
 from psycopg import sql
 
-from penstock.backends.postgresql.catalog.columns import Attribute, data_type, describe_columns
+from penstock.backends.postgresql.catalog.columns import Attribute, describe_columns
+from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import for_server, name, statement
@@ -58,29 +58,15 @@ def table_tree(connection: Connection, ref: TableRef) -> list[Relation]:
 
 
 def columns_of(
-    connection: Connection, refs: Sequence[TableRef]
+    connection: Connection, refs: Sequence[TableRef], types: Types
 ) -> dict[TableRef, tuple[Column, ...]]:
     """See `read_columns`; none of a table that is not there."""
     found: dict[TableRef, list[Attribute]] = {ref: [] for ref in refs}
     tables = sql.Literal([name(ref) for ref in refs])
     for place, *row in connection.execute(statement("columns_of").format(tables=tables)):
         found[refs[place - 1]].append(Attribute(*row))
-    return describe_many(connection, found)
-
-
-def describe_many(
-    connection: Connection, attributes: Mapping[TableRef, Sequence[Attribute]]
-) -> dict[TableRef, tuple[Column, ...]]:
-    """The columns of many tables, of which each type is read once."""
-    described = iter(describe_columns(connection, list(chain.from_iterable(attributes.values()))))
-    found = {}
-    for ref, own in attributes.items():
-        columns = tuple(islice(described, len(own)))
-        all_send = all(data_type(column).sends for column in columns)
-        found[ref] = tuple(
-            replace(column, traits={**column.traits, "all_send": all_send}) for column in columns
-        )
-    return found
+    types.learn((each.type, each.typmod) for own in found.values() for each in own)
+    return {ref: describe_columns(connection, own, types) for ref, own in found.items()}
 
 
 def _parts(trees: Trees) -> dict[str, sql.Literal]:
@@ -118,6 +104,42 @@ def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[Link
         link = Linked(row[0], TableRef(*row[1:3]), TableRef(*row[3:5]), *row[5:])
         found[refs[place]].append(link)
     return found
+
+
+def read_numbers(
+    connection: Connection, trees: Trees, types: Sequence[str]
+) -> dict[TableRef, set[str]]:
+    """The columns of some types that the user may read, of the tables themselves."""
+    roots = {tree[0].oid: ref for ref, tree in trees.items() if tree}
+    found: dict[TableRef, set[str]] = {ref: set() for ref in trees}
+    rows = connection.execute(
+        "SELECT a.attrelid, a.attname FROM pg_catalog.pg_attribute AS a"
+        " WHERE a.attrelid = ANY (%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped"
+        " AND pg_catalog.format_type(a.atttypid, NULL) = ANY (%s)"
+        " AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')",
+        [list(roots), list(types)],
+    )
+    for oid, column in rows:
+        found[roots[oid]].add(column)
+    return found
+
+
+def shape_of(table: sql.Composable) -> sql.Composed:
+    """A digest of all that a table consists of. Call it where names are full.
+
+    Parameters:
+        table: its name as an expression.
+    """
+    return statement("shape").format(table=table)
+
+
+def read_shapes(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, str]:
+    shape = shape_of(sql.SQL("asked.name"))
+    query = sql.SQL(
+        "SELECT asked.place, ({}) FROM pg_catalog.unnest({}::text[])"
+        " WITH ORDINALITY AS asked (name, place)"
+    ).format(shape, sql.Literal([name(ref) for ref in refs]))
+    return {refs[place - 1]: found for place, found in connection.execute(query)}
 
 
 def read_references(connection: Connection, trees: Trees) -> dict[TableRef, list[str]]:

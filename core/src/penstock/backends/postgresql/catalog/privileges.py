@@ -102,6 +102,26 @@ def check_creatable(
     return known.exists
 
 
+def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[str, list[str]]:
+    """Roles, quoted, that a new table of this user's is granted to, by its schema."""
+    rows = connection.execute(
+        "SELECT DISTINCT asked.schema,"
+        " pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(acl.grantee))"
+        " FROM pg_catalog.unnest(%s::text[]) AS asked (schema)"
+        " JOIN pg_catalog.pg_default_acl AS d ON d.defaclnamespace IN (0,"
+        "   (SELECT n.oid FROM pg_catalog.pg_namespace AS n WHERE n.nspname = asked.schema))"
+        " CROSS JOIN LATERAL pg_catalog.aclexplode(d.defaclacl) AS acl"
+        " WHERE d.defaclobjtype = 'r' AND acl.grantee <> 0"
+        " AND d.defaclrole = (SELECT r.oid FROM pg_catalog.pg_roles AS r"
+        "   WHERE r.rolname = current_user) ORDER BY 1, 2",
+        [list(schemas)],
+    )
+    found: dict[str, list[str]] = {schema: [] for schema in schemas}
+    for schema, role in rows:
+        found[schema].append(role)
+    return found
+
+
 def check_writable_server(connection: Connection) -> None:
     """
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +27,17 @@ class ColumnSequence:
 
 
 def column_sequences(connection: Connection, oid: int) -> list[ColumnSequence]:
-    rows = connection.execute(
-        statement("column_sequences").format(table=sql.Literal(oid))
-    ).fetchall()
-    return [
-        ColumnSequence(column, TableRef(schema, sequence), increment, readable, writable)
-        for column, schema, sequence, increment, readable, writable in rows
-    ]
+    """Those of one table."""
+    return sequences_of(connection, [oid])[oid]
+
+
+def sequences_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[ColumnSequence]]:
+    """Those of tables, by the object ids of these."""
+    query = statement("column_sequences").format(tables=sql.Literal(list(oids)))
+    found: dict[int, list[ColumnSequence]] = {oid: [] for oid in oids}
+    for oid, column, schema, sequence, *rest in connection.execute(query).fetchall():
+        found[oid].append(ColumnSequence(column, TableRef(schema, sequence), *rest))
+    return found
 
 
 def read_position(connection: Connection, ref: TableRef) -> list[Any]:

@@ -21,8 +21,8 @@ from penstock.backends.postgresql.ddl.text import Json, Names, shortened
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.rehearsal import NEEDS
-from penstock.backends.postgresql.load.sequences import WHOLE_NUMBERS, advance_steps
-from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
+from penstock.backends.postgresql.load.sequences import advance_steps
+from penstock.backends.postgresql.load.target_facts import WHOLE_NUMBERS, TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step

@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 
 from penstock.backends.postgresql.answers import Answers
-from penstock.backends.postgresql.catalog.columns import Attribute, data_type
-from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType
-from penstock.backends.postgresql.catalog.existing import columns_of, describe_many
+from penstock.backends.postgresql.catalog.columns import Attribute, data_type, describe_columns
+from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType, Types
+from penstock.backends.postgresql.catalog.existing import columns_of
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import indexes, tables
 from penstock.backends.postgresql.ddl.needs import (
@@ -157,7 +157,9 @@ class Rehearsals:
         if apart:
             with self._connection.transaction(force_rollback=True):
                 self._connection.execute(";\n".join(lines).encode())
-                columns = columns_of(self._connection, list(apart.values()))
+                columns = columns_of(
+                    self._connection, list(apart.values()), Types(self._connection)
+                )
             settled = _without_rehearsed_ids(self._connection, columns)
             found |= {ref: settled[made] for ref, made in apart.items()}
         elif schemas:
@@ -189,19 +191,41 @@ class Rehearsals:
         self._written.expect(
             column["type"] for table in roots.values() for column in table["columns"]
         )
-        return describe_many(
-            self._connection, {ref: self._attributes(table) for ref, table in roots.items()}
+        made = {ref: self._attributes(table) for ref, table in roots.items()}
+        return {ref: self._columns(attributes) for ref, attributes in made.items()}
+
+    def written(self, columns: Sequence[tuple[str, str, bool]]) -> tuple[Column, ...]:
+        """Columns of the server's own types.
+
+        Parameters:
+            columns: of each its name, its type as people write it, and whether it may be NULL.
+
+        Raises:
+            psycopg.Error: the server does not know a type.
+        """
+        self._written.expect(type_ for _, type_, _ in columns)
+        return self._columns(
+            [self._attribute(name, type_, nullable=nullable) for name, type_, nullable in columns]
         )
+
+    def _columns(self, attributes: Sequence[Attribute]) -> tuple[Column, ...]:
+        types = self._facts.types
+        types.learn(self._written.found())
+        return describe_columns(self._connection, attributes, types)
+
+    def _attribute(self, name: str, type_: str, **more: bool) -> Attribute:
+        oid, typmod = self._written[type_]
+        # Whatever was written, a table that is made has one dimension.
+        return Attribute(name, oid, typmod, dimensions=int(type_.endswith("[]")), **more)
 
     def _attributes(self, table: Json) -> list[Attribute]:
         return [
-            Attribute(
+            self._attribute(
                 column["name"],
-                *self._written[column["type"]],
+                column["type"],
                 nullable=nullable,
                 generated=bool(column["generated"]),
                 has_default=column["default"] is not None or bool(column["identity"]),
-                dimensions=int(column["type"].endswith("[]")),
             )
             for column, nullable in zip(table["columns"], tables.nullable(table), strict=True)
         ]

@@ -8,16 +8,16 @@ from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.existing import shape_of
 from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
-from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import attached, done, indexes, steps, tables
-from penstock.backends.postgresql.ddl.definition import read_table
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, beside, comment
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.statements import ident, literal, name, statement
+from penstock.backends.postgresql.statements import ident, literal, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
@@ -36,11 +36,11 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
         _check(facts, ref)
-        with full_names(connection):
-            table = read_table(connection, facts.tree(ref)[0].oid)
-            shape = connection.value(_shape(ref))
+        # Before the definition: what somebody changes after that is found when it is exchanged.
+        shape = facts.shape(ref)
+        table = facts.definition(ref)
         _check_parts(connection, ref, table)
-        others = _granted_by_default(connection, ref.schema)
+        others = facts.granted_by_default(ref.schema)
         # Those of the old table, which the new one takes over as they are then.
         new = TableRef(ref.schema, beside(request.run_id, ref.name))
         advanced, refused = advance_existing(facts, request, new)
@@ -127,21 +127,6 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
         )
 
 
-def _granted_by_default(connection: Connection, schema: str) -> list[str]:
-    """Roles that a new table of this user's is granted to."""
-    rows = connection.execute(
-        "SELECT DISTINCT pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(acl.grantee))"
-        " FROM pg_catalog.pg_default_acl AS d, pg_catalog.aclexplode(d.defaclacl) AS acl"
-        " WHERE d.defaclobjtype = 'r' AND acl.grantee <> 0"
-        " AND d.defaclrole = (SELECT r.oid FROM pg_catalog.pg_roles AS r"
-        "   WHERE r.rolname = current_user)"
-        " AND d.defaclnamespace IN (0, (SELECT n.oid FROM pg_catalog.pg_namespace AS n"
-        "   WHERE n.nspname = %s)) ORDER BY 1",
-        [schema],
-    ).fetchall()
-    return [quoted for (quoted,) in rows]
-
-
 def _names(run_id: str, table: Json, new: TableRef) -> Names:
     usable, _ = indexes.usable_indexes([table])
 
@@ -182,7 +167,7 @@ def _dress(
 
 
 def _shape(ref: TableRef) -> sql.Composed:
-    return statement("shape").format(table=sql.Literal(name(ref)))
+    return shape_of(sql.Literal(name(ref)))
 
 
 def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: str) -> list[str]:

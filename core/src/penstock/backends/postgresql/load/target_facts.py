@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.answers import Answers
 from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.catalog.privileges import (
     SchemaRights,
     TableRights,
     check_creatable,
     check_writable_server,
+    granted_by_default,
     read_schema_rights,
     read_table_rights,
 )
 from penstock.backends.postgresql.catalog.relations import table_oid
+from penstock.backends.postgresql.catalog.sequences import ColumnSequence, sequences_of
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.loadable import check_loadable, read_loadable
@@ -27,6 +30,8 @@ from penstock.spec.modes import Mode
 if TYPE_CHECKING:
     from penstock.backends.postgresql.ddl.text import Json
     from penstock.backends.postgresql.load.rehearsal import Rehearsals
+
+WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 
 
 class TargetFacts:
@@ -40,9 +45,12 @@ class TargetFacts:
     def __init__(self, connection: Connection, refs: Sequence[TableRef]) -> None:
         self.connection = connection
         self.refs = frozenset(refs)
+        self.types = Types(connection)
         schemas = dict.fromkeys(ref.schema for ref in refs)
         self._trees = Answers(refs, partial(existing.read_trees, connection))
-        self._columns = Answers(refs, partial(existing.columns_of, connection))
+        self._columns = Answers(
+            refs, lambda asked: existing.columns_of(connection, asked, self.types)
+        )
         self._links = Answers(refs, self._read_links)
         self._dependents = {
             sequences: Answers(refs, partial(self._read_dependents, sequences))
@@ -53,6 +61,10 @@ class TargetFacts:
         self._references = Answers(refs, self._read_references)
         self._table_rights = Answers(refs, partial(read_table_rights, connection))
         self._loadable = Answers(refs, partial(read_loadable, connection))
+        self._column_sequences = Answers(refs, self._read_column_sequences)
+        self._numbers = Answers(refs, self._read_numbers)
+        self._shapes = Answers(refs, self._read_shapes)
+        self._granted = Answers(schemas, partial(granted_by_default, connection))
         self._definitions = Answers(refs, self._read_definitions)
         self._sequences = Answers((), partial(existing.read_sequences, connection))
         self._writable = False
@@ -120,6 +132,34 @@ class TargetFacts:
         """Of the existing table and its partitions, but for those that are just dropped."""
         return self._definitions[ref]
 
+    def definition(self, ref: TableRef) -> Json:
+        """Of an existing table without partitions.
+
+        Raises:
+            PlanningError: it was dropped in between.
+        """
+        self.check_there(ref)
+        if not (found := self._definitions[ref]):
+            from penstock.backends.postgresql.ddl.definition import TableGone  # noqa: PLC0415
+
+            raise TableGone(self.tree(ref)[0].oid)
+        return found[0]
+
+    def shape(self, ref: TableRef) -> str:
+        """See `existing.shape_of`."""
+        return self._shapes[ref]
+
+    def granted_by_default(self, schema: str) -> list[str]:
+        """See `granted_by_default`."""
+        return self._granted[schema]
+
+    def column_sequences(self, ref: TableRef) -> list[ColumnSequence]:
+        return self._column_sequences[ref]
+
+    def numbers(self, ref: TableRef) -> set[str]:
+        """Columns that hold whole numbers, and that the user may read."""
+        return self._numbers[ref]
+
     def sequence(self, ref: TableRef) -> tuple[str, bool]:
         """See `existing.read_sequences`."""
         return self._sequences[ref]
@@ -147,6 +187,20 @@ class TargetFacts:
             return {ref: [] for ref in refs}
         with full_names(self.connection):
             return existing.read_links(self.connection, trees)
+
+    def _read_column_sequences(
+        self, refs: Sequence[TableRef]
+    ) -> dict[TableRef, list[ColumnSequence]]:
+        roots = {ref: tree[0].oid for ref, tree in self._known_trees(refs).items() if tree}
+        found = sequences_of(self.connection, list(roots.values())) if roots else {}
+        return {ref: found[roots[ref]] if ref in roots else [] for ref in refs}
+
+    def _read_numbers(self, refs: Sequence[TableRef]) -> dict[TableRef, set[str]]:
+        return existing.read_numbers(self.connection, self._known_trees(refs), WHOLE_NUMBERS)
+
+    def _read_shapes(self, refs: Sequence[TableRef]) -> dict[TableRef, str]:
+        with full_names(self.connection):
+            return existing.read_shapes(self.connection, refs)
 
     def _read_references(self, refs: Sequence[TableRef]) -> dict[TableRef, list[str]]:
         return existing.read_references(self.connection, self._known_trees(refs))

@@ -15,6 +15,7 @@ from penstock.backends.postgresql.ddl.definition import plain_table
 from penstock.backends.postgresql.ddl.steps import LAST
 from penstock.backends.postgresql.ddl.text import Json, beside, shortened
 from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.plain_tables import can_be_key
 from penstock.backends.postgresql.load.rehearsal import NEEDS
 from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
@@ -36,7 +37,8 @@ from penstock.model.tables import (
 def made_columns(
     facts: TargetFacts, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
 ) -> tuple[Column, ...]:
-    """The columns of a table made for others: it is made, looked at, and rolled back.
+    """The columns of a table made for others. Where the user names types, which may be anything,
+    it is made, looked at, and rolled back.
 
     Parameters:
         columns: with the trait `arrow`.
@@ -46,20 +48,24 @@ def made_columns(
         PlanningError: it cannot be made, or the server does not know a type.
     """
     check_place(facts, ref, NEEDS)
+    written = [(c.name, types.get(c.name) or made_for(arrow_type(c)), c.nullable) for c in columns]
+    subject = f"{NEEDS}: {ref}"
+    if not types:
+        with planning("target", subject):
+            return facts.rehearsals.written(written)
     connection = facts.connection
-    rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     for column, wanted in types.items():
         _check_type(connection, column, wanted)
-    definitions = [
-        f"{ident(c.name)} {types.get(c.name) or made_for(arrow_type(c))}"
-        + ("" if c.nullable else " NOT NULL")
-        for c in columns
-    ]
-    with planning("target", f"{NEEDS}: {ref}"), connection.transaction(force_rollback=True):
+    rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
+    listed = ", ".join(
+        f"{ident(column)} {type_}" + ("" if nullable else " NOT NULL")
+        for column, type_, nullable in written
+    )
+    with planning("target", subject), connection.transaction(force_rollback=True):
         if not facts.creatable(ref.schema, NEEDS):
             connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
-        connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")
-        return columns_of(connection, [rehearsed])[rehearsed]
+        connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({listed})")
+        return columns_of(connection, [rehearsed], facts.types)[rehearsed]
 
 
 def _check_type(connection: Connection, column: str, wanted: str) -> None:
@@ -138,6 +144,8 @@ def _obstacle(
     connection: Connection, columns: Sequence[tuple[str, str, int | None, bool]], key: TableKey
 ) -> str:
     """Why the server does not make a key; empty where it does."""
+    if can_be_key(key.names, {name: type_ for name, type_, *_ in columns}):
+        return ""
     listed = ", ".join(f"{ident(name)} {type_}" for name, type_, *_ in columns)
     unique = f"UNIQUE ({', '.join(map(ident, key.names))})"
     try:

@@ -1,6 +1,7 @@
--- Sequences that give a table's columns their values: of identity columns, of serial columns, and of
+-- Sequences that give columns of tables their values: of identity columns, of serial columns, and of
 -- those whose default names one.
 SELECT DISTINCT
+    u.relation::bigint,
     a.attname,
     n.nspname,
     c.relname,
@@ -12,17 +13,17 @@ FROM (
     FROM pg_catalog.pg_depend AS d
     WHERE d.classid = 'pg_catalog.pg_class'::regclass
         AND d.refclassid = 'pg_catalog.pg_class'::regclass
-        AND d.refobjid = {table} AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')
+        AND d.refobjid = ANY ({tables}::oid[]) AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')
     UNION ALL
     SELECT d.refobjid, f.adrelid, f.adnum
     FROM pg_catalog.pg_attrdef AS f
     JOIN pg_catalog.pg_depend AS d
         ON d.classid = 'pg_catalog.pg_attrdef'::regclass AND d.objid = f.oid
         AND d.refclassid = 'pg_catalog.pg_class'::regclass AND d.deptype = 'n'
-    WHERE f.adrelid = {table}
+    WHERE f.adrelid = ANY ({tables}::oid[])
 ) AS u
 JOIN pg_catalog.pg_class AS c ON c.oid = u.sequence AND c.relkind = 'S'
 JOIN pg_catalog.pg_sequence AS s ON s.seqrelid = c.oid
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = u.relation AND a.attnum = u.number
-ORDER BY 1, 2, 3
+ORDER BY 1, 2, 3, 4
