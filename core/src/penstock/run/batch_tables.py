@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from penstock.backends.api.described import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, UsageError
@@ -43,7 +44,8 @@ class BatchTables:
         """
         specs = self._batch.specs(self._match_patterns(), self._with_schemas)
         tables = {spec.relation for spec in specs}
-        requests = [self._request(batch_id, spec, tables) for spec in specs]
+        with describing(self._source, [spec.relation for spec in specs]):
+            requests = [self._request(batch_id, spec, tables) for spec in specs]
         return requests, self._not_copied(specs)
 
     def _request(

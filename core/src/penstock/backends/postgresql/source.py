@@ -13,21 +13,27 @@ from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
 from penstock.backends.postgresql.attempt.older_sessions import Guard
-from penstock.backends.postgresql.catalog import sequences
 from penstock.backends.postgresql.catalog.casting import castable
-from penstock.backends.postgresql.catalog.columns import read_columns
+from penstock.backends.postgresql.catalog.columns import columns_of
+from penstock.backends.postgresql.catalog.described import Described
 from penstock.backends.postgresql.catalog.keys import SourceKey, column_facts
 from penstock.backends.postgresql.catalog.queries import query_columns
 from penstock.backends.postgresql.catalog.relations import (
     check_readable,
     find_by_name,
-    list_heirs,
+    heirs_of,
     list_others,
     list_tables,
+    natures_of,
     search_path,
 )
+from penstock.backends.postgresql.catalog.sequences import positions_of
 from penstock.backends.postgresql.catalog.sizes import read_statistics
-from penstock.backends.postgresql.catalog.source_state import may_have_moved, read_state
+from penstock.backends.postgresql.catalog.source_state import (
+    may_have_moved,
+    read_states,
+    settled_state,
+)
 from penstock.backends.postgresql.compare.checksums import (
     read_checksum,
     read_rows,
@@ -35,7 +41,7 @@ from penstock.backends.postgresql.compare.checksums import (
 )
 from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.connection import Connection, abandon, connect
-from penstock.backends.postgresql.errors import translated
+from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.snapshot import (
     AT_ONCE,
     import_snapshot,
@@ -77,9 +83,22 @@ class PostgresSource:
         self._adopted = ""
         self._locked: Sequence[Relation] = ()
         self._queries: dict[Query, tuple[Column, ...]] = {}
+        self._sets: list[Described] = []
 
     def close(self) -> None:
         abandon(self._connection)
+
+    @contextlib.contextmanager
+    def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
+        self._sets.append(Described(self._connection, relations))
+        try:
+            yield
+        finally:
+            self._sets.pop()
+
+    def _about(self, relation: Relation) -> Described:
+        """What is known of it; nothing, but within `describing`."""
+        return self._sets[-1] if self._sets else Described(self._connection, [relation])
 
     def columns(self, relation: Relation) -> tuple[Column, ...]:
         if isinstance(relation, Query):
@@ -87,8 +106,12 @@ class PostgresSource:
                 self._queries[relation] = query_columns(self._connection, relation)
             return self._queries[relation]
         assert isinstance(relation, TableRef)
-        columns = read_columns(self._connection, relation, "source")
-        check_readable(self._connection, relation)
+        facts, connection = self._about(relation), self._connection
+        with planning("source", f"table {relation}"):
+            read = partial(columns_of, connection, types=facts.types)
+            columns = facts.get("columns", relation, read)
+            nature = facts.get("nature", relation, partial(natures_of, connection))
+        check_readable(relation, nature, connection.info.user)
         return columns
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -100,20 +123,37 @@ class PostgresSource:
         )
 
     def castable(self, relation: Relation, wanted: Sequence[tuple[str, str]]) -> list[bool]:
-        return castable(self._connection, self.columns(relation), wanted)
+        types = self._about(relation).types
+        return castable(self._connection, self.columns(relation), wanted, types)
 
     def definition(self, relation: Relation, *, partitioning: bool) -> TableDefinition:
-        from penstock.backends.postgresql.ddl.definition import read_definition  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
+            definitions_of,
+            query_definition,
+        )
 
-        return read_definition(self._connection, relation, partitioning=partitioning)
+        if isinstance(relation, Query):
+            return query_definition(self._connection, relation)
+        assert isinstance(relation, TableRef)
+        read = partial(definitions_of, self._connection, partitioning=partitioning)
+        with planning("source", f"{relation}"):
+            return self._about(relation).get(("definition", partitioning), relation, read)
 
     def heirs(self, relation: Relation) -> tuple[TableRef, ...]:
-        return list_heirs(self._connection, relation) if isinstance(relation, TableRef) else ()
+        if not isinstance(relation, TableRef):
+            return ()
+        with planning("source", f"table {relation}"):
+            read = partial(heirs_of, self._connection)
+            return self._about(relation).get("heirs", relation, read)
 
     def positions(self, relation: Relation) -> Mapping[str, SequencePosition]:
         if not isinstance(relation, TableRef):
             return {}
-        return sequences.positions(self._connection, relation)
+        facts = self._about(relation)
+        with planning("source", f"sequences of {relation}"):
+            if facts.find(relation) is None:
+                return {}
+            return facts.get("positions", relation, partial(positions_of, self._connection))
 
     def tables(self, include: Sequence[str], exclude: Sequence[str]) -> tuple[TableRef, ...]:
         return list_tables(self._connection, include, exclude)
@@ -135,12 +175,20 @@ class PostgresSource:
             # A question that the server refused has ended the transaction for all others.
             with translated("source"):
                 self._connection.execute("ROLLBACK")
-            self._locked = self._locked if self._adopted == snapshot.token else ()
+        if self._adopted != snapshot.token:
+            self._locked = ()
+            self._forget()
         import_snapshot(self._connection, snapshot.token)
         self._adopted = snapshot.token
-        self.lock(self._locked)
+        self._lock(self._locked)
 
     def lock(self, relations: Sequence[Relation]) -> None:
+        known = set(self._locked)
+        if added := [each for each in relations if each not in known]:
+            self._lock(added)
+            self._locked = (*self._locked, *added)
+
+    def _lock(self, relations: Sequence[Relation]) -> None:
         try:
             for first in range(0, len(relations), AT_ONCE):
                 some = relations[first : first + AT_ONCE]
@@ -148,14 +196,27 @@ class PostgresSource:
         except PenstockError:
             with contextlib.suppress(psycopg.Error):
                 self._connection.execute("ROLLBACK")
+            self._forget()
             raise
-        self._locked = relations
+        # To go back to one of before would give the locks back.
+        for each in self._sets:
+            each.forget_savepoint()
+
+    def _forget(self) -> None:
+        """What was read in another transaction may be of another moment."""
+        for each in self._sets:
+            each.forget()
 
     def statistics(self, relation: Relation, where: str | None) -> TableStatistics:
-        return read_statistics(self._connection, relation, where)
+        return read_statistics(self._about(relation), relation, where)
 
     def state(self, relation: Relation) -> SourceState:
-        return read_state(self._connection, relation)
+        state = SourceState("", "", "", "")
+        with planning("source", f"table {relation}"):
+            if isinstance(relation, TableRef):
+                read = partial(read_states, self._connection)
+                state = self._about(relation).get("state", relation, read)
+            return settled_state(self._connection, relation, state)
 
     def may_have_moved(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.backends.postgresql.catalog.datatypes import DataType, Types
@@ -37,8 +38,24 @@ def read_columns(connection: Connection, ref: TableRef, side: str) -> tuple[Colu
     """
     with planning(side, f"table {ref}"):
         oid = table_oid(connection, ref, side)
-        rows = connection.execute(statement("columns"), [oid]).fetchall()
-        return describe_columns(connection, [Attribute(*row) for row in rows])
+        return columns_of(connection, [oid], Types(connection)).get(oid, ())
+
+
+def columns_of(
+    connection: Connection, oids: Sequence[int], types: Types
+) -> dict[int, tuple[Column, ...]]:
+    """The columns of those relations that are still there."""
+    rows = connection.execute(statement("columns"), {"oids": list(oids)}).fetchall()
+    found: dict[int, list[Attribute]] = {row[0]: [] for row in rows}
+    for oid, *attribute in rows:
+        if attribute[0] is not None:
+            found[oid].append(Attribute(*attribute))
+    types.learn((each.type, each.typmod) for attributes in found.values() for each in attributes)
+    columns = {}
+    for oid, attributes in found.items():
+        with suppress(KeyError):  # a type was dropped, and so the column
+            columns[oid] = describe_columns(connection, attributes, types)
+    return columns
 
 
 def describe_columns(

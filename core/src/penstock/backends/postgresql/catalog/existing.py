@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from penstock.backends.postgresql.catalog.columns import Attribute, describe_columns
-from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import for_server, name, statement
-from penstock.model.tables import Column, TableRef
+from penstock.model.tables import TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +53,6 @@ def read_trees(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRe
 def table_tree(connection: Connection, ref: TableRef) -> list[Relation]:
     """One of `read_trees`."""
     return read_trees(connection, [ref])[ref]
-
-
-def columns_of(
-    connection: Connection, refs: Sequence[TableRef], types: Types
-) -> dict[TableRef, tuple[Column, ...]]:
-    """See `read_columns`; none of a table that is not there."""
-    found: dict[TableRef, list[Attribute]] = {ref: [] for ref in refs}
-    tables = sql.Literal([name(ref) for ref in refs])
-    for place, *row in connection.execute(statement("columns_of").format(tables=tables)):
-        found[refs[place - 1]].append(Attribute(*row))
-    types.learn((each.type, each.typmod) for own in found.values() for each in own)
-    return {ref: describe_columns(connection, own, types) for ref, own in found.items()}
 
 
 def _parts(trees: Trees) -> dict[str, sql.Literal]:

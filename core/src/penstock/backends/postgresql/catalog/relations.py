@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from penstock.backends.postgresql.connection import Connection, full_names
@@ -28,31 +29,44 @@ READABLE = "rvmfp"
 PATTERN_SIGNS = "*?["
 
 
-def check_readable(connection: Connection, ref: TableRef) -> None:
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """What can be read of a relation."""
+
+    kind: str
+    temporary: bool
+    populated: bool
+    hidden: bool
+    """Row security may hide some of its rows from this user."""
+
+
+def natures_of(connection: Connection, oids: Sequence[int]) -> dict[int, Nature]:
+    rows = connection.execute(statement("relation"), {"oids": list(oids)}).fetchall()
+    return {oid: Nature(*row) for oid, *row in rows}
+
+
+def check_readable(ref: TableRef, nature: Nature, user: str) -> None:
     """
     Raises:
         PlanningError: it holds no rows that could be copied, or hides some from this user.
     """
-    with planning("source", f"table {ref}"):
-        found = connection.first(statement("relation"), {"table": name(ref)})
-    kind, temporary, populated, hidden = found
-    user = connection.info.user
+    kind = nature.kind
     if kind not in READABLE:
         raise PlanningError(
             f"source: expected {ref} to be a table, view, materialized view or foreign table, "
             f"found {KINDS.get(kind, f'kind {kind!r}')}"
         )
-    if temporary:
+    if nature.temporary:
         raise PlanningError(
             f"source: {ref} is a temporary table, which only the session that created it can read; "
             "expected one that others see too"
         )
-    if not populated:
+    if not nature.populated:
         raise PlanningError(
             f"source: materialized view {ref} was never filled; expected REFRESH MATERIALIZED "
             f"VIEW {name(ref)} before"
         )
-    if hidden:
+    if nature.hidden:
         raise PlanningError(
             f"source: row security on {ref} may hide rows from {user!r}; expected its owner "
             "(without FORCE ROW LEVEL SECURITY), a user with BYPASSRLS, or a superuser"
@@ -116,6 +130,13 @@ def find_oid(connection: Connection, ref: TableRef) -> int | None:
     return found
 
 
+def oids_of(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, int]:
+    """The object ids of those relations that are there, and whose schemas this user may use."""
+    asked = {"schemas": [ref.schema for ref in refs], "names": [ref.name for ref in refs]}
+    rows = connection.execute(statement("oids"), asked).fetchall()
+    return {refs[place - 1]: oid for place, oid in rows}
+
+
 def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
     """
     Raises:
@@ -123,24 +144,37 @@ def table_oid(connection: Connection, ref: TableRef, side: str) -> int:
     """
     found = find_oid(connection, ref)
     if found is None:
-        raise PlanningError(
-            f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
-            f"{connection.info.user!r} may not use its schema)"
-            + (
-                "; create it, or use --mode recreate, which does (with --where false, it makes an "
-                "empty table like the source's)"
-                if side == "target"
-                else ""
-            )
-        )
+        raise missing(connection, ref, side)
     return found
+
+
+def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
+    """The error of a table that is not there."""
+    return PlanningError(
+        f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
+        f"{connection.info.user!r} may not use its schema)"
+        + (
+            "; create it, or use --mode recreate, which does (with --where false, it makes an "
+            "empty table like the source's)"
+            if side == "target"
+            else ""
+        )
+    )
 
 
 def list_heirs(connection: Connection, ref: TableRef) -> tuple[TableRef, ...]:
     """See `SourceCatalog.heirs`."""
     with planning("source", f"table {ref}"):
-        rows = connection.execute(statement("heirs"), {"table": name(ref)}).fetchall()
-    return tuple(TableRef(*row) for row in rows)
+        oid = connection.value("SELECT %s::regclass::oid", [name(ref)])
+        return heirs_of(connection, [oid])[oid]
+
+
+def heirs_of(connection: Connection, oids: Sequence[int]) -> dict[int, tuple[TableRef, ...]]:
+    """See `SourceCatalog.heirs`."""
+    found: dict[int, tuple[TableRef, ...]] = dict.fromkeys(oids, ())
+    for oid, *row in connection.execute(statement("heirs"), {"oids": list(oids)}).fetchall():
+        found[oid] += (TableRef(*row),)
+    return found
 
 
 def _matches(written: Sequence[str], patterns: Sequence[str]) -> bool:

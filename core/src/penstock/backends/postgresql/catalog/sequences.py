@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from psycopg import sql
 
-from penstock.backends.postgresql.catalog.relations import find_oid
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import quoted, statement
 from penstock.model.tables import SequencePosition, TableRef
+
+# Sequences whose positions are read by one statement.
+AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +40,44 @@ def sequences_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[
     return found
 
 
-def read_position(connection: Connection, ref: TableRef) -> list[Any]:
-    """The last value of a sequence, and whether it was given out."""
-    query = sql.SQL("SELECT last_value, is_called FROM {}").format(quoted(ref))
-    return list(connection.first(query))
+def read_positions(
+    connection: Connection, refs: Iterable[TableRef]
+) -> dict[TableRef, tuple[int, bool]]:
+    """The last value of each sequence, and whether it was given out."""
+    wanted = list(dict.fromkeys(refs))
+    found: dict[TableRef, tuple[int, bool]] = {}
+    for first in range(0, len(wanted), AT_ONCE):
+        some = wanted[first : first + AT_ONCE]
+        queries = (
+            sql.SQL("SELECT {}::int, last_value, is_called FROM {}").format(place, quoted(ref))
+            for place, ref in enumerate(some)
+        )
+        rows = connection.execute(sql.SQL(" UNION ALL ").join(queries)).fetchall()
+        found |= {some[place]: (last, called) for place, last, called in rows}
+    return found
 
 
-def positions(connection: Connection, ref: TableRef) -> Mapping[str, SequencePosition]:
+def positions_of(
+    connection: Connection, oids: Sequence[int]
+) -> dict[int, Mapping[str, SequencePosition]]:
     """See `SourceCatalog.positions`."""
+    sequences = sequences_of(connection, oids)
+    readable = [each for some in sequences.values() for each in some if each.readable]
+    positions = read_positions(connection, (each.ref for each in readable))
+    return {oid: _furthest(some, positions) for oid, some in sequences.items()}
+
+
+def _furthest(
+    sequences: Sequence[ColumnSequence], positions: Mapping[TableRef, tuple[int, bool]]
+) -> Mapping[str, SequencePosition]:
     found: dict[str, SequencePosition] = {}
-    with planning("source", f"sequences of {ref}"):
-        oid = find_oid(connection, ref)
-        for sequence in column_sequences(connection, oid) if oid is not None else ():
-            if not sequence.readable:
-                continue
-            position = SequencePosition(*read_position(connection, sequence.ref))
-            before = found.get(sequence.column)
-            if before is None or _beyond(position, before, sequence.increment):
-                found[sequence.column] = position
+    for sequence in sequences:
+        if not sequence.readable:
+            continue
+        position = SequencePosition(*positions[sequence.ref])
+        before = found.get(sequence.column)
+        if before is None or _beyond(position, before, sequence.increment):
+            found[sequence.column] = position
     return found
 
 

@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from psycopg import sql
 
 from penstock.backends.api.facts import ChildTable, TableStatistics
 from penstock.backends.postgresql.catalog import keys
+from penstock.backends.postgresql.catalog.described import Described
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server, name, raw, relation, statement
+from penstock.backends.postgresql.statements import for_server, raw, relation, statement
 from penstock.model.tables import Query, Relation, TableRef
 
 CTID_VERSION = 140000  # TID range scans: https://www.postgresql.org/docs/release/14.0/
 
 
-def read_statistics(connection: Connection, read: Relation, where: str | None) -> TableStatistics:
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a relation is, as far as the catalog knows."""
+
+    kind: str
+    method: str
+    block_size: int
+    bytes: int
+    main_bytes: int
+    tuples: float
+    pages: int
+    has_children: bool
+    analyzed: bool
+    """Of a foreign table."""
+    readable: bool
+    """Or one of its columns."""
+    key: str | None
+
+
+def sizes_of(connection: Connection, oids: Sequence[int]) -> dict[int, Size]:
+    ranged = [f"pg_catalog.{kind}" for kind in keys.RANGED]
+    asked = {"oids": list(oids), "ranged": ranged}
+    return {oid: Size(*row) for oid, *row in connection.execute(statement("statistics"), asked)}
+
+
+def read_statistics(described: Described, read: Relation, where: str | None) -> TableStatistics:
+    connection = described.connection
     if where is not None:
         with planning("source", f"--where on {read}"):
             keys.check_closed(connection, read, where)
@@ -26,24 +55,27 @@ def read_statistics(connection: Connection, read: Relation, where: str | None) -
         return _of_no_storage(connection, read, where, "a query, which has no blocks of its own")
     assert isinstance(read, TableRef)
     with planning("source", f"table {read}"):
-        ranged = [f"pg_catalog.{kind}" for kind in keys.RANGED]
-        found = connection.first(statement("statistics"), {"table": name(read), "ranged": ranged})
-    kind, method, block_size, size, main_size, tuples, pages, has_children, analyzed, key = found
-    if kind in "vf":
-        storage = f"{KINDS[kind]}, whose rows have no blocks of their own"
-        return _of_no_storage(connection, read, where, storage, sampled=kind == "f" and analyzed)
-    if kind == "p" or (has_children and not read.only):
-        return _of_many(connection, read, where, kind, key)
-    blocks = main_size // block_size
-    rows = _density(tuples, pages, blocks)
-    obstacle = _obstacle(connection, kind, method)
+        size = described.get("size", read, partial(sizes_of, connection))
+    if size.kind in "vf":
+        storage = f"{KINDS[size.kind]}, whose rows have no blocks of their own"
+        sampled = size.kind == "f" and size.analyzed
+        return _of_no_storage(connection, read, where, storage, sampled=sampled)
+    if where is None and not size.readable:
+        _expected(connection, read, None)  # the server says why
+    if size.kind == "p" or (size.has_children and not read.only):
+        with planning("source", f"table {read}"):
+            children = described.get("children", read, partial(_children_of, connection))
+        return _of_many(connection, read, where, size, children)
+    blocks = size.main_bytes // size.block_size
+    rows = _density(size.tuples, size.pages, blocks)
+    obstacle = _obstacle(connection, size.kind, size.method)
     return TableStatistics(
         rows=rows,
-        bytes=size,
+        bytes=size.bytes,
         selected=_selected(connection, read, where, rows),
         blocks=None if obstacle else blocks,
         storage=obstacle or f"heap table, {blocks:,} blocks, {_server(connection)}",
-        default_key=key,
+        default_key=size.key,
         rows_hint="ANALYZE the table",
     )
 
@@ -78,15 +110,14 @@ class _Child:
 
 
 def _of_many(
-    connection: Connection, read: TableRef, where: str | None, kind: str, key: str | None
+    connection: Connection, read: TableRef, where: str | None, size: Size, found: Sequence[_Child]
 ) -> TableStatistics:
     """A partitioned table, or one that others inherit from."""
-    found = _children(connection, read)
     children = [each.child for each in found]
     closed = [str(each.child.table) for each in found if not each.readable]
     hidden = [str(each.child.table) for each in found if each.hidden]
     tables = f"{len(found):,} table{'' if len(found) == 1 else 's'}"
-    what = f"{KINDS['p']} of {tables}" if kind == "p" else _with_heirs(len(found) - 1)
+    what = f"{KINDS['p']} of {tables}" if size.kind == "p" else _with_heirs(len(found) - 1)
     if not found:
         what = f"{KINDS['p']} without partitions"
     elif closed:
@@ -104,7 +135,7 @@ def _of_many(
         selected=_selected(connection, read, where, rows),
         blocks=None,
         storage=what,
-        default_key=key,
+        default_key=size.key,
         rows_hint="ANALYZE the table",
         children=() if closed or hidden else tuple(children),
     )
@@ -118,21 +149,18 @@ def _with_heirs(count: int) -> str:
     )
 
 
-def _children(connection: Connection, read: TableRef) -> list[_Child]:
-    with planning("source", f"table {read}"):
-        rows = connection.execute(
-            for_server(connection, "children"), {"table": name(read)}
-        ).fetchall()
-    children = []
-    for schema, label, kind, method, size, blocks, tuples, pages, readable, hidden in rows:
+def _children_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[_Child]]:
+    rows = connection.execute(for_server(connection, "children"), {"oids": list(oids)}).fetchall()
+    found: dict[int, list[_Child]] = {oid: [] for oid in oids}
+    for root, schema, label, kind, method, size, blocks, tuples, pages, readable, hidden in rows:
         table = TableRef(schema, label)
         if kind == "f":
             count = round(tuples) if pages > 0 else None
         else:
             count = _density(tuples, pages, blocks)
         cut = None if _obstacle(connection, kind, method) else blocks
-        children.append(_Child(ChildTable(table, count, size, cut), readable, hidden))
-    return children
+        found[root].append(_Child(ChildTable(table, count, size, cut), readable, hidden))
+    return found
 
 
 def _of_no_storage(
@@ -160,8 +188,10 @@ def _of_no_storage(
 
 def _selected(connection: Connection, read: Relation, where: str | None, rows: int | None) -> float:
     """What the server's planner expects the condition to select; also checks it."""
+    if where is None:
+        return 1.0
     plan = _expected(connection, read, where)
-    return 1.0 if where is None or not rows else min(1.0, float(plan["Plan Rows"]) / rows)
+    return min(1.0, float(plan["Plan Rows"]) / rows) if rows else 1.0
 
 
 def _expected(

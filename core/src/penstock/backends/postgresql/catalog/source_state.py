@@ -12,45 +12,43 @@ from penstock.backends.postgresql.catalog.sizes import reads_elsewhere
 from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server, name, statement
+from penstock.backends.postgresql.statements import for_server, statement
 from penstock.model.extents import Extent
 from penstock.model.snapshots import SourceState
-from penstock.model.tables import Relation, TableRef
+from penstock.model.tables import Relation
 
 _OLDEST = re.compile(r"(\d+):\d+:")
 _NOW = sql.SQL("SELECT clock_timestamp()::text")
 
 
-def read_state(connection: Connection, read: Relation) -> SourceState:
-    state = SourceState("", "", _moment(connection), "")
-    elsewhere = True
-    if isinstance(read, TableRef):
-        state, elsewhere = _state_of_table(connection, read)
-    if elsewhere and reads_elsewhere(connection, read):
+def read_states(connection: Connection, oids: Sequence[int]) -> dict[int, SourceState]:
+    """Of tables; their moment is that of the statement after."""
+    query = for_server(connection, "state")
+    rows = connection.execute(query, {"oids": list(oids)}).fetchall()
+    moment = read_moment(connection)
+    return {
+        oid: SourceState(identity, layout, "" if elsewhere else moment, writes, parts)
+        for oid, identity, layout, writes, parts, elsewhere in rows
+    }
+
+
+def settled_state(connection: Connection, read: Relation, state: SourceState) -> SourceState:
+    """With a moment, where rows may be on another server: it is asked whether they are."""
+    if state.moment:
+        return state
+    if reads_elsewhere(connection, read):
         # This server does not know who writes there: no moment is ever equal to another.
         return replace(state, moment=_text(connection, _NOW))
-    return state
+    return replace(state, moment=read_moment(connection))
 
 
-def _state_of_table(connection: Connection, ref: TableRef) -> tuple[SourceState, bool]:
-    with planning("source", f"table {ref}"):
-        found = connection.first(for_server(connection, "state"), {"table": name(ref)})
-    identity, layout, writes, parts, elsewhere = found
-    return SourceState(identity, layout, _moment(connection), writes, parts), elsewhere
-
-
-def identity(connection: Connection, ref: TableRef) -> str:
-    """See `SourceState.identity`."""
-    return _state_of_table(connection, ref)[0].identity
-
-
-def _moment(connection: Connection) -> str:
+def read_moment(connection: Connection) -> str:
+    """Equal: nobody has written to the server in between."""
     return _text(connection, statement("moment"))
 
 
 def _text(connection: Connection, query: sql.SQL) -> str:
-    with planning("source", "state"):
-        return str(connection.value(query))
+    return str(connection.value(query))
 
 
 def may_have_moved(

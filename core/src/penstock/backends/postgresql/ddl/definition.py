@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +13,13 @@ from psycopg import errors, sql
 
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.queries import described_query
-from penstock.backends.postgresql.catalog.relations import table_oid
-from penstock.backends.postgresql.catalog.sequences import read_position
+from penstock.backends.postgresql.catalog.sequences import read_positions
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.attached import left_out
 from penstock.backends.postgresql.ddl.links import INHERITANCE
 from penstock.backends.postgresql.ddl.needs import read_needs
 from penstock.backends.postgresql.ddl.text import shortened
-from penstock.backends.postgresql.ddl.types import types_of
+from penstock.backends.postgresql.ddl.types import read_types, types_of
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import DIALECT, for_server, ident
 from penstock.backends.sql.definition import KINDS
@@ -29,7 +30,6 @@ from penstock.model.tables import (
     INDEX,
     NotCopied,
     Query,
-    Relation,
     TableDefinition,
     TableKey,
     TablePart,
@@ -47,6 +47,7 @@ UNREADABLE = frozenset(
 )  # fmt: skip
 # Of all other relations the columns are read alone.
 _WHOLE = ("r", "p")
+_PARTS = ("constraints", "indexes", "sequences", "used_sequences", "statistics")
 
 Json = dict[str, Any]
 
@@ -66,40 +67,72 @@ _NOTHING_ATTACHED: Json = {
 }  # fmt: skip
 
 
-def read_definition(
-    connection: Connection, read: Relation, *, partitioning: bool
-) -> TableDefinition:
-    """A table with what belongs to it; of a query, a view or the like, the columns alone.
+def query_definition(connection: Connection, query: Query) -> TableDefinition:
+    """The columns of a query."""
+    # Names in the query are those of the user's own path.
+    with planning("source", "--query"):
+        described = described_query(connection, query)
+    columns = [(column.name, column.type, data_type(column).oid, True) for column in described]
+    root = plain_table("query", columns)
+    with planning("source", f"{query}"), full_names(connection):
+        types = types_of([root], read_types(connection, [root]))
+    return _definition([root], types)
+
+
+def definitions_of(
+    connection: Connection, oids: Sequence[int], *, partitioning: bool
+) -> dict[int, TableDefinition]:
+    """Tables with what belongs to them; of views and the like the columns alone.
 
     Parameters:
+        oids: those that are gone are left out, and those of which one is a part of another.
         partitioning: a partitioned table with its partitions, and not as a plain one.
 
     Raises:
-        PlanningError: no such table.
+        TableGone: the only one that was asked for has lost a partition in between.
     """
-    if isinstance(read, Query):
-        # Names in the query are those of the user's own path.
-        with planning("source", "--query"):
-            described = described_query(connection, read)
-        columns = [(column.name, column.type, data_type(column).oid, True) for column in described]
-    with planning("source", f"{read}"), full_names(connection):
-        if isinstance(read, Query):
-            root = plain_table("query", columns)
-        else:
-            assert isinstance(read, TableRef)
-            root = read_table(connection, table_oid(connection, read, "source"))
-        tables = [root]
-        if root["partition_key"] is not None and partitioning:
-            tables += [read_table(connection, oid) for oid in _partitions(connection, root["oid"])]
-        else:
+    with full_names(connection):
+        found = read_many(connection, oids)
+        split = [
+            oid for oid, root in found.items() if partitioning and root["partition_key"] is not None
+        ]
+        parts = _partitions(connection, split)
+        found |= read_many(connection, [part for some in parts.values() for part in some])
+        known = read_types(connection, found.values())
+        members = {oid: [oid, *parts.get(oid, ())] for oid in oids if oid in found}
+        times = Counter(member for each in members.values() for member in each)
+        whole: dict[int, list[Json]] = {}
+        types: dict[int, Sequence[Any]] = {}
+        for oid, each in members.items():
+            gone = [member for member in each if member not in found]
+            if gone and len(oids) == 1:
+                raise TableGone(gone[0])
+            if gone or any(times[member] > 1 for member in each):
+                continue  # asked for alone, since a definition is not shared
+            with suppress(KeyError):  # a type was dropped, and so a column
+                tables = [found[member] for member in each]
+                types[oid] = types_of(tables, known)
+                whole[oid] = tables
+        needed = {
+            table["oid"]: types[oid]
+            for oid, tables in whole.items()
+            for table in tables
+            if table["kind"] in _WHOLE
+        }
+        needs = read_needs(connection, needed)
+    for tables in whole.values():
+        root = tables[0]
+        if root["oid"] not in parts:
             root["partition_key"] = None
         root["bound"] = root["parent"] = None
-        types = types_of(connection, tables)
         for table in tables:
-            whole = table["kind"] in _WHOLE
-            table["needs"] = read_needs(connection, table, types) if whole else []
-        warnings = _make_readable(root)
-    found = {"tables": tables, "types": types, "warnings": warnings}
+            table["needs"] = needs.get(table["oid"], [])
+    return {oid: _definition(tables, types[oid]) for oid, tables in whole.items()}
+
+
+def _definition(tables: Sequence[Json], types: Sequence[Any]) -> TableDefinition:
+    root = tables[0]
+    found = {"tables": tables, "types": types, "warnings": _make_readable(root)}
     return TableDefinition(
         DIALECT, found, _besides(root), _keys(root), tuple(_parts(root)), _lengths(root)
     )
@@ -269,50 +302,79 @@ def read_table(connection: Connection, oid: int) -> Json:
         TableGone: it was dropped, before or meanwhile.
     """
     try:
-        table = _read_parts(connection, oid)
-    except errors.UndefinedTable as error:
+        return read_many(connection, [oid])[oid]
+    except (KeyError, errors.UndefinedTable) as error:
         raise TableGone(oid) from error
-    # Read last: as long as it finds the table, nothing before it can have missed it.
-    attached = _read(connection, "attached", oid)
-    if attached is None:
-        raise TableGone(oid)
-    return table | {"attached": attached}
-
-
-def _read(connection: Connection, part: str, oid: int) -> Any:
-    query = for_server(connection, f"definition_{part}", table=sql.Literal(oid))
-    return connection.value(query)
-
-
-def _read_parts(connection: Connection, oid: int) -> Json:
-    table: Json | None = _read(connection, "table", oid)
-    if table is None:
-        raise TableGone(oid)
-    table["columns"] = _read(connection, "columns", oid)
-    if table["kind"] not in _WHOLE:
-        columns = [column | _PLAIN_COLUMN for column in table["columns"]]
-        return table | _PLAIN_TABLE | {"columns": columns}
-    for part in ("constraints", "indexes", "sequences", "used_sequences", "statistics"):
-        table[part] = _read(connection, part, oid)
-    for sequence in (*table["sequences"], *table["used_sequences"]):
-        ref = TableRef(sequence["schema"], sequence["name"])
-        sequence["value"] = read_position(connection, ref) if sequence["readable"] else None
-    return table
 
 
 def read_tables(connection: Connection, oids: Iterable[int]) -> list[Json]:
     """As `read_table`, wherever it is called."""
-    with full_names(connection):
-        return [read_table(connection, oid) for oid in oids]
+    wanted = list(oids)
+    found: dict[int, Json] = {}
+    with suppress(errors.UndefinedTable), full_names(connection):
+        found = read_many(connection, wanted)
+    left = [oid for oid in wanted if oid not in found]
+    if left:
+        with full_names(connection):
+            found |= {oid: read_table(connection, oid) for oid in left}
+    return [found[oid] for oid in wanted]
 
 
-def _partitions(connection: Connection, root: int) -> list[int]:
+def read_many(connection: Connection, oids: Sequence[int]) -> dict[int, Json]:
+    """As `read_table`, of those that are still there.
+
+    Raises:
+        UndefinedTable: something was dropped meanwhile.
+    """
+    tables: dict[int, Json] = _read(connection, "table", oids)
+    columns = _read(connection, "columns", tables)
+    whole = [oid for oid, table in tables.items() if table["kind"] in _WHOLE]
+    parts = {part: _read(connection, part, whole) for part in _PARTS}
+    for oid, table in tables.items():
+        table["columns"] = columns.get(oid, [])
+        if table["kind"] in _WHOLE:
+            table.update({part: parts[part].get(oid, []) for part in _PARTS})
+        else:
+            table.update(_PLAIN_TABLE)
+            table["columns"] = [column | _PLAIN_COLUMN for column in table["columns"]]
+    sequences = [
+        (TableRef(sequence["schema"], sequence["name"]), sequence)
+        for oid in whole
+        for part in ("sequences", "used_sequences")
+        for sequence in tables[oid][part]
+    ]
+    values = read_positions(connection, (ref for ref, each in sequences if each["readable"]))
+    for ref, sequence in sequences:
+        sequence["value"] = list(values[ref]) if sequence["readable"] else None
+    # Read last: as long as it finds a table, nothing before it can have missed it.
+    attached = _read(connection, "attached", tables)
+    return {
+        oid: table | {"attached": attached[oid]} for oid, table in tables.items() if oid in attached
+    }
+
+
+def _read(connection: Connection, part: str, oids: Collection[int]) -> dict[int, Any]:
+    """What tables have of it, by their object ids, as far as they have any."""
+    if not oids:
+        return {}
+    query = for_server(connection, f"definition_{part}", tables=sql.Literal(list(oids)))
+    return dict(connection.execute(query).fetchall())
+
+
+def _partitions(connection: Connection, roots: Sequence[int]) -> dict[int, list[int]]:
+    if not roots:
+        return {}
     rows = connection.execute(
-        "SELECT relid::oid FROM pg_catalog.pg_partition_tree(%s) WHERE level > 0"
-        " ORDER BY level, relid",
-        [root],
+        "SELECT asked.oid::bigint, tree.relid::oid::bigint"
+        " FROM unnest(%s::oid[]) AS asked (oid)"
+        " CROSS JOIN LATERAL pg_catalog.pg_partition_tree(asked.oid::regclass) AS tree"
+        " WHERE tree.level > 0 ORDER BY tree.level, tree.relid",
+        [list(roots)],
     ).fetchall()
-    return [oid for (oid,) in rows]
+    found: dict[int, list[int]] = {root: [] for root in roots}
+    for root, oid in rows:
+        found[root].append(oid)
+    return found
 
 
 def _make_readable(table: Json) -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from psycopg import sql
 
@@ -13,17 +12,22 @@ from penstock.backends.postgresql.ddl.text import Json
 from penstock.backends.postgresql.statements import ident, statement
 
 
-def read_needs(connection: Connection, table: Json, types: Sequence[Json]) -> Any:
-    """
+def read_needs(
+    connection: Connection, tables: Mapping[int, Sequence[Json]]
+) -> Mapping[int, Sequence[Json]]:
+    """What tables need, by their object ids, as far as they need anything.
+
     Parameters:
-        types: those that are made with it.
+        tables: each with the types that are made with it.
     """
-    return connection.value(
-        statement("definition_needs").format(
-            table=sql.Literal(table["oid"]),
-            types=sql.Literal([type_["oid"] for type_ in types]),
-        )
+    pairs = [(oid, type_["oid"]) for oid, types in tables.items() for type_ in types]
+    query = statement("definition_needs").format(
+        tables=sql.Literal(list(tables)),
+        types_of=sql.Literal([oid for oid, _ in pairs]),
+        types=sql.Literal([type_ for _, type_ in pairs]),
     )
+    found: Mapping[int, Sequence[Json]] = dict(connection.execute(query).fetchall())
+    return found
 
 
 def address(need: Json) -> str:

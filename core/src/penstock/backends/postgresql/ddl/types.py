@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from psycopg import sql
@@ -12,36 +12,69 @@ from penstock.backends.postgresql.ddl.text import Json, comment
 from penstock.backends.postgresql.statements import for_server, ident, literal
 
 
-def types_of(connection: Connection, tables: Sequence[Json]) -> list[Json]:
-    """The types that do not come with the server, each after its components."""
+def types_of(tables: Sequence[Json], known: Mapping[int, Json]) -> list[Json]:
+    """The types that do not come with the server, each after its components.
+
+    Parameters:
+        known: see `read_types`.
+    """
     found: dict[int, Json | None] = {}
-    for table in tables:
-        for column in table["columns"]:
-            _add_type(connection, column["type_oid"], found)
+    for oid in _column_types(tables):
+        _add_type(known, oid, found)
     return [type_ for type_ in found.values() if type_ is not None]
 
 
-def _add_type(connection: Connection, oid: int | None, found: dict[int, Json | None]) -> None:
-    if oid is None or oid in found:
+def _add_type(known: Mapping[int, Json], oid: int, found: dict[int, Json | None]) -> None:
+    if oid in found:
         return
     found[oid] = None
-    type_ = read_type(connection, oid)
-    if type_["schema"] in ("pg_catalog", "information_schema"):
+    type_ = known[oid]
+    if _comes_with_server(type_):
         return
-    for part in (type_["element"], type_["base_oid"], type_["range_oid"]):
-        _add_type(connection, part, found)
-    for attribute in type_["attributes"] or ():
-        _add_type(connection, attribute["type_oid"], found)
-    if type_["range"]:
-        _add_type(connection, type_["range"]["subtype_oid"], found)
+    for part in _components(type_):
+        _add_type(known, part, found)
     del found[oid]
     found[oid] = None if type_["element"] or type_["kind"] == "m" else type_
 
 
-def read_type(connection: Connection, oid: int) -> Json:
-    query = for_server(connection, "definition_type", type=sql.Literal(oid))
-    found: Json = connection.value(query)
-    return found
+def read_types(connection: Connection, tables: Iterable[Json]) -> dict[int, Json]:
+    """The types of columns, and what those are made of, by their object ids."""
+    known: dict[int, Json] = {}
+    asked = set(_column_types(tables))
+    while asked := asked.difference(known):
+        read = _read(connection, asked)
+        known |= read
+        asked = {
+            part
+            for type_ in read.values()
+            if not _comes_with_server(type_)
+            for part in _components(type_)
+        }
+    return known
+
+
+def _read(connection: Connection, oids: Iterable[int]) -> dict[int, Json]:
+    query = for_server(connection, "definition_type", types=sql.Literal(sorted(oids)))
+    return dict(connection.execute(query).fetchall())
+
+
+def _column_types(tables: Iterable[Json]) -> Iterator[int]:
+    for table in tables:
+        for column in table["columns"]:
+            if column["type_oid"] is not None:
+                yield column["type_oid"]
+
+
+def _comes_with_server(type_: Json) -> bool:
+    return type_["schema"] in ("pg_catalog", "information_schema")
+
+
+def _components(type_: Json) -> Iterator[int]:
+    parts = [type_["element"], type_["base_oid"], type_["range_oid"]]
+    parts += (attribute["type_oid"] for attribute in type_["attributes"] or ())
+    if type_["range"]:
+        parts.append(type_["range"]["subtype_oid"])
+    return (part for part in parts if part is not None)
 
 
 def type_name(type_: Json) -> str:
@@ -57,10 +90,11 @@ def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Js
         " FROM pg_catalog.unnest(%s::text[]) AS asked (name)"
         " WHERE pg_catalog.to_regtype(asked.name) IS NOT NULL"
     )
-    rows = connection.execute(query, [list(names)]).fetchall()
-    if rows:
+    oids = dict(connection.execute(query, [list(names)]).fetchall())
+    if oids:
         with full_names(connection):
-            found |= {made: read_type(connection, oid) for made, oid in rows}
+            known = _read(connection, oids.values())
+        found |= {made: known[oid] for made, oid in oids.items() if oid in known}
     return found
 
 

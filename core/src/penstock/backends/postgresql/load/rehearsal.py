@@ -10,9 +10,14 @@ from typing import Any
 import psycopg
 
 from penstock.backends.postgresql.answers import Answers
-from penstock.backends.postgresql.catalog.columns import Attribute, data_type, describe_columns
+from penstock.backends.postgresql.catalog.columns import (
+    Attribute,
+    columns_of,
+    data_type,
+    describe_columns,
+)
 from penstock.backends.postgresql.catalog.datatypes import UNKNOWN, DataType, Types
-from penstock.backends.postgresql.catalog.existing import columns_of
+from penstock.backends.postgresql.catalog.existing import read_trees
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import indexes, tables
 from penstock.backends.postgresql.ddl.needs import (
@@ -157,9 +162,7 @@ class Rehearsals:
         if apart:
             with self._connection.transaction(force_rollback=True):
                 self._connection.execute(";\n".join(lines).encode())
-                columns = columns_of(
-                    self._connection, list(apart.values()), Types(self._connection)
-                )
+                columns = read_made(self._connection, list(apart.values()), Types(self._connection))
             settled = _without_rehearsed_ids(self._connection, columns)
             found |= {ref: settled[made] for ref, made in apart.items()}
         elif schemas:
@@ -297,6 +300,15 @@ def _statements(made: Sequence[Json], ref: TableRef, version: int) -> list[str]:
         found += tables.unchecked(table, names)
         found += tables.create_statistics(table, names)
     return found
+
+
+def read_made(
+    connection: Connection, refs: Sequence[TableRef], types: Types
+) -> dict[TableRef, tuple[Column, ...]]:
+    """The columns of tables that were just made."""
+    oids = {ref: tree[0].oid for ref, tree in read_trees(connection, refs).items()}
+    found = columns_of(connection, list(oids.values()), types)
+    return {ref: found[oid] for ref, oid in oids.items()}
 
 
 def _without_rehearsed_ids(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.answers import Answers
 from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.columns import columns_of
 from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.catalog.privileges import (
     SchemaRights,
@@ -48,9 +49,7 @@ class TargetFacts:
         self.types = Types(connection)
         schemas = dict.fromkeys(ref.schema for ref in refs)
         self._trees = Answers(refs, partial(existing.read_trees, connection))
-        self._columns = Answers(
-            refs, lambda asked: existing.columns_of(connection, asked, self.types)
-        )
+        self._columns = Answers(refs, self._read_columns)
         self._links = Answers(refs, self._read_links)
         self._dependents = {
             sequences: Answers(refs, partial(self._read_dependents, sequences))
@@ -181,6 +180,15 @@ class TargetFacts:
             found[ref] = [] if self._trees.fails(ref) else self._trees[ref]
         return found
 
+    def _roots(self, refs: Sequence[TableRef]) -> dict[TableRef, int]:
+        """The object ids of those that are there."""
+        return {ref: tree[0].oid for ref, tree in self._known_trees(refs).items() if tree}
+
+    def _read_columns(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
+        roots = self._roots(refs)
+        found = columns_of(self.connection, list(roots.values()), self.types) if roots else {}
+        return {ref: found.get(roots.get(ref, 0), ()) for ref in refs}
+
     def _read_links(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing.Linked]]:
         trees = self._known_trees(refs)
         if not any(trees.values()):
@@ -191,9 +199,9 @@ class TargetFacts:
     def _read_column_sequences(
         self, refs: Sequence[TableRef]
     ) -> dict[TableRef, list[ColumnSequence]]:
-        roots = {ref: tree[0].oid for ref, tree in self._known_trees(refs).items() if tree}
+        roots = self._roots(refs)
         found = sequences_of(self.connection, list(roots.values())) if roots else {}
-        return {ref: found[roots[ref]] if ref in roots else [] for ref in refs}
+        return {ref: found.get(roots.get(ref, 0), []) for ref in refs}
 
     def _read_numbers(self, refs: Sequence[TableRef]) -> dict[TableRef, set[str]]:
         return existing.read_numbers(self.connection, self._known_trees(refs), WHOLE_NUMBERS)

@@ -8,7 +8,6 @@ from typing import Any
 
 from penstock.backends.postgresql.arrow.types import made_for, travels_as
 from penstock.backends.postgresql.catalog.columns import data_type
-from penstock.backends.postgresql.catalog.existing import columns_of
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.definition import plain_table
@@ -16,7 +15,7 @@ from penstock.backends.postgresql.ddl.steps import LAST
 from penstock.backends.postgresql.ddl.text import Json, beside, shortened
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.plain_tables import can_be_key
-from penstock.backends.postgresql.load.rehearsal import NEEDS
+from penstock.backends.postgresql.load.rehearsal import NEEDS, read_made
 from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.shared.arrow import arrow_type, held_kind
@@ -65,7 +64,7 @@ def made_columns(
         if not facts.creatable(ref.schema, NEEDS):
             connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
         connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({listed})")
-        return columns_of(connection, [rehearsed], facts.types)[rehearsed]
+        return read_made(connection, [rehearsed], facts.types)[rehearsed]
 
 
 def _check_type(connection: Connection, column: str, wanted: str) -> None:

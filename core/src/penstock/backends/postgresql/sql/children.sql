@@ -1,12 +1,13 @@
--- The tables that hold a table's rows: the partitions of a partitioned table, or a table and those
+-- The tables that hold the rows of others, by these: the partitions of a partitioned table, or a table and those
 -- that inherit from it. Other sessions' temporary tables are never read with it.
 WITH RECURSIVE tree AS (
-    SELECT %(table)s::regclass::oid AS oid
+    SELECT oid AS root, oid FROM unnest(%(oids)s::oid[]) AS asked (oid)
     UNION
-    SELECT i.inhrelid
+    SELECT tree.root, i.inhrelid
     FROM tree JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid AND {inherited}
 )
 SELECT
+    tree.root::bigint,
     n.nspname,
     c.relname,
     c.relkind::text,

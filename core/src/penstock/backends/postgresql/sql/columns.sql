@@ -1,5 +1,6 @@
--- The columns of a relation in their order.
+-- The columns of relations in their order; one row without a name for a relation that has none.
 SELECT
+    c.oid::bigint,
     a.attname,
     a.atttypid,
     a.atttypmod,
@@ -7,7 +8,9 @@ SELECT
     a.attgenerated <> '',
     a.atthasdef OR a.attidentity <> '',
     greatest(a.attndims, t.typndims)
-FROM pg_catalog.pg_attribute AS a
-JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
-WHERE a.attrelid = %s::oid AND a.attnum > 0 AND NOT a.attisdropped
-ORDER BY a.attnum
+FROM pg_catalog.pg_class AS c
+LEFT JOIN (
+    pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
+) ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.oid = ANY (%(oids)s::oid[])
+ORDER BY c.oid, a.attnum

@@ -1,5 +1,5 @@
--- What hangs on a table without being a part of it.
-SELECT json_build_object(
+-- What hangs on tables without being a part of them.
+SELECT c.oid::bigint, json_build_object(
     'triggers', (
         SELECT coalesce(json_agg(json_build_object(
             'name', t.tgname,
@@ -72,4 +72,4 @@ SELECT json_build_object(
     )
 )
 FROM pg_catalog.pg_class AS c
-WHERE c.oid = {table}
+WHERE c.oid = ANY ({tables}::oid[])

@@ -1,5 +1,5 @@
 -- What is left out here is the type's own: its collation and storage.
-SELECT coalesce(json_agg(json_build_object(
+SELECT c.oid::bigint, json_agg(json_build_object(
     'name', a.attname,
     'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
     'type_oid', a.atttypid::bigint,
@@ -14,11 +14,12 @@ SELECT coalesce(json_agg(json_build_object(
     'statistics', nullif(a.attstattarget, -1),
     'options', coalesce(a.attoptions, '{{}}'),
     'comment', pg_catalog.col_description(c.oid, a.attnum)
-) ORDER BY a.attnum), '[]')
+) ORDER BY a.attnum)
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
 LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
 LEFT JOIN pg_catalog.pg_collation AS co ON co.oid = a.attcollation
 LEFT JOIN pg_catalog.pg_namespace AS cn ON cn.oid = co.collnamespace
-WHERE c.oid = {table}
+WHERE c.oid = ANY ({tables}::oid[])
+GROUP BY c.oid

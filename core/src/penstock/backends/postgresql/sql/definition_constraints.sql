@@ -1,5 +1,5 @@
 -- Those that no index stands behind; the others are read with their indexes.
-SELECT coalesce(json_agg(json_build_object(
+SELECT k.conrelid::bigint, json_agg(json_build_object(
     'name', k.conname,
     'kind', k.contype::text,
     'definition', pg_catalog.pg_get_constraintdef(k.oid),
@@ -22,6 +22,7 @@ SELECT coalesce(json_agg(json_build_object(
         WHERE c.oid = k.confrelid
     ),
     'comment', pg_catalog.obj_description(k.oid, 'pg_constraint')
-) ORDER BY k.conname), '[]')
+) ORDER BY k.conname)
 FROM pg_catalog.pg_constraint AS k
-WHERE k.conrelid = {table} AND k.contype IN ('c', 'f', 'n')
+WHERE k.conrelid = ANY ({tables}::oid[]) AND k.contype IN ('c', 'f', 'n')
+GROUP BY k.conrelid

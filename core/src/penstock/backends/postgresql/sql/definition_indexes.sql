@@ -1,5 +1,5 @@
 -- The definition after the table's name: "USING method (columns) ...", as the server writes it.
-SELECT coalesce(json_agg(json_build_object(
+SELECT x.indrelid::bigint, json_agg(json_build_object(
     'oid', c.oid::bigint,
     'name', c.relname,
     'parent', (
@@ -67,10 +67,11 @@ SELECT coalesce(json_agg(json_build_object(
             )
         )
     )
-) ORDER BY x.indisprimary DESC, c.relname), '[]')
+) ORDER BY x.indisprimary DESC, c.relname)
 FROM pg_catalog.pg_index AS x
 JOIN pg_catalog.pg_class AS c ON c.oid = x.indexrelid
 JOIN pg_catalog.pg_class AS t ON t.oid = x.indrelid
 JOIN pg_catalog.pg_namespace AS n ON n.oid = t.relnamespace
 LEFT JOIN pg_catalog.pg_tablespace AS s ON s.oid = c.reltablespace
-WHERE x.indrelid = {table}
+WHERE x.indrelid = ANY ({tables}::oid[])
+GROUP BY x.indrelid

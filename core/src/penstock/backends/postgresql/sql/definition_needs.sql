@@ -1,23 +1,28 @@
--- What a table's defaults, constraints, indexes and statistics are made of that does not come with the
+-- What tables' defaults, constraints, indexes and statistics are made of that does not come with the
 -- server, and that is neither a type nor a sequence: functions, collations, operator classes, other
 -- tables. "address" is what pg_get_object_address finds it by.
-WITH parts (class, id) AS (
-    SELECT 'pg_catalog.pg_class'::regclass, {table}::oid
+WITH parts (relation, class, id) AS (
+    SELECT oid, 'pg_catalog.pg_class'::regclass, oid FROM unnest({tables}::oid[]) AS asked (oid)
     UNION ALL
-    SELECT 'pg_catalog.pg_attrdef'::regclass, f.oid
-    FROM pg_catalog.pg_attrdef AS f WHERE f.adrelid = {table}
+    SELECT f.adrelid, 'pg_catalog.pg_attrdef'::regclass, f.oid
+    FROM pg_catalog.pg_attrdef AS f WHERE f.adrelid = ANY ({tables}::oid[])
     UNION ALL
-    SELECT 'pg_catalog.pg_constraint'::regclass, k.oid
+    SELECT k.conrelid, 'pg_catalog.pg_constraint'::regclass, k.oid
     FROM pg_catalog.pg_constraint AS k
-    WHERE (k.conrelid = {table} AND k.contype <> 'f') OR k.contypid = ANY ({types}::oid[])
+    WHERE k.conrelid = ANY ({tables}::oid[]) AND k.contype <> 'f'
     UNION ALL
-    SELECT 'pg_catalog.pg_class'::regclass, x.indexrelid
-    FROM pg_catalog.pg_index AS x WHERE x.indrelid = {table}
+    -- Of the types that are made with them.
+    SELECT made.relation, 'pg_catalog.pg_constraint'::regclass, k.oid
+    FROM unnest({types_of}::oid[], {types}::oid[]) AS made (relation, type)
+    JOIN pg_catalog.pg_constraint AS k ON k.contypid = made.type
     UNION ALL
-    SELECT 'pg_catalog.pg_statistic_ext'::regclass, e.oid
-    FROM pg_catalog.pg_statistic_ext AS e WHERE e.stxrelid = {table}
+    SELECT x.indrelid, 'pg_catalog.pg_class'::regclass, x.indexrelid
+    FROM pg_catalog.pg_index AS x WHERE x.indrelid = ANY ({tables}::oid[])
+    UNION ALL
+    SELECT e.stxrelid, 'pg_catalog.pg_statistic_ext'::regclass, e.oid
+    FROM pg_catalog.pg_statistic_ext AS e WHERE e.stxrelid = ANY ({tables}::oid[])
 ), needed AS (
-    SELECT DISTINCT d.refclassid AS class, d.refobjid AS id
+    SELECT DISTINCT parts.relation, d.refclassid AS class, d.refobjid AS id
     FROM parts
     JOIN pg_catalog.pg_depend AS d ON d.classid = parts.class AND d.objid = parts.id
     LEFT JOIN pg_catalog.pg_class AS c
@@ -28,7 +33,9 @@ WITH parts (class, id) AS (
             'pg_catalog.pg_constraint'::regclass, 'pg_catalog.pg_extension'::regclass
         )
         AND NOT EXISTS (
-            SELECT FROM parts AS own WHERE own.class = d.refclassid AND own.id = d.refobjid
+            SELECT FROM parts AS own
+            WHERE own.relation = parts.relation
+                AND own.class = d.refclassid AND own.id = d.refobjid
         )
         AND coalesce(c.relkind NOT IN ('S', 'i', 'I', 't'), true)
         -- Parents are no part of what is made.
@@ -37,7 +44,7 @@ WITH parts (class, id) AS (
             AND d.refclassid = 'pg_catalog.pg_class'::regclass
         )
 )
-SELECT coalesce(json_agg(json_build_object(
+SELECT needed.relation::bigint, json_agg(json_build_object(
     'kind', i.type,
     'name', i.identity,
     'address', json_build_array(a.type, a.object_names, a.object_args),
@@ -48,7 +55,8 @@ SELECT coalesce(json_agg(json_build_object(
         WHERE d.classid = needed.class AND d.objid = needed.id
             AND d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.deptype = 'e'
     )
-) ORDER BY i.type, i.identity), '[]')
+) ORDER BY i.type, i.identity)
 FROM needed
 CROSS JOIN LATERAL pg_catalog.pg_identify_object(needed.class, needed.id, 0) AS i
 CROSS JOIN LATERAL pg_catalog.pg_identify_object_as_address(needed.class, needed.id, 0) AS a
+GROUP BY needed.relation

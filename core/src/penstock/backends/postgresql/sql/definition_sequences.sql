@@ -1,5 +1,5 @@
 -- Sequences that a column owns: of serial columns, and of identity columns.
-SELECT coalesce(json_agg(json_build_object(
+SELECT d.refobjid::bigint, json_agg(json_build_object(
     'schema', n.nspname,
     'name', c.relname,
     'written', pg_catalog.format('%L::regclass', pg_catalog.format('%I.%I', n.nspname, c.relname)),
@@ -15,7 +15,7 @@ SELECT coalesce(json_agg(json_build_object(
     'cycle', s.seqcycle,
     'readable', pg_catalog.has_sequence_privilege(c.oid, 'SELECT'),
     'comment', pg_catalog.obj_description(c.oid, 'pg_class')
-) ORDER BY a.attnum), '[]')
+) ORDER BY a.attnum)
 FROM pg_catalog.pg_depend AS d
 JOIN pg_catalog.pg_class AS c ON c.oid = d.objid AND c.relkind = 'S'
 JOIN pg_catalog.pg_sequence AS s ON s.seqrelid = c.oid
@@ -23,4 +23,5 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
 WHERE d.classid = 'pg_catalog.pg_class'::regclass
     AND d.refclassid = 'pg_catalog.pg_class'::regclass
-    AND d.refobjid = {table} AND d.deptype IN ('a', 'i')
+    AND d.refobjid = ANY ({tables}::oid[]) AND d.deptype IN ('a', 'i')
+GROUP BY d.refobjid

@@ -1,5 +1,5 @@
 -- Extended statistics: "CREATE STATISTICS name", what is kept here, "FROM table".
-SELECT coalesce(json_agg(json_build_object(
+SELECT e.stxrelid::bigint, json_agg(json_build_object(
     'schema', n.nspname,
     'name', e.stxname,
     'target', {statistics_target},
@@ -11,10 +11,11 @@ SELECT coalesce(json_agg(json_build_object(
         ))
     ),
     'comment', pg_catalog.obj_description(e.oid, 'pg_statistic_ext')
-) ORDER BY e.stxname), '[]')
+) ORDER BY e.stxname)
 FROM pg_catalog.pg_statistic_ext AS e
 JOIN pg_catalog.pg_namespace AS n ON n.oid = e.stxnamespace
 JOIN pg_catalog.pg_class AS t ON t.oid = e.stxrelid
 JOIN pg_catalog.pg_namespace AS tn ON tn.oid = t.relnamespace
 CROSS JOIN LATERAL pg_catalog.pg_get_statisticsobjdef(e.oid) AS d (text)
-WHERE e.stxrelid = {table}
+WHERE e.stxrelid = ANY ({tables}::oid[])
+GROUP BY e.stxrelid

@@ -1,5 +1,5 @@
--- What a table is, but for its columns, constraints and indexes.
-SELECT json_build_object(
+-- What tables are, but for their columns, constraints and indexes.
+SELECT c.oid::bigint, json_build_object(
     'oid', c.oid::bigint,
     'schema', n.nspname,
     'name', c.relname,
@@ -36,4 +36,4 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_class AS toast ON toast.oid = c.reltoastrelid
 LEFT JOIN pg_catalog.pg_am AS am ON am.oid = c.relam
 LEFT JOIN pg_catalog.pg_tablespace AS s ON s.oid = c.reltablespace
-WHERE c.oid = {table}
+WHERE c.oid = ANY ({tables}::oid[])

@@ -1,5 +1,5 @@
--- A type and what it is made of. "extension" where one brought it.
-SELECT json_build_object(
+-- Types and what they are made of. "extension" where one brought it.
+SELECT t.oid::bigint, json_build_object(
     'oid', t.oid::bigint,
     'array_oid', t.typarray::bigint,
     'schema', n.nspname,
@@ -80,4 +80,4 @@ LEFT JOIN pg_catalog.pg_class AS rel ON rel.oid = t.typrelid
 LEFT JOIN pg_catalog.pg_type AS base ON base.oid = t.typbasetype
 LEFT JOIN pg_catalog.pg_collation AS co ON co.oid = t.typcollation
 LEFT JOIN pg_catalog.pg_namespace AS cn ON cn.oid = co.collnamespace
-WHERE t.oid = {type}
+WHERE t.oid = ANY ({types}::oid[])

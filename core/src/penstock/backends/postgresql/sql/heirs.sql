@@ -1,13 +1,13 @@
--- The tables that inherit from one, at whatever depth; a declarative partition is none of them.
+-- The tables that inherit from others, at whatever depth; a declarative partition is none of them.
 WITH RECURSIVE heirs AS (
-    SELECT i.inhrelid AS oid
+    SELECT i.inhparent AS root, i.inhrelid AS oid
     FROM pg_catalog.pg_inherits AS i JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
-    WHERE i.inhparent = %(table)s::regclass AND NOT c.relispartition
+    WHERE i.inhparent = ANY (%(oids)s::oid[]) AND NOT c.relispartition
     UNION
-    SELECT i.inhrelid
+    SELECT heirs.root, i.inhrelid
     FROM heirs JOIN pg_catalog.pg_inherits AS i ON i.inhparent = heirs.oid
 )
-SELECT n.nspname, c.relname
+SELECT heirs.root::bigint, n.nspname, c.relname
 FROM heirs
 JOIN pg_catalog.pg_class AS c ON c.oid = heirs.oid AND c.relpersistence <> 't'
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace

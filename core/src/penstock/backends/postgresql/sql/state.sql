@@ -1,36 +1,46 @@
--- Facts by which a table can be recognised. n_tup_* count from the last reset of the statistics;
+-- Facts by which tables can be recognised. Tuples are counted from the last reset of the statistics;
 -- a crash resets them, and then a table with rows and no inserts says that nothing is known. A
 -- standby counts none. The last column: whether rows may be on another server.
 WITH RECURSIVE tree AS (
-    SELECT %(table)s::regclass::oid AS oid
+    SELECT oid AS root, oid FROM unnest(%(oids)s::oid[]) AS asked (oid)
     UNION
-    SELECT i.inhrelid
+    SELECT tree.root, i.inhrelid
     FROM tree JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid AND {inherited}
 ), parts AS (
     SELECT
+        tree.root,
         c.oid,
+        c.relkind = 'f' AS elsewhere,
+        c.relkind <> 'p' AND c.relpersistence <> 't' AS stored,
         pg_catalog.pg_relation_filenode(c.oid) AS filenode,
-        s.relid IS NOT NULL AND (s.n_tup_ins > 0 OR c.relpages <= 0) AS counted,
-        s.n_tup_ins, s.n_tup_upd, s.n_tup_del
-    FROM tree
-    JOIN pg_catalog.pg_class AS c
-        ON c.oid = tree.oid AND c.relkind <> 'p' AND c.relpersistence <> 't'
-    LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
+        c.relkind IN ('r', 't', 'm') AND (
+            pg_catalog.pg_stat_get_tuples_inserted(c.oid) > 0 OR c.relpages <= 0
+        ) AS counted,
+        pg_catalog.pg_stat_get_tuples_inserted(c.oid) AS inserted,
+        pg_catalog.pg_stat_get_tuples_updated(c.oid) AS updated,
+        pg_catalog.pg_stat_get_tuples_deleted(c.oid) AS deleted
+    FROM tree JOIN pg_catalog.pg_class AS c ON c.oid = tree.oid
 ), whole AS (
     SELECT
-        string_agg(oid::text, ',' ORDER BY oid) AS oids,
-        string_agg(coalesce(filenode::text, ''), ',' ORDER BY oid) AS filenodes,
-        bool_and(counted) AS counted,
-        sum(n_tup_ins) AS inserted, sum(n_tup_upd) AS updated, sum(n_tup_del) AS deleted
+        root,
+        bool_or(elsewhere) AS elsewhere,
+        string_agg(oid::text, ',' ORDER BY oid) FILTER (WHERE stored) AS oids,
+        string_agg(coalesce(filenode::text, ''), ',' ORDER BY oid) FILTER (WHERE stored)
+            AS filenodes,
+        bool_and(counted) FILTER (WHERE stored) AS counted,
+        sum(inserted) FILTER (WHERE stored) AS inserted,
+        sum(updated) FILTER (WHERE stored) AS updated,
+        sum(deleted) FILTER (WHERE stored) AS deleted
     FROM parts
+    GROUP BY root
 )
 SELECT
+    c.oid::bigint,
     pg_catalog.format(
-        '%%s/%%s/%%s',
-        extract(epoch FROM pg_postmaster_start_time()), d.oid, %(table)s::regclass::oid
+        '%%s/%%s/%%s', extract(epoch FROM pg_postmaster_start_time()), d.oid, c.oid
     ),
     pg_catalog.format(
-        '%%s/%%s/%%s', d.oid, %(table)s::regclass::oid,
+        '%%s/%%s/%%s', d.oid, c.oid,
         CASE WHEN length(filenodes) > 32 THEN md5(filenodes) ELSE filenodes END
     ),
     CASE
@@ -41,8 +51,7 @@ SELECT
         )
     END,
     CASE WHEN length(oids) > 32 THEN md5(oids) ELSE coalesce(oids, '') END,
-    (SELECT c.relkind IN ('v', 'f') OR EXISTS (
-        SELECT FROM pg_catalog.pg_class AS f JOIN tree ON tree.oid = f.oid WHERE f.relkind = 'f'
-    ) FROM pg_catalog.pg_class AS c WHERE c.oid = %(table)s::regclass)
+    c.relkind IN ('v', 'f') OR whole.elsewhere
 FROM whole
+JOIN pg_catalog.pg_class AS c ON c.oid = whole.root
 CROSS JOIN (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) AS d

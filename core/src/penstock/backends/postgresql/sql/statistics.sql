@@ -1,4 +1,6 @@
+-- How large relations are, and what their planner knows of them.
 SELECT
+    c.oid::bigint,
     c.relkind::text,
     coalesce(am.amname, ''),
     current_setting('block_size')::int,
@@ -7,10 +9,11 @@ SELECT
     c.reltuples::float8,
     c.relpages,
     EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid),
-    EXISTS (
+    c.relkind = 'f' AND EXISTS (
         SELECT FROM pg_catalog.pg_stats AS s
         WHERE s.schemaname = n.nspname AND s.tablename = c.relname
     ),
+    pg_catalog.has_any_column_privilege(c.oid, 'SELECT'),
     (
         SELECT a.attname
         FROM pg_catalog.pg_index AS x
@@ -20,4 +23,4 @@ SELECT
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_am AS am ON am.oid = c.relam
-WHERE c.oid = %(table)s::regclass
+WHERE c.oid = ANY (%(oids)s::oid[])

@@ -1,0 +1,6 @@
+-- Relations by name, as far as they are there and this user may use their schemas.
+SELECT asked.place::int, c.oid::bigint
+FROM unnest(%(schemas)s::name[], %(names)s::name[]) WITH ORDINALITY AS asked (schema, name, place)
+JOIN pg_catalog.pg_namespace AS n ON n.nspname = asked.schema
+JOIN pg_catalog.pg_class AS c ON c.relnamespace = n.oid AND c.relname = asked.name
+WHERE pg_catalog.has_schema_privilege(n.oid, 'USAGE')
