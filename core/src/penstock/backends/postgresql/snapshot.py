@@ -19,7 +19,7 @@ from psycopg import sql
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, connect
 from penstock.backends.postgresql.errors import from_driver, planning, translated
-from penstock.backends.postgresql.statements import name, quoted, relation
+from penstock.backends.postgresql.statements import name, quoted, relation, statement
 from penstock.backends.postgresql.waiting import (
     SNAPSHOT,
     Session,
@@ -78,12 +78,16 @@ class ExportedSnapshot:
         with planning("source", "snapshot"):
             connection.begin(ONE_MOMENT)
         connection.guard = Guard("", Patience(), self._looker, side="source", what="the snapshot")
+        tables = [read for read in relations if isinstance(read, TableRef)]
+        if len(tables) > AT_ONCE:
+            _check_room(connection, tables)
         for first in range(0, len(relations), AT_ONCE):
             some = relations[first : first + AT_ONCE]
             try:
                 lock_against_rewrites(connection, some, Patience().stall_timeout)
             except psycopg.errors.OutOfMemory as error:
-                raise _too_many_locks(first, len(relations), error) from error
+                found = f"it for fewer than {first + AT_ONCE:,}: {str(error).splitlines()[0]}"
+                raise _too_many_locks(len(relations), found, error.sqlstate or "") from error
         connection.guard = None
         with planning("source", "snapshot"):
             exported = "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text"
@@ -160,13 +164,29 @@ def watcher(url: str) -> Connection:
     return connect(url, "source", "penstock:watch", lock_seconds=LOOK_LOCK)
 
 
-def _too_many_locks(count: int, wanted: int, error: psycopg.Error) -> PlanningError:
+def _check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
+    """
+    Raises:
+        PlanningError: the locks would leave none for others, before the first of them is taken.
+    """
+    asked = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
+    with planning("source", "snapshot"):
+        count, each, sessions, prepared = connection.first(statement("lock_room"), asked)
+    room = each * (sessions + prepared)
+    if count > room:
+        found = (
+            f"{room:,} for all sessions together: max_locks_per_transaction {each:,} x "
+            f"(max_connections {sessions:,} + max_prepared_transactions {prepared:,})"
+        )
+        raise _too_many_locks(count, found)
+
+
+def _too_many_locks(wanted: int, found: str, code: str = "") -> PlanningError:
     return PlanningError(
         f"source: the snapshot locks each table until all are copied: expected room for {wanted:,} "
-        f"locks, found it for fewer than {count + AT_ONCE:,}; raise max_locks_per_transaction on "
-        "the source (it has to be restarted), or copy in several batches: "
-        f"{str(error).splitlines()[0]}",
-        Diagnosis(side="source", code=error.sqlstate or ""),
+        f"locks, found {found}; raise max_locks_per_transaction on the source (it has to be "
+        "restarted), or copy in several batches",
+        Diagnosis(side="source", code=code),
     )
 
 
@@ -185,13 +205,19 @@ def lock_against_rewrites(
     connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
     tables = [read for read in relations if isinstance(read, TableRef)]
     queries = [read for read in relations if not isinstance(read, TableRef)]
-    if not _try_lock(connection, tables, seconds) and len(tables) > 1:
-        for table in tables:
-            _try_lock(connection, [table], seconds)
+    _lock_tables(connection, tables, seconds)
     for read in queries:
         # To read is to lock.
         query = sql.SQL("SELECT FROM {} LIMIT 0").format(relation(read))
         _lock(connection, query, [read], seconds)
+
+
+def _lock_tables(connection: Connection, tables: Sequence[TableRef], seconds: float) -> None:
+    """All but those that cannot be locked."""
+    if not _try_lock(connection, tables, seconds) and len(tables) > 1:
+        half = len(tables) // 2
+        _lock_tables(connection, tables[:half], seconds)
+        _lock_tables(connection, tables[half:], seconds)
 
 
 def _try_lock(connection: Connection, tables: Sequence[TableRef], seconds: float) -> bool:

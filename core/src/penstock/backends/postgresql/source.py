@@ -228,7 +228,11 @@ class PostgresSource:
         return may_have_moved(self._connection, relation, where, extents, since)
 
     def _key(self, relation: Relation, key: Key) -> SourceKey:
-        return SourceKey(self._connection, relation, key)
+        # Two references to one table are equal, whichever of its rows they mean.
+        only = isinstance(relation, TableRef) and relation.only
+        return self._about(relation).once(
+            ("key", relation, only, key), lambda: SourceKey(self._connection, relation, key)
+        )
 
     def key_type(self, relation: Relation, key: Key) -> str:
         return self._key(relation, key).type
@@ -236,7 +240,9 @@ class PostgresSource:
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         if key.expression:
             return True, False
-        return column_facts(self._connection, relation, key)
+        return self._about(relation).once(
+            ("key facts", relation, key), lambda: column_facts(self._connection, relation, key)
+        )
 
     def key_statistics(self, relation: Relation, key: Key, where: str | None) -> KeyStatistics:
         return self._key(relation, key).statistics(where)
@@ -244,7 +250,7 @@ class PostgresSource:
     def finer_statistics(
         self, relation: Relation, where: str | None, known: KeyStatistics, count: int
     ) -> KeyStatistics:
-        return SourceKey(self._connection, relation, known.key).finer(where, known, count)
+        return self._key(relation, known.key).finer(where, known, count)
 
     def ntile(self, relation: Relation, key: Key, where: str | None, count: int) -> KeyStatistics:
         return self._key(relation, key).ntile(where, count)

@@ -11,15 +11,16 @@ from psycopg.pq import TransactionStatus
 from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.catalog.relations import find_oid, missing, oids_of
 from penstock.backends.postgresql.connection import Connection
+from penstock.errors import PlanningError
 from penstock.model.tables import Relation, TableRef
 
 T = TypeVar("T")
 
 # Relations that one statement asks about.
 AT_ONCE = 300
-# Errors that no single relation is to blame for: a lost connection, a lack of resources, a
-# statement that somebody has cancelled.
-_OF_ALL = ("08", "53", "57", "58")
+# Errors that no single relation is to blame for: a lost connection, a transaction that is over, a
+# lack of resources, a statement that somebody has cancelled.
+_OF_ALL = ("08", "25", "53", "57", "58")
 
 
 class Described:
@@ -32,6 +33,7 @@ class Described:
     def __init__(self, connection: Connection, relations: Iterable[Relation]) -> None:
         self.connection = connection
         tables = [each for each in dict.fromkeys(relations) if isinstance(each, TableRef)]
+        self._are_many = len(tables) > 1
         self._together: dict[TableRef, Sequence[TableRef]] = {}
         for first in range(0, len(tables), AT_ONCE):
             piece = tables[first : first + AT_ONCE]
@@ -42,6 +44,7 @@ class Described:
         """Ask anew for whatever is wanted from now on."""
         self._oids: dict[TableRef, int] = {}
         self._facts: dict[Hashable, dict[int, Any]] = {}
+        self._made: dict[Hashable, Any] = {}
         self.types = Types(self.connection)
         self.forget_savepoint()
 
@@ -91,10 +94,21 @@ class Described:
             others = (self._oids.get(each) for each in self._together.get(ref, ()))
             known |= self._of_many(read, [o for o in others if o is not None and o not in known])
         if oid not in known:
-            known |= read([oid])
+            known |= self._ask(read, [oid])
         if oid not in known:
-            raise missing(self.connection, ref, "source")
+            del self._oids[ref]
+            raise PlanningError(
+                f"source: {ref} was dropped, or made anew, while the copy was planned; try again "
+                "when no tables are being changed"
+            )
         found: T = known[oid]
+        return found
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What is asked about one relation alone."""
+        if what not in self._made:
+            self._made[what] = make()
+        found: T = self._made[what]
         return found
 
     def _of_many(
@@ -103,16 +117,29 @@ class Described:
         """About those that the server answers for; one alone is asked for where it is wanted."""
         if len(asked) < 2:
             return {}
-        status = self.connection.info.transaction_status
-        if status == TransactionStatus.INTRANS and not self._has_savepoint:
+        try:
+            return self._ask(read, asked)
+        except psycopg.Error as error:
+            if self.connection.closed or (error.sqlstate or "08")[:2] in _OF_ALL:
+                raise
+        half = len(asked) // 2
+        return {**self._of_many(read, asked[:half]), **self._of_many(read, asked[half:])}
+
+    def _ask(
+        self, read: Callable[[Sequence[Any]], Mapping[Any, Any]], asked: Sequence[Any]
+    ) -> Mapping[Any, Any]:
+        """A question that the server refuses does not end the transaction for the other tables."""
+        if not self._are_many or not self._is_in(TransactionStatus.INTRANS):
+            return read(asked)
+        if not self._has_savepoint:
             self.connection.execute("SAVEPOINT described")
             self._has_savepoint = True
         try:
             return read(asked)
-        except psycopg.Error as error:
-            if self.connection.closed or (error.sqlstate or "08")[:2] in _OF_ALL:
-                raise
-        if self.connection.info.transaction_status == TransactionStatus.INERROR:
-            self.connection.execute("ROLLBACK TO SAVEPOINT described")
-        half = len(asked) // 2
-        return {**self._of_many(read, asked[:half]), **self._of_many(read, asked[half:])}
+        except psycopg.Error:
+            if self._is_in(TransactionStatus.INERROR):
+                self.connection.execute("ROLLBACK TO SAVEPOINT described")
+            raise
+
+    def _is_in(self, status: TransactionStatus) -> bool:
+        return self.connection.info.transaction_status == status

@@ -180,6 +180,10 @@ class SourceKey:
         # It is quoted by the server. A mixture of collations has none, and cannot be compared.
         return sql.SQL(f"COLLATE {found}" if found else "")
 
+    @cached_property
+    def _facts(self) -> tuple[bool, bool]:
+        return column_facts(self._connection, self._read, self._key)
+
     def statistics(self, where: str | None) -> KeyStatistics:
         """See `SourceCatalog.key_statistics`."""
         self.check_ranged()
@@ -257,7 +261,7 @@ class SourceKey:
         return self._weighted(rows, null_fraction, "the key of every row, read once")
 
     def _weighted(self, rows: Rows, null_fraction: float, origin: str) -> KeyStatistics:
-        nullable, indexed = column_facts(self._connection, self._read, self._key)
+        nullable, indexed = self._facts
         bounds = tuple(WeightedBound(Bound(self.type, row[0]), float(row[1])) for row in rows)
         return KeyStatistics(self._key, nullable, null_fraction, bounds, origin, indexed)
 
@@ -375,7 +379,7 @@ class SourceKey:
 
     def _first_and_last(self) -> tuple[str | None, str | None, str]:
         """The least and the greatest finite value, as far as they can be had without a scan."""
-        _, indexed = column_facts(self._connection, self._read, self._key)
+        _, indexed = self._facts
         finite = sql.SQL("isfinite({})").format(self._expression).as_string(self._connection)
         if not indexed:
             rows, origin = self._histogram(finite)
