@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -13,11 +14,12 @@ from penstock.backends.api.children import (
     PlannedChildren,
     Windows,
 )
+from penstock.backends.api.described import MakesMany
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
 from penstock.backends.api.source import CutsFiner, SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
-from penstock.errors import MissingTarget, PlanningError
+from penstock.errors import MissingTarget, PermanentError, PlanningError
 from penstock.model.extents import Bound, Crossing, Key, Whole
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
@@ -148,6 +150,22 @@ def build_plan(
         bytes=None if given else round(statistics.bytes * statistics.selected),
         series=series,
     )
+
+
+def expect_tables(specs: Sequence[CopySpec], source: SourceCatalog, target: TargetCatalog) -> None:
+    """Tell the target of all tables that it is to make, before the first of many plans is built:
+    it may have to try whether it can make them."""
+    if not isinstance(target, MakesMany):
+        return
+    found = {}
+    for spec in specs:
+        # What is wrong with one is said where that one is planned.
+        with suppress(PlanningError, PermanentError):
+            if target.makes(spec.target_ref, spec.load_mode):
+                found[spec.target_ref] = source.definition(
+                    spec.relation, partitioning=spec.partitioning
+                )
+    target.expect(found)
 
 
 def build_source_plan(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
 from penstock.backends.api.control import RunHead, RunningAttempt, RunRow, reading_run
+from penstock.backends.api.described import describing
 from penstock.backends.api.registry import ddl_scheme, find_backend
+from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import MissingTarget, PlanningError, UsageError
 from penstock.events import Event
@@ -113,11 +115,12 @@ def plan(spec: CopySpec) -> PartitionPlan:
         spec, found = ends.with_schemas(spec, source, target)
         run_id = spec.run_id or new_run_id()
         streams = streams_of(spec.degree)
-        try:
-            result = build_plan(spec, streams, run_id, source, target, ends.capabilities)
-        except MissingTarget as error:
-            error.plan = build_source_plan(spec, streams, source, ends.capabilities)
-            raise
+        with _each_asked_once(spec, source, target):
+            try:
+                result = build_plan(spec, streams, run_id, source, target, ends.capabilities)
+            except MissingTarget as error:
+                error.plan = build_source_plan(spec, streams, source, ends.capabilities)
+                raise
         if spec.max_lag is not None:
             ends.lag_gauge().close()
         return replace(result, reasons=(*found, *result.reasons))
@@ -158,10 +161,14 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                         spec, run_id, ends.source_url, ends.source_backend, OptionPolicy()
                     )
                     stack.enter_context(closing(view))
+                    streams = streams_of(spec.degree)
                     view.note_state(source)
                     taken = view.take(source)
-                    streams = streams_of(spec.degree)
-                    run_plan = build_plan(spec, streams, run_id, source, target, ends.capabilities)
+                    # With the snapshot: before it, what others do shows by asking again.
+                    with _each_asked_once(spec, source, target):
+                        run_plan = build_plan(
+                            spec, streams, run_id, source, target, ends.capabilities
+                        )
                     run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 control = target.control
                 control.create()
@@ -219,18 +226,20 @@ def create(
             spec, found = _resolve_tables(spec, ends, target)
             view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
             with closing(view.open()) as source:
-                view.note_state(source)
-                # From the source as it is now: a plan also covers every row of a later snapshot.
-                run_plan = build_plan(
-                    spec,
-                    streams_of(spec.degree),
-                    run_id,
-                    source,
-                    target,
-                    ends.capabilities,
-                    given,
-                    series or "",
-                )
+                with _each_asked_once(spec, source, target):
+                    view.note_state(source)
+                    # From the source as it is now: a plan also covers every row of a later
+                    # snapshot.
+                    run_plan = build_plan(
+                        spec,
+                        streams_of(spec.degree),
+                        run_id,
+                        source,
+                        target,
+                        ends.capabilities,
+                        given,
+                        series or "",
+                    )
                 run_plan = replace(run_plan, reasons=(*found, *run_plan.reasons))
                 run_plan = part(run_plan) if part else run_plan
             target.control.create()
@@ -434,6 +443,15 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
             "itself creates what it keeps runs and commit records in"
         )
     return cast(WithControlDdl, backend).control_ddl(control_schema)
+
+
+@contextmanager
+def _each_asked_once(
+    spec: CopySpec, source: SourceCatalog, target: TargetCatalog
+) -> Iterator[None]:
+    """While one table is planned, the catalogs keep what they are told."""
+    with describing(source, [spec.relation]), describing(target, [spec.target_ref]):
+        yield
 
 
 def _resolve_tables(

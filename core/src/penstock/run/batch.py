@@ -29,7 +29,7 @@ from penstock.events import BatchFinished, BatchStarted, BatchTable, Event
 from penstock.model import values
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied, Relation
-from penstock.planning.build import build_plan
+from penstock.planning.build import build_plan, expect_tables
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
 from penstock.run.batch_tables import BatchTables, Found
 from penstock.run.connections import Connections, connect
@@ -332,6 +332,8 @@ class _Batch:
             # Before the first table is planned: all are planned with this snapshot.
             yield from self._see_snapshot(window)
             yield from self._plan_all([run for run in window if run.error is None])
+        over = set(window)
+        self._unplanned = [run for run in self._unplanned if run not in over]
         if self._unplanned:
             # Each window's transaction holds the locks of its own tables alone.
             self._source = self._ends.open_source()
@@ -344,6 +346,8 @@ class _Batch:
             facts.enter_context(describing(self._source, [run.spec.relation for run in window]))
             facts.enter_context(describing(self._target, [run.spec.target_ref for run in window]))
             stored = self._target.control.load_runs([run.run_id for run in window])
+            unknown = [run.spec for run in window if run.run_id not in stored]
+            expect_tables(unknown, self._source, self._target)
             new: list[_Planned] = []
             for run in window:
                 begun = time.monotonic()
@@ -354,7 +358,6 @@ class _Batch:
                 seconds[run] = time.monotonic() - begun
                 self._execution.stop_if_asked()
             yield from self._create_all(new)
-        self._unplanned = [run for run in self._unplanned if run not in seconds]
         planned = [run for run in window if run.error is None]
         load_standing(planned, self._link)
         for run in planned:

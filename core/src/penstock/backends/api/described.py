@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from penstock.model.tables import Relation
+    from penstock.model.tables import Relation, TableDefinition, TableRef
 
 
 @runtime_checkable
@@ -25,6 +25,16 @@ class DescribesMany(Protocol):
         Parameters:
             relations: need not exist. What is wrong with one is raised where that one is asked for.
         """
+        ...
+
+
+@runtime_checkable
+class MakesMany(DescribesMany, Protocol):
+    """A `TargetCatalog` to which it costs less to see that it can make many tables at once."""
+
+    def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
+        """Within `describing`: the definitions that `defined_columns` and `plan_load` will be asked
+        about, by the tables to be made. Asks nothing of the server, and raises nothing."""
         ...
 
 

@@ -13,11 +13,9 @@ from penstock.backends.api.facts import Checksum, Fit, LoadRequest
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.capabilities import TARGET
-from penstock.backends.postgresql.catalog.columns import read_columns
 from penstock.backends.postgresql.catalog.keys import check_alike
-from penstock.backends.postgresql.catalog.privileges import check_writable_server, missing_grant
-from penstock.backends.postgresql.catalog.relations import find_by_name, find_oid, search_path
-from penstock.backends.postgresql.catalog.source_state import identity
+from penstock.backends.postgresql.catalog.privileges import missing_grant
+from penstock.backends.postgresql.catalog.relations import find_by_name, search_path
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.compare.checksums import (
     read_checksum,
@@ -32,12 +30,12 @@ from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
-from penstock.backends.postgresql.load.loadable import check_loadable
-from penstock.backends.postgresql.statements import DIALECT, ident, name, rows_of, statement
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.statements import DIALECT, ident, name, rows_of
 from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
-from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
+from penstock.model.tables import Column, ColumnPair, Relation, TableDefinition, TableRef
 from penstock.spec.modes import Mode
 from penstock.spec.worker_spec import Patience
 
@@ -58,6 +56,31 @@ class PostgresTarget:
         self._control_schema = control_schema
         self._made: Callable[[], AbstractContextManager[TableRef]] | None = None
         self.control = ControlTables(self._connection, control_schema, watch)
+        self._known: TargetFacts | None = None
+
+    @contextmanager
+    def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
+        refs = [each for each in relations if isinstance(each, TableRef)]
+        before, self._known = self._known, TargetFacts(self._connection, refs)
+        try:
+            yield
+        finally:
+            self._known = before
+
+    def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
+        contents = {
+            ref: definition.content
+            for ref, definition in definitions.items()
+            if definition.dialect == DIALECT
+        }
+        if self._known is not None and contents:
+            self._known.rehearsals.expect(contents)
+
+    def _facts(self, table: TableRef) -> TargetFacts:
+        """Those that hold for now."""
+        if self._known is not None and table in self._known.refs:
+            return self._known
+        return TargetFacts(self._connection, [table])
 
     def close(self) -> None:
         abandon(self._connection)
@@ -79,18 +102,18 @@ class PostgresTarget:
         return find_by_name(self._connection, name, "target")
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
-        return read_columns(self._connection, table, "target")
+        return self._facts(table).columns(table)
 
     def identity(self, table: TableRef) -> str:
         with translated("target"):
-            exists = find_oid(self._connection, table) is not None
-        return identity(self._connection, table) if exists else ""
+            tree = self._facts(table).tree(table)
+        return tree[0].identity if tree else ""
 
     def makes(self, table: TableRef, mode: Mode) -> bool:
         if mode.recreates or mode not in TARGET.makes_missing:
             return mode.recreates
         with translated("target"):
-            return find_oid(self._connection, table) is None
+            return not self._facts(table).tree(table)
 
     def defined_columns(
         self,
@@ -102,12 +125,12 @@ class PostgresTarget:
         if definition.dialect != DIALECT:
             from penstock.backends.postgresql.load.unlike import made_columns, made_for_columns  # noqa: PLC0415 - Arrow
 
-            self._made = partial(made_for_columns, self._connection, table, columns, types)
-            return made_columns(self._connection, table, columns, types)
+            self._made = partial(made_for_columns, self._facts(table), table, columns, types)
+            return made_columns(self._facts(table), table, columns, types)
         from penstock.backends.postgresql.load.rehearsal import defined_columns, rehearsed  # noqa: PLC0415 - seldom
 
-        self._made = partial(rehearsed, self._connection, table, definition.content)
-        return defined_columns(self._connection, table, definition.content)
+        self._made = partial(rehearsed, self._facts(table), table, definition.content)
+        return defined_columns(self._facts(table), table, definition.content)
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         if any(ARROW in column.traits for column in source):
@@ -117,29 +140,24 @@ class PostgresTarget:
         return fit_columns(source, target)
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
-        target = name(table)
-        asked = {
-            "table": target,
-            "table_privileges": _privileges(mode),
-            "columns": list(columns),
-        }
+        facts = self._facts(table)
         with planning("target", f"table {table}"):
-            check_writable_server(self._connection)
-            found = self._connection.first(statement("privileges"), asked)
-        owner, usage, missing, may_insert = found
-        check_loadable(self._connection, table, mode)
+            facts.check_server()
+            rights = facts.table_rights(table)
+        facts.check_loadable(table, mode)
         needed_by = f"--mode {mode}"
-        if not usage:
+        if not rights.schema_usage:
             refused, grant = f"may not use schema {table.schema!r}", ident(table.schema)
             raise missing_grant(self._connection, refused, needed_by, f"USAGE ON SCHEMA {grant}")
-        grants = [*missing, *([] if may_insert else ["INSERT"])]
+        grants = [wanted for wanted in _privileges(mode) if wanted in rights.lacking]
+        grants += [] if set(columns).isdisjoint(rights.closed) else ["INSERT"]
         if grants:
             wanted = ", ".join(sorted(grants))
-            refused = f"may not {wanted} on {table} (owner {owner!r})"
-            raise missing_grant(self._connection, refused, needed_by, f"{wanted} ON {target}")
+            refused = f"may not {wanted} on {table} (owner {rights.owner!r})"
+            raise missing_grant(self._connection, refused, needed_by, f"{wanted} ON {name(table)}")
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        return plan_load(self._connection, request)
+        return plan_load(self._facts(request.target), request)
 
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
         from penstock.backends.postgresql.load.children import plan_children  # noqa: PLC0415 - seldom
@@ -165,7 +183,7 @@ class PostgresTarget:
             yield table
             return
         with translated("target"):
-            there = find_oid(self._connection, table) is not None
+            there = bool(self._facts(table).tree(table))
         with nullcontext(table) if there else self._made() as rows:
             yield rows
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
 
-from penstock.backends.postgresql.catalog.relations import KINDS, find_oid
+from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import statement
+from penstock.backends.postgresql.statements import for_server, name, statement
 from penstock.model.tables import TableRef
 
 
@@ -17,8 +17,8 @@ from penstock.model.tables import TableRef
 class Relation:
     """A table, or one of its partitions."""
 
-    oid: int
     ref: TableRef
+    oid: int
     kind: str
     persistence: str
     mine: bool
@@ -26,6 +26,8 @@ class Relation:
     owner: str
     partition: bool
     inherits: bool
+    identity: str
+    """See `SourceState.identity`."""
 
 
 def kind_name(relation: Relation) -> str:
@@ -33,13 +35,31 @@ def kind_name(relation: Relation) -> str:
     return KINDS.get(relation.kind, f"kind {relation.kind!r}")
 
 
+Trees = Mapping[TableRef, Sequence[Relation]]
+"""Tables with their partitions."""
+
+
+def read_trees(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, list[Relation]]:
+    """Tables, each with its partitions, from the top down; empty where there is none."""
+    found: dict[TableRef, list[Relation]] = {ref: [] for ref in refs}
+    tables = sql.Literal([name(ref) for ref in refs])
+    for place, schema, relation, *facts in connection.execute(
+        for_server(connection, "tree", tables=tables)
+    ):
+        found[refs[place - 1]].append(Relation(TableRef(schema, relation), *facts))
+    return found
+
+
 def table_tree(connection: Connection, ref: TableRef) -> list[Relation]:
-    """The table and its partitions, from the top down; empty where there is none."""
-    oid = find_oid(connection, ref)
-    if oid is None:
-        return []
-    rows = connection.execute(statement("tree").format(table=sql.Literal(oid))).fetchall()
-    return [Relation(row[0], TableRef(row[1], row[2]), *row[3:]) for row in rows]
+    """One of `read_trees`."""
+    return read_trees(connection, [ref])[ref]
+
+
+def _parts(trees: Trees) -> dict[str, sql.Literal]:
+    """The relations of all trees, and the place of the tree that each is of."""
+    parts = [(place, item.oid) for place, tree in enumerate(trees.values()) for item in tree]
+    places, oids = zip(*parts, strict=True) if parts else ((), ())
+    return {"places": sql.Literal(list(places)), "tables": sql.Literal(list(oids))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,46 +82,133 @@ class Linked:
     """What it inherits from."""
 
 
-def find_links(connection: Connection, relations: Sequence[Relation]) -> list[Linked]:
-    oids = sql.Literal([relation.oid for relation in relations])
-    rows = connection.execute(statement("linked").format(tables=oids)).fetchall()
-    return [Linked(row[0], TableRef(*row[1:3]), TableRef(*row[3:5]), *row[5:]) for row in rows]
+def read_links(connection: Connection, trees: Trees) -> dict[TableRef, list[Linked]]:
+    """What links other tables to each of these. Call it where names are full."""
+    found: dict[TableRef, list[Linked]] = {ref: [] for ref in trees}
+    refs = list(trees)
+    for place, *row in connection.execute(statement("linked").format(**_parts(trees))):
+        link = Linked(row[0], TableRef(*row[1:3]), TableRef(*row[3:5]), *row[5:])
+        found[refs[place]].append(link)
+    return found
 
 
-def find_dependents(
-    connection: Connection,
-    relations: Sequence[Relation],
-    *,
-    sequences: str = "ai",
-    undone: Sequence[Linked] = (),
-) -> list[str]:
-    """Other objects that cannot exist without the tables, as messages name them.
+def read_numbers(
+    connection: Connection, trees: Trees, types: Sequence[str]
+) -> dict[TableRef, set[str]]:
+    """The columns of some types that the user may read, of the tables themselves."""
+    roots = {tree[0].oid: ref for ref, tree in trees.items() if tree}
+    found: dict[TableRef, set[str]] = {ref: set() for ref in trees}
+    rows = connection.execute(
+        "SELECT a.attrelid, a.attname FROM pg_catalog.pg_attribute AS a"
+        " WHERE a.attrelid = ANY (%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped"
+        " AND pg_catalog.format_type(a.atttypid, NULL) = ANY (%s)"
+        " AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')",
+        [list(roots), list(types)],
+    )
+    for oid, column in rows:
+        found[roots[oid]].add(column)
+    return found
+
+
+def shape_of(table: sql.Composable) -> sql.Composed:
+    """A digest of all that a table consists of. Call it where names are full.
 
     Parameters:
+        table: its name as an expression.
+    """
+    return statement("shape").format(table=table)
+
+
+def read_shapes(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, str]:
+    shape = shape_of(sql.SQL("asked.name"))
+    query = sql.SQL(
+        "SELECT asked.place, ({}) FROM pg_catalog.unnest({}::text[])"
+        " WITH ORDINALITY AS asked (name, place)"
+    ).format(shape, sql.Literal([name(ref) for ref in refs]))
+    return {refs[place - 1]: found for place, found in connection.execute(query)}
+
+
+def read_references(connection: Connection, trees: Trees) -> dict[TableRef, list[str]]:
+    """Foreign keys of other tables that reference each of these, as messages name them."""
+    found: dict[TableRef, list[str]] = {ref: [] for ref in trees}
+    refs = list(trees)
+    for place, described in connection.execute(statement("referenced").format(**_parts(trees))):
+        found[refs[place]].append(described)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """Another object that cannot exist without a table."""
+
+    described: str
+    """As messages name it."""
+    linked: int | None
+    """Its object id, where it may be one of the objects of a `Linked`."""
+
+
+def read_dependents(
+    connection: Connection, trees: Trees, sequences: str = "ai"
+) -> dict[TableRef, list[Dependent]]:
+    """
+    Parameters:
         sequences: which count as parts: those of serial columns (a), of identity columns (i).
+    """
+    found: dict[TableRef, list[Dependent]] = {ref: [] for ref in trees}
+    refs = list(trees)
+    query = statement("dependents").format(**_parts(trees), sequences=sql.Literal(list(sequences)))
+    for place, *row in connection.execute(query):
+        found[refs[place]].append(Dependent(*row))
+    return found
+
+
+def listed_dependents(found: Iterable[Dependent], undone: Iterable[Linked] = ()) -> list[str]:
+    """As messages name them.
+
+    Parameters:
         undone: links that do not count.
     """
-    query = statement("dependents").format(
-        tables=sql.Literal([relation.oid for relation in relations]),
-        sequences=sql.Literal(list(sequences)),
-        undone=sql.Literal([link.object for link in undone]),
-    )
-    return [described for (described,) in connection.execute(query).fetchall()]
+    without = {link.object for link in undone}
+    return list(dict.fromkeys(item.described for item in found if item.linked not in without))
 
 
-def taken_names(connection: Connection, schema: str, relations: Sequence[Relation]) -> set[str]:
-    """Names of relations in a schema that are still there when these are dropped."""
+class NamesInSchema:
+    """The names of a schema's relations, each with what it goes with when that is dropped.
+
+    Parameters:
+        found: by name, the object ids of the relation and of those that it belongs to.
+    """
+
+    def __init__(self, found: Mapping[str, Collection[int]]) -> None:
+        self._found = found
+
+    def holds(self, name: str, dropped: Collection[int] = ()) -> bool:
+        """Whether a name is taken when relations are dropped."""
+        owners = self._found.get(name)
+        return owners is not None and not any(oid in dropped for oid in owners)
+
+
+def read_names(connection: Connection, schemas: Sequence[str]) -> dict[str, NamesInSchema]:
+    found: dict[str, dict[str, list[int]]] = {schema: {} for schema in schemas}
+    for schema, relation, owners in connection.execute(
+        statement("taken_names"), {"schemas": list(schemas)}
+    ):
+        found[schema][relation] = owners
+    return {schema: NamesInSchema(names) for schema, names in found.items()}
+
+
+def read_sequences(
+    connection: Connection, refs: Sequence[TableRef]
+) -> dict[TableRef, tuple[str, bool]]:
+    """The kind of what has each name, and whether the user may set it; a sequence that may be set
+    where there is nothing of that name."""
+    found = dict.fromkeys(refs, ("S", True))
     rows = connection.execute(
-        "SELECT c.relname FROM pg_catalog.pg_class AS c"
-        " WHERE c.relnamespace = (SELECT n.oid FROM pg_catalog.pg_namespace AS n"
-        "   WHERE n.nspname = %(schema)s)"
-        " AND NOT c.oid = ANY (%(tables)s::oid[])"
-        " AND NOT EXISTS (SELECT FROM pg_catalog.pg_index AS x WHERE x.indexrelid = c.oid"
-        "   AND x.indrelid = ANY (%(tables)s::oid[]))"
-        " AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend AS d"
-        "   WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid"
-        "   AND d.refclassid = 'pg_catalog.pg_class'::regclass AND d.deptype IN ('a', 'i')"
-        "   AND d.refobjid = ANY (%(tables)s::oid[]))",
-        {"schema": schema, "tables": [relation.oid for relation in relations]},
-    ).fetchall()
-    return {name for (name,) in rows}
+        "SELECT asked.place, c.relkind::text, CASE WHEN c.relkind = 'S' THEN"
+        " pg_catalog.has_sequence_privilege(c.oid, 'SELECT')"
+        " AND pg_catalog.has_sequence_privilege(c.oid, 'UPDATE') ELSE false END"
+        " FROM pg_catalog.unnest(%s::text[]) WITH ORDINALITY AS asked (name, place)"
+        " JOIN pg_catalog.pg_class AS c ON c.oid = pg_catalog.to_regclass(asked.name)",
+        [[name(ref) for ref in refs]],
+    )
+    return found | {refs[place - 1]: (kind, settable) for place, kind, settable in rows}

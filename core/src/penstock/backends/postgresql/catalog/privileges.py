@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from psycopg import sql
+from dataclasses import dataclass
 
 from penstock.backends.postgresql.catalog.existing import Relation
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import ident, statement
+from penstock.backends.postgresql.statements import ident, name, statement
 from penstock.errors import PlanningError
+from penstock.model.tables import TableRef
 
 
 def missing_grant(
@@ -39,24 +39,87 @@ def check_owned(connection: Connection, relations: Sequence[Relation], needed_by
             raise missing_grant(connection, missing, needed_by, ident(relation.owner))
 
 
-def check_creatable(connection: Connection, schema: str, needed_by: str) -> bool:
+@dataclass(frozen=True, slots=True)
+class TableRights:
+    """What the user may not do with a table."""
+
+    owner: str
+    schema_usage: bool
+    lacking: list[str]
+    """Of the privileges that a load may need."""
+    closed: list[str]
+    """Columns without the privilege to insert."""
+
+
+def read_table_rights(
+    connection: Connection, refs: Sequence[TableRef]
+) -> dict[TableRef, TableRights]:
+    """Of those that are there."""
+    asked = {"tables": [name(ref) for ref in refs]}
+    rows = connection.execute(statement("privileges"), asked).fetchall()
+    return {refs[row[0] - 1]: TableRights(*row[1:]) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRights:
+    """What the user may do in a schema, or with the database if there is no such schema."""
+
+    exists: bool
+    usage: bool
+    create: bool
+    create_schema: bool
+    database: str
+
+
+def read_schema_rights(connection: Connection, schemas: Sequence[str]) -> dict[str, SchemaRights]:
+    asked = {"schemas": [ident(schema) for schema in schemas]}
+    rows = connection.execute(statement("ddl_privileges"), asked).fetchall()
+    return {schema: SchemaRights(*row) for schema, row in zip(schemas, rows, strict=True)}
+
+
+def check_creatable(
+    connection: Connection, schema: str, needed_by: str, rights: SchemaRights | None = None
+) -> bool:
     """Whether the schema is there; the user may make tables in it, or make it.
+
+    Parameters:
+        rights: as far as they are known.
 
     Raises:
         PlanningError: the user may not; with the GRANT that would do.
     """
-    query = statement("ddl_privileges").format(schema=sql.Literal(ident(schema)))
-    exists, usage, create, create_schema, database = connection.first(query)
-    if not exists and not create_schema:
+    known = rights or read_schema_rights(connection, [schema])[schema]
+    if not known.exists and not known.create_schema:
         missing = f"may not create the missing schema {schema!r}"
-        grant = f"CREATE ON DATABASE {ident(database)}"
+        grant = f"CREATE ON DATABASE {ident(known.database)}"
         raise missing_grant(connection, missing, needed_by, grant)
-    lacking = [word for word, given in (("USAGE", usage), ("CREATE", create)) if not given]
-    if exists and lacking:
+    given = (("USAGE", known.usage), ("CREATE", known.create))
+    lacking = [word for word, may in given if not may]
+    if known.exists and lacking:
         missing = f"may not {' and '.join(lacking)} in schema {schema!r}"
         grant = f"{', '.join(lacking)} ON SCHEMA {ident(schema)}"
         raise missing_grant(connection, missing, needed_by, grant)
-    return bool(exists)
+    return known.exists
+
+
+def granted_by_default(connection: Connection, schemas: Sequence[str]) -> dict[str, list[str]]:
+    """Roles, quoted, that a new table of this user's is granted to, by its schema."""
+    rows = connection.execute(
+        "SELECT DISTINCT asked.schema,"
+        " pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(acl.grantee))"
+        " FROM pg_catalog.unnest(%s::text[]) AS asked (schema)"
+        " JOIN pg_catalog.pg_default_acl AS d ON d.defaclnamespace IN (0,"
+        "   (SELECT n.oid FROM pg_catalog.pg_namespace AS n WHERE n.nspname = asked.schema))"
+        " CROSS JOIN LATERAL pg_catalog.aclexplode(d.defaclacl) AS acl"
+        " WHERE d.defaclobjtype = 'r' AND acl.grantee <> 0"
+        " AND d.defaclrole = (SELECT r.oid FROM pg_catalog.pg_roles AS r"
+        "   WHERE r.rolname = current_user) ORDER BY 1, 2",
+        [list(schemas)],
+    )
+    found: dict[str, list[str]] = {schema: [] for schema in schemas}
+    for schema, role in rows:
+        found[schema].append(role)
+    return found
 
 
 def check_writable_server(connection: Connection) -> None:

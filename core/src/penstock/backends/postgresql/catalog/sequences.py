@@ -26,11 +26,6 @@ class ColumnSequence:
     writable: bool = True
 
 
-def column_sequences(connection: Connection, oid: int) -> list[ColumnSequence]:
-    """Those of one table."""
-    return sequences_of(connection, [oid])[oid]
-
-
 def sequences_of(connection: Connection, oids: Sequence[int]) -> dict[int, list[ColumnSequence]]:
     """Those of tables, by the object ids of these."""
     query = statement("column_sequences").format(tables=sql.Literal(list(oids)))

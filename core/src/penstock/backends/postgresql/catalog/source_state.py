@@ -12,10 +12,10 @@ from penstock.backends.postgresql.catalog.sizes import reads_elsewhere
 from penstock.backends.postgresql.compare.conditions import select
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server, name, statement
+from penstock.backends.postgresql.statements import for_server, statement
 from penstock.model.extents import Extent
 from penstock.model.snapshots import SourceState
-from penstock.model.tables import Relation, TableRef
+from penstock.model.tables import Relation
 
 _OLDEST = re.compile(r"(\d+):\d+:")
 _NOW = sql.SQL("SELECT clock_timestamp()::text")
@@ -40,13 +40,6 @@ def settled_state(connection: Connection, read: Relation, state: SourceState) ->
         # This server does not know who writes there: no moment is ever equal to another.
         return replace(state, moment=_text(connection, _NOW))
     return replace(state, moment=read_moment(connection))
-
-
-def identity(connection: Connection, ref: TableRef) -> str:
-    """See `SourceState.identity`."""
-    with planning("source", f"table {ref}"):
-        oid = connection.value("SELECT %s::regclass::oid", [name(ref)])
-        return read_states(connection, [oid])[oid].identity
 
 
 def read_moment(connection: Connection) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import psycopg
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
@@ -30,29 +30,34 @@ def read_needs(
     return found
 
 
-def missing_needs(connection: Connection, tables: Sequence[Json]) -> list[str]:
-    """What the target lacks, a line for each, with what would help. Call it in a transaction."""
+def address(need: Json) -> str:
+    """By which the server finds it."""
+    return json.dumps(need["address"])
+
+
+def find_addresses(connection: Connection, addresses: Sequence[str]) -> dict[str, bool]:
+    """
+    Raises:
+        psycopg.Error: one of them is not there.
+    """
+    connection.execute(statement("addresses"), [f"[{','.join(addresses)}]"])
+    return dict.fromkeys(addresses, True)
+
+
+def needs_of(tables: Iterable[Json]) -> list[Json]:
     needed = {(need["kind"], need["name"]): need for table in tables for need in table["needs"]}
-    missing = [need for need in needed.values() if not _exists(connection, need)]
+    return list(needed.values())
+
+
+def missing_lines(missing: Iterable[Json]) -> list[str]:
+    """What the target lacks, a line for each, with what would help."""
     return list(dict.fromkeys(_lines(missing)))
 
 
-def _lines(missing: Iterable[Json]) -> Iterable[str]:
+def _lines(missing: Iterable[Json]) -> Iterator[str]:
     for need in missing:
         if need["extension"]:
             name = need["extension"]
             yield f"extension {name}: CREATE EXTENSION {ident(name)}"
         else:
             yield f"{need['kind']} {need['name']}: recreate does not create it"
-
-
-def _exists(connection: Connection, need: Json) -> bool:
-    try:
-        with connection.transaction():
-            connection.execute(
-                "SELECT pg_catalog.pg_get_object_address(%s, %s::text[], %s::text[])",
-                need["address"],
-            )
-    except (psycopg.errors.ProgrammingError, psycopg.errors.DataError):
-        return False
-    return True

@@ -31,7 +31,7 @@ def create_table(
         tablespace: make it where the definition says.
     """
     ref = names.table(table)
-    not_null = {c["column"]: c for c in table["constraints"] if c["kind"] == "n"}
+    not_null = _not_null(table)
     parts = [_column(column, table, names, not_null, version) for column in table["columns"]]
     checks = [
         f"CONSTRAINT {ident(c['name'])} {under_name(c['definition'], table, ref)}"
@@ -78,6 +78,17 @@ def create_table(
         word = {"f": "FULL", "n": "NOTHING"}[table["replica_identity"]]
         statements.append(f"ALTER TABLE ONLY {name(ref)} REPLICA IDENTITY {word}")
     return statements
+
+
+def _not_null(table: Json) -> dict[str, Json]:
+    """Constraints of that kind by their columns, where the server has such."""
+    return {c["column"]: c for c in table["constraints"] if c["kind"] == "n"}
+
+
+def nullable(table: Json) -> list[bool]:
+    """Of each column, as `create_table` makes it."""
+    named = {column: bool(made["validated"]) for column, made in _not_null(table).items()}
+    return [not named.get(column["name"], column["not_null"]) for column in table["columns"]]
 
 
 def _made(table: Json, names: Names) -> list[Json]:

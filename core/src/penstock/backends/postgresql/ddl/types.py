@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from psycopg import sql
 
@@ -42,8 +42,7 @@ def read_types(connection: Connection, tables: Iterable[Json]) -> dict[int, Json
     known: dict[int, Json] = {}
     asked = set(_column_types(tables))
     while asked := asked.difference(known):
-        query = for_server(connection, "definition_type", types=sql.Literal(sorted(asked)))
-        read: dict[int, Json] = dict(connection.execute(query).fetchall())
+        read = _read(connection, asked)
         known |= read
         asked = {
             part
@@ -54,10 +53,9 @@ def read_types(connection: Connection, tables: Iterable[Json]) -> dict[int, Json
     return known
 
 
-def read_type(connection: Connection, oid: int) -> Json:
-    query = for_server(connection, "definition_type", types=sql.Literal([oid]))
-    _, found = connection.first(query)
-    return cast("Json", found)
+def _read(connection: Connection, oids: Iterable[int]) -> dict[int, Json]:
+    query = for_server(connection, "definition_type", types=sql.Literal(sorted(oids)))
+    return dict(connection.execute(query).fetchall())
 
 
 def _column_types(tables: Iterable[Json]) -> Iterator[int]:
@@ -79,16 +77,41 @@ def _components(type_: Json) -> Iterator[int]:
     return (part for part in parts if part is not None)
 
 
-def missing_types(connection: Connection, types: Sequence[Json]) -> tuple[list[Json], list[str]]:
-    """The types to create, and a line for each that exists and differs or cannot be created."""
+def type_name(type_: Json) -> str:
+    """Quoted, with its schema."""
+    return ident(type_["schema"], type_["name"])
+
+
+def read_namesakes(connection: Connection, names: Sequence[str]) -> dict[str, Json | None]:
+    """The types of these names, quoted; None where there is none."""
+    found: dict[str, Json | None] = dict.fromkeys(names)
+    query = (
+        "SELECT asked.name, pg_catalog.to_regtype(asked.name)::oid::bigint"
+        " FROM pg_catalog.unnest(%s::text[]) AS asked (name)"
+        " WHERE pg_catalog.to_regtype(asked.name) IS NOT NULL"
+    )
+    oids = dict(connection.execute(query, [list(names)]).fetchall())
+    if oids:
+        with full_names(connection):
+            known = _read(connection, oids.values())
+        found |= {made: known[oid] for made, oid in oids.items() if oid in known}
+    return found
+
+
+def missing_types(
+    types: Sequence[Json], there: Callable[[str], Json | None]
+) -> tuple[list[Json], list[str]]:
+    """The types to create, and a line for each that exists and differs or cannot be created.
+
+    Parameters:
+        there: finds the target's type of a name, as `read_namesakes` does.
+    """
     missing = []
     lines = []
     for type_ in types:
-        made = ident(type_["schema"], type_["name"])
-        found = connection.value("SELECT pg_catalog.to_regtype(%s)::oid::bigint", [made])
-        if found is not None:
-            with full_names(connection):
-                theirs = read_type(connection, found)
+        made = type_name(type_)
+        theirs = there(made)
+        if theirs is not None:
             if _essence(type_) != _essence(theirs):
                 lines.append(
                     f"type {made} differs: the source has {_described(type_)}, the target "

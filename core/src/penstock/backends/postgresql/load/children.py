@@ -16,7 +16,7 @@ from penstock.backends.postgresql.catalog.children import (
     read_attached,
     read_children,
 )
-from penstock.backends.postgresql.catalog.existing import kind_name, table_tree, taken_names
+from penstock.backends.postgresql.catalog.existing import kind_name, read_names, table_tree
 from penstock.backends.postgresql.catalog.privileges import (
     check_creatable,
     check_owned,
@@ -301,7 +301,8 @@ def _named(
     same: Mapping[str, Existing],
 ) -> list[Partition]:
     """Each child is called after its parent and its first value, by a name that is free."""
-    taken = taken_names(connection, table.schema, ())
+    there = read_names(connection, [table.schema])[table.schema]
+    given: set[str] = set()
     found = []
     for partition in partitions:
         child = partition.child
@@ -311,10 +312,10 @@ def _named(
         else:
             ending = child.table.name[:40]
             called, number = shortened(table.name, ending), 1
-            while called in taken:
+            while called in given or there.holds(called):
                 number += 1
                 called = shortened(table.name, f"{ending}_{number}")
-            taken.add(called)
+            given.add(called)
             ref = TableRef(table.schema, called)
         found.append(replace(partition, child=replace(child, table=ref)))
     return found

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog import existing
 from penstock.backends.postgresql.catalog.relations import list_heirs
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
-from penstock.backends.postgresql.load.loadable import check_loadable
 from penstock.backends.postgresql.load.sequences import advance_existing
+from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import DIALECT, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
-from penstock.model.tables import TableDefinition
+from penstock.model.tables import TableDefinition, TableRef
 
 
-def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
+def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     """
     Raises:
         PlanningError: see `TargetCatalog.plan_load`.
     """
     if request.definition is not None:
-        return _plan_made(connection, request, request.definition)
+        return _plan_made(facts, request, request.definition)
+    connection = facts.connection
     if request.mode.builds_beside:
         from penstock.backends.postgresql.load.swap import plan_swap  # noqa: PLC0415 - as above
 
-        return plan_swap(connection, request)
+        return plan_swap(facts, request)
     ref = request.target
-    found = check_loadable(connection, ref, request.mode)
+    found = facts.check_loadable(ref, request.mode)
     with planning("target", f"table {ref}"):
-        tree = existing.table_tree(connection, ref)
+        tree = facts.tree(ref)
         # What inherits from it is a table of its own, and left alone.
         only = tree[0].kind == "r" and tree[0].inherits
         _check_heirs(connection, request)
@@ -42,7 +41,7 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         after: list[Step] = []
         warnings: list[str] = []
         if request.mode.truncates:
-            _check_referenced(connection, tree)
+            _check_referenced(facts, ref)
             rows = f"ONLY {name(ref)}" if only else name(ref)
             before.append(steps.before("truncate", f"truncate {ref}", f"TRUNCATE {rows}"))
         if request.unlogged or request.indexes == "defer":
@@ -61,7 +60,7 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
         )
     key, remarks = conflict_columns(connection, request)
     with planning("target", f"sequences of {ref}"):
-        advanced, refused = advance_existing(connection, request)
+        advanced, refused = advance_existing(facts, request)
     return LoadPlan(
         replace(ref, only=only),
         (*before, *after, *advanced),
@@ -72,25 +71,23 @@ def plan_load(connection: Connection, request: LoadRequest) -> LoadPlan:
     )
 
 
-def _plan_made(
-    connection: Connection, request: LoadRequest, definition: TableDefinition
-) -> LoadPlan:
+def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefinition) -> LoadPlan:
     from penstock.backends.postgresql.load.missing import plan_missing  # noqa: PLC0415 - as above
     from penstock.backends.postgresql.load.recreate import plan_recreate  # noqa: PLC0415 - as above
 
     plan = plan_recreate if request.mode.recreates else plan_missing
     if definition.dialect == DIALECT:
-        return plan(connection, request, definition.content)
+        return plan(facts, request, definition.content)
     from penstock.backends.postgresql.load.unlike import plain_content  # noqa: PLC0415 - it needs Arrow
 
-    content, made, late = plain_content(connection, request, definition)
+    content, made, late = plain_content(facts.connection, request, definition)
     besides = [
         replace(left, table=str(request.target)) for left in definition.besides if left not in made
     ]
     if not request.mode.recreates:
         more = [step.statement for step in late]
-        return plan_missing(connection, request, content, besides, more)
-    planned = plan_recreate(connection, request, content, besides)
+        return plan_missing(facts, request, content, besides, more)
+    planned = plan_recreate(facts, request, content, besides)
     return replace(planned, steps=(*planned.steps, *late))
 
 
@@ -109,21 +106,14 @@ def _check_heirs(connection: Connection, request: LoadRequest) -> None:
         )
 
 
-def _check_referenced(connection: Connection, tree: Sequence[existing.Relation]) -> None:
+def _check_referenced(facts: TargetFacts, ref: TableRef) -> None:
     """
     Raises:
         PlanningError: foreign keys of other tables point to this one, so it cannot be truncated.
     """
-    oids = [relation.oid for relation in tree]
-    rows = connection.execute(
-        "SELECT pg_catalog.format('%%I of %%s', k.conname, k.conrelid::regclass)"
-        " FROM pg_catalog.pg_constraint AS k"
-        " WHERE k.contype = 'f' AND k.confrelid = ANY (%(tables)s::oid[])"
-        " AND NOT k.conrelid = ANY (%(tables)s::oid[]) ORDER BY 1",
-        {"tables": oids},
-    ).fetchall()
-    if rows:
+    found = facts.references(ref)
+    if found:
         raise PlanningError(
-            f"--mode truncate: {tree[0].ref} cannot be truncated, since foreign keys of other "
-            f"tables reference it: {', '.join(row[0] for row in rows)}"
+            f"--mode truncate: {ref} cannot be truncated, since foreign keys of other tables "
+            f"reference it: {', '.join(found)}"
         )

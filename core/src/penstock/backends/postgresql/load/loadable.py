@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.statements import for_server, name
 from penstock.errors import PlanningError
 from penstock.model.tables import TableRef
@@ -14,7 +18,30 @@ from penstock.spec.modes import Mode
 TRUNCATE_FOREIGN_VERSION = 140000
 
 
-def check_loadable(connection: Connection, ref: TableRef, mode: Mode) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Loadable:
+    """What a relation is, for COPY."""
+
+    kind: str
+    insertable: bool
+    instead: bool
+    """A trigger inserts its rows elsewhere."""
+    hidden: bool
+    """Row security holds for the user."""
+    foreign: list[str]
+    """Foreign tables that its rows go into."""
+
+
+def read_loadable(connection: Connection, refs: Sequence[TableRef]) -> dict[TableRef, Loadable]:
+    """Of those that are there."""
+    tables = sql.Literal([name(ref) for ref in refs])
+    rows = connection.execute(for_server(connection, "loadable", tables=tables)).fetchall()
+    return {refs[row[0] - 1]: Loadable(*row[1:]) for row in rows}
+
+
+def check_loadable(
+    connection: Connection, ref: TableRef, mode: Mode, found: Loadable
+) -> tuple[str, ...]:
     """Check that rows can be loaded into a relation.
 
     Returns: what its user has to be warned of.
@@ -22,11 +49,9 @@ def check_loadable(connection: Connection, ref: TableRef, mode: Mode) -> tuple[s
     Raises:
         PlanningError: they cannot.
     """
-    with planning("target", f"table {ref}"):
-        found = connection.first(for_server(connection, "loadable"), {"table": name(ref)})
-    kind, insertable, instead, hidden, foreign = found
+    kind, foreign = found.kind, found.foreign
     what = KINDS.get(kind, f"kind {kind!r}")
-    if kind == "v" and not instead:
+    if kind == "v" and not found.instead:
         raise PlanningError(
             f"target: expected {ref} to be a table, or a view with an INSTEAD OF INSERT trigger "
             f"for each row; found {what}"
@@ -38,14 +63,14 @@ def check_loadable(connection: Connection, ref: TableRef, mode: Mode) -> tuple[s
         )
     if kind not in "rpfv":
         raise PlanningError(f"target: expected {ref} to be a table, found {what}")
-    if not insertable:
+    if not found.insertable:
         raise PlanningError(f"target: {ref} is {what} that cannot be written to")
     if foreign and mode.truncates and connection.info.server_version < TRUNCATE_FOREIGN_VERSION:
         raise PlanningError(
             f"target: --mode truncate: PostgreSQL before 14 cannot truncate {foreign[0]}, a "
             "foreign table; expected --mode append or replace"
         )
-    if hidden:
+    if found.hidden:
         raise PlanningError(
             f"target: row security on {ref} holds for {connection.info.user!r}, so COPY cannot "
             "load it; expected its owner (without FORCE ROW LEVEL SECURITY), a user with "

@@ -14,7 +14,6 @@ from typing import Any
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest, Siblings
-from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import done, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attached import left_out
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
@@ -24,7 +23,8 @@ from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.recreate import advanced, creation, names_for, schema_steps
-from penstock.backends.postgresql.load.rehearsal import NEEDS, Rehearsal
+from penstock.backends.postgresql.load.rehearsal import NEEDS, rehearsed
+from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import literal, name, statement
 from penstock.backends.sql.definition import KINDS
 from penstock.backends.sql.making import check_not_asked
@@ -33,7 +33,7 @@ from penstock.model.tables import NotCopied, TableRef
 
 
 def plan_missing(
-    connection: Connection,
+    facts: TargetFacts,
     request: LoadRequest,
     content: Mapping[str, Any],
     besides: Sequence[NotCopied] = (),
@@ -48,26 +48,25 @@ def plan_missing(
         PlanningError: it cannot be made, or a privilege is missing.
     """
     check_not_asked(request)
+    connection = facts.connection
     ref, version = request.target, connection.info.server_version
     made: Sequence[Json] = content["tables"]
     (table,) = made
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
-        rehearsal = Rehearsal(connection, ref, content)
-        with connection.transaction(force_rollback=True):
-            rehearsal.make_types()
-            rehearsal.make_all()
-            key, remarks = conflict_columns(connection, request, rehearsal.ref)
-            parts = connection.execute(_parts(rehearsal.ref)).fetchall()
-        names = names_for(connection, ref, made, [], warnings)
+        missing = facts.rehearsals.missing(ref, content)
+        with rehearsed(facts, ref, content) as rehearsal:
+            key, remarks = conflict_columns(connection, request, rehearsal)
+            parts = connection.execute(_parts(rehearsal)).fetchall()
+        names = names_for(facts, ref, made, [], warnings)
         schemas = [
             replace(step, done=done.has_schema(step.makes_schema))
-            for step in schema_steps(connection, names, rehearsal.missing)
+            for step in schema_steps(facts, names, missing)
         ]
     make = steps.before(
         "make",
         f"create {ref}, where it is not there",
-        *map(create_type, rehearsal.missing),
+        *map(create_type, missing),
         *creation(request, table, names, version),
         *(step.statement for step in indexes.build_steps(made, names, tablespaces=False)),
         *tables.create_statistics(table, names),

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog import existing
-from penstock.backends.postgresql.catalog.privileges import (
-    check_creatable,
-    check_owned,
-    missing_grant,
-)
+from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
 from penstock.backends.postgresql.catalog.relations import KINDS
 from penstock.backends.postgresql.catalog.sequences import ColumnSequence
-from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import done, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attached import left_out
-from penstock.backends.postgresql.ddl.definition import TableGone, read_tables
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, shortened
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.rehearsal import NEEDS as MAKING
-from penstock.backends.postgresql.load.rehearsal import Rehearsal, check_place
-from penstock.backends.postgresql.load.sequences import WHOLE_NUMBERS, advance_steps
+from penstock.backends.postgresql.load.sequences import advance_steps
+from penstock.backends.postgresql.load.target_facts import WHOLE_NUMBERS, TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
@@ -37,7 +32,7 @@ NEEDS = "--mode recreate"
 
 
 def plan_recreate(
-    connection: Connection,
+    facts: TargetFacts,
     request: LoadRequest,
     content: Mapping[str, Any],
     besides: Sequence[NotCopied] = (),
@@ -53,14 +48,11 @@ def plan_recreate(
     """
     ref = request.target
     made: Sequence[Json] = content["tables"]
-    old, linked = _check_droppable(connection, ref, request.siblings.remade)
+    old, linked = _check_droppable(facts, ref, request.siblings.remade)
     with planning("target", f"{NEEDS}: {ref}"):
-        rehearsal = Rehearsal(connection, ref, content)
-        with connection.transaction(force_rollback=True):
-            rehearsal.make_types()
-            rehearsal.make_all()
-        warnings = [*content["warnings"], *_owner_warnings(connection, old)]
-        names = names_for(connection, ref, made, old, warnings)
+        missing = facts.rehearsals.missing(ref, content)
+        warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
+        names = names_for(facts, ref, made, old, warnings)
         links = links_of(made, names, request.siblings)
         left = (*links.left, *left_out(made, names.table, but=FOREIGN_KEYS))
         linking = (*links.own, *links.others)
@@ -68,18 +60,19 @@ def plan_recreate(
         made_again = {(item.kind, item.name, item.table) for item in stated}
         lost = [
             item
-            for item in _dropped_with(connection, old)
+            for item in _dropped_with(facts, ref)
             if (item.kind, item.name, item.table) not in made_again
         ]
+    version = facts.connection.info.server_version
     before = [
         *unlink_steps(linked),
         steps.before("drop", f"drop {ref}", f"DROP TABLE IF EXISTS {name(ref)}"),
-        *schema_steps(connection, names, rehearsal.missing),
+        *schema_steps(facts, names, missing),
         *(
             Step(f"type {t['oid']}", f"create type {t['schema']}.{t['name']}", create_type(t))
-            for t in rehearsal.missing
+            for t in missing
         ),
-        *(_created(request, table, names, connection.info.server_version) for table in made),
+        *(_created(request, table, names, version) for table in made),
     ]
     alone = isinstance(request.source, TableRef) and request.source.only
     return LoadPlan(
@@ -135,7 +128,7 @@ def _finished(request: LoadRequest, made: Sequence[Json], names: Names) -> Itera
 
 
 def _check_droppable(
-    connection: Connection, ref: TableRef, remade: Collection[TableRef] = ()
+    facts: TargetFacts, ref: TableRef, remade: Collection[TableRef] = ()
 ) -> tuple[list[existing.Relation], list[existing.Linked]]:
     """The relations of the existing table, and the links to undo before it is dropped.
 
@@ -146,9 +139,9 @@ def _check_droppable(
     Raises:
         PlanningError: it cannot be dropped, or nothing can be made in its place.
     """
-    check_place(connection, ref)
+    check_place(facts, ref, NEEDS)
     with planning("target", f"{NEEDS}: {ref}"):
-        old = existing.table_tree(connection, ref)
+        old = facts.tree(ref)
         if not old:
             return [], []
         if old[0].kind not in ("r", "p"):
@@ -160,14 +153,11 @@ def _check_droppable(
             raise PlanningError(
                 f"{NEEDS}: {ref} is a partition of another table, which would lose it; detach it"
             )
-        check_owned(connection, old[:1], NEEDS)
-        with full_names(connection):
-            linked = [
-                link
-                for link in existing.find_links(connection, old)
-                if link.kind == "sequence" or link.root in remade
-            ]
-        found = existing.find_dependents(connection, old, undone=linked)
+        check_owned(facts.connection, old[:1], NEEDS)
+        linked = [
+            link for link in facts.links(ref) if link.kind == "sequence" or link.root in remade
+        ]
+        found = existing.listed_dependents(facts.dependents(ref), undone=linked)
     if found:
         raise PlanningError(
             f"{NEEDS}: {ref} cannot be dropped, since other objects depend on it: "
@@ -176,15 +166,9 @@ def _check_droppable(
     return old, linked
 
 
-def _dropped_with(
-    connection: Connection, old: Sequence[existing.Relation]
-) -> tuple[NotCopied, ...]:
+def _dropped_with(facts: TargetFacts, ref: TableRef) -> tuple[NotCopied, ...]:
     """What is attached to the existing table, and dropped with it."""
-    found = []
-    for relation in old:
-        # What another run has dropped meanwhile, this one will not.
-        with suppress(TableGone):
-            found += read_tables(connection, [relation.oid])
+    found = facts.definitions(ref)
     return left_out(found, lambda table: TableRef(table["schema"], table["name"]), dropped=True)
 
 
@@ -197,7 +181,7 @@ def _owner_warnings(connection: Connection, old: Sequence[existing.Relation]) ->
 
 
 def names_for(
-    connection: Connection,
+    facts: TargetFacts,
     ref: TableRef,
     made: Sequence[Json],
     old: Sequence[existing.Relation],
@@ -209,14 +193,16 @@ def names_for(
         PlanningError: the name of a partition is taken.
     """
     root: Json = made[0]
-    taken: dict[str, set[str]] = {}
+    dropped = {relation.oid for relation in old}
+    given: dict[str, set[str]] = defaultdict(set)
+    given[ref.schema].add(ref.name)
 
     def free(schema: str, wanted: str, what: str) -> str:
-        used = taken.setdefault(schema, existing.taken_names(connection, schema, old))
+        used, there = given[schema], facts.names(schema)
         if wanted.startswith(root["name"]) and ref.name != root["name"]:
             wanted = shortened(ref.name + wanted[len(root["name"]) :], "")
         found, count = wanted, 0
-        while found in used:
+        while found in used or there.holds(found, dropped):
             count += 1
             found = shortened(wanted, f"_{count}")
         if found != wanted:
@@ -228,7 +214,6 @@ def names_for(
         return ref.schema if item["schema"] == root["schema"] else str(item["schema"])
 
     refs = {root["oid"]: ref}
-    taken[ref.schema] = existing.taken_names(connection, ref.schema, old) | {ref.name}
     sequences: dict[tuple[str, str], TableRef] = {}
     statistics: dict[tuple[str, str], TableRef] = {}
     index_names: dict[int, str] = {}
@@ -249,7 +234,7 @@ def names_for(
         for sequence in table["used_sequences"]:
             # Others may use it too: it is the one of that name, whatever the table is called.
             used = TableRef(schema_of(sequence), sequence["name"])
-            _check_sequence(connection, used)
+            _check_sequence(facts, used)
             sequences[sequence["schema"], sequence["name"]] = used
         for item in table["statistics"]:
             statistics[item["schema"], item["name"]] = TableRef(schema_of(item), item["name"])
@@ -258,18 +243,12 @@ def names_for(
     return Names(refs, index_names, sequences, statistics)
 
 
-def _check_sequence(connection: Connection, ref: TableRef) -> None:
+def _check_sequence(facts: TargetFacts, ref: TableRef) -> None:
     """
     Raises:
         PlanningError: something else has the name, or the user may not use the sequence.
     """
-    kind, settable = connection.execute(
-        "SELECT c.relkind::text, CASE WHEN c.relkind = 'S' THEN"
-        " pg_catalog.has_sequence_privilege(c.oid, 'SELECT')"
-        " AND pg_catalog.has_sequence_privilege(c.oid, 'UPDATE') END"
-        " FROM pg_catalog.pg_class AS c WHERE c.oid = pg_catalog.to_regclass(%s)",
-        [name(ref)],
-    ).fetchone() or ("S", True)
+    kind, settable = facts.sequence(ref)
     if kind != "S":
         raise PlanningError(
             f"{MAKING}: a default of the source's table names a sequence, {ref}; expected one in "
@@ -278,7 +257,7 @@ def _check_sequence(connection: Connection, ref: TableRef) -> None:
     if not settable:
         missing = f"may not set sequence {ref}, which a default of the source's table names"
         grant = f"USAGE, SELECT, UPDATE ON SEQUENCE {name(ref)}"
-        raise missing_grant(connection, missing, MAKING, grant)
+        raise missing_grant(facts.connection, missing, MAKING, grant)
 
 
 def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
@@ -292,7 +271,7 @@ def advanced(request: LoadRequest, table: Json, names: Names) -> list[Step]:
     return advance_steps(request, names.table(table), found, whole, only=only)
 
 
-def schema_steps(connection: Connection, names: Names, types: Sequence[Json]) -> list[Step]:
+def schema_steps(facts: TargetFacts, names: Names, types: Sequence[Json]) -> list[Step]:
     wanted = {ref.schema for ref in (*names.tables.values(), *names.sequences.values())}
     wanted |= {type_["schema"] for type_ in types}
     return [
@@ -305,5 +284,5 @@ def schema_steps(connection: Connection, names: Names, types: Sequence[Json]) ->
             makes_schema=schema,
         )
         for schema in sorted(wanted)
-        if not check_creatable(connection, schema, MAKING)
+        if not facts.creatable(schema, MAKING)
     ]

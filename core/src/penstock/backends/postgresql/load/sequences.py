@@ -7,21 +7,19 @@ from collections.abc import Sequence
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog import existing
-from penstock.backends.postgresql.catalog.sequences import ColumnSequence, column_sequences
-from penstock.backends.postgresql.connection import Connection
+from penstock.backends.postgresql.catalog.sequences import ColumnSequence
 from penstock.backends.postgresql.ddl.steps import CHECK
+from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import ident, literal, name, statement
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 
 # What the ids of steps begin with that move a sequence on.
 ADVANCE = "advance "
-WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 
 
 def advance_existing(
-    connection: Connection, request: LoadRequest, beside: TableRef | None = None
+    facts: TargetFacts, request: LoadRequest, beside: TableRef | None = None
 ) -> tuple[list[Step], list[str]]:
     """Steps that move on the sequences of a table that is there, and warnings of those that this
     user may not move.
@@ -31,10 +29,9 @@ def advance_existing(
     """
     if request.counted is None:
         return [], []
-    tree = existing.table_tree(connection, request.target)
-    if not tree:
+    found = facts.column_sequences(request.target)
+    if not found:
         return [], []
-    found = column_sequences(connection, tree[0].oid)
     loaded = {pair.target for pair in request.pairs}
     refused = [
         name(item.ref)
@@ -43,26 +40,19 @@ def advance_existing(
     ]
     warnings = []
     if refused:
-        user = connection.info.user
+        user = facts.connection.info.user
         warnings.append(
             f"sequences that {user!r} may not set stay as they are, so the next row may get a "
             "number that is taken already; expected GRANT SELECT, UPDATE ON SEQUENCE "
             f"{', '.join(refused)} TO {ident(user)}"
         )
     usable = [item for item in found if item.readable and item.writable]
-    may_read = connection.execute(
-        "SELECT a.attname FROM pg_catalog.pg_attribute AS a WHERE a.attrelid = %s"
-        " AND a.attnum > 0 AND NOT a.attisdropped"
-        " AND pg_catalog.format_type(a.atttypid, NULL) = ANY (%s)"
-        " AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')",
-        [tree[0].oid, list(WHOLE_NUMBERS)],
-    ).fetchall()
     steps = advance_steps(
         request,
         beside or request.target,
         usable,
-        {column for (column,) in may_read},
-        only=tree[0].kind != "p",
+        facts.numbers(request.target),
+        only=facts.tree(request.target)[0].kind != "p",
     )
     return steps, warnings
 

@@ -8,21 +8,16 @@ from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.catalog import existing
-from penstock.backends.postgresql.catalog.privileges import (
-    check_creatable,
-    check_owned,
-    check_writable_server,
-    missing_grant,
-)
-from penstock.backends.postgresql.catalog.relations import table_oid
-from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.catalog.existing import shape_of
+from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
+from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import attached, done, indexes, steps, tables
-from penstock.backends.postgresql.ddl.definition import read_table
 from penstock.backends.postgresql.ddl.foreign_keys import foreign_key_steps
 from penstock.backends.postgresql.ddl.text import Json, Names, beside, comment
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_existing
-from penstock.backends.postgresql.statements import ident, literal, name, statement
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.statements import ident, literal, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
@@ -31,24 +26,24 @@ NEEDS = "--mode swap"
 # The id of the step that renames.
 
 
-def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
+def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     """
     Raises:
         PlanningError: the target cannot be swapped, something depends on it, or a
             privilege is missing.
     """
     ref = request.target
+    connection = facts.connection
     with planning("target", f"{NEEDS}: {ref}"):
-        _check(connection, ref)
-        with full_names(connection):
-            oid = table_oid(connection, ref, "target")
-            table = read_table(connection, oid)
-            shape = connection.value(_shape(ref))
+        _check(facts, ref)
+        # Before the definition: what somebody changes after that is found when it is exchanged.
+        shape = facts.shape(ref)
+        table = facts.definition(ref)
         _check_parts(connection, ref, table)
-        others = _granted_by_default(connection, ref.schema)
+        others = facts.granted_by_default(ref.schema)
         # Those of the old table, which the new one takes over as they are then.
         new = TableRef(ref.schema, beside(request.run_id, ref.name))
-        advanced, refused = advance_existing(connection, request, new)
+        advanced, refused = advance_existing(facts, request, new)
     names = _names(request.run_id, table, new)
     version = connection.info.server_version
     persistence = "u" if request.unlogged else table["persistence"]
@@ -64,7 +59,7 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
         steps.before("create", f"create {new} beside {ref}", *create),
     ]
     if persistence != table["persistence"]:
-        planned.append(steps.set_logged(new, oid))
+        planned.append(steps.set_logged(new, table["oid"]))
     planned += indexes.build_steps([table], names, tablespaces=True)
     planned += _dress(table, names, new, others, version)
     planned += advanced
@@ -78,9 +73,9 @@ def plan_swap(connection: Connection, request: LoadRequest) -> LoadPlan:
     )
 
 
-def _check(connection: Connection, ref: TableRef) -> None:
-    check_writable_server(connection)
-    tree = existing.table_tree(connection, ref)
+def _check(facts: TargetFacts, ref: TableRef) -> None:
+    facts.check_server()
+    tree = facts.tree(ref)
     if not tree or tree[0].kind != "r":
         kind = existing.kind_name(tree[0]) if tree else "none"
         raise PlanningError(
@@ -91,10 +86,10 @@ def _check(connection: Connection, ref: TableRef) -> None:
             f"{NEEDS}: expected {ref} to be a table without inheritance, found one that is a "
             "partition, inherits, or is inherited from"
         )
-    check_owned(connection, tree, NEEDS)
-    check_creatable(connection, ref.schema, NEEDS)
+    check_owned(facts.connection, tree, NEEDS)
+    facts.creatable(ref.schema, NEEDS)
     # The sequences of serial columns go on to the new table.
-    found = existing.find_dependents(connection, tree, sequences="i")
+    found = existing.listed_dependents(facts.dependents(ref, sequences="i"))
     if found:
         raise PlanningError(
             f"{NEEDS}: other objects depend on {ref}, and would stay with the old table: "
@@ -130,21 +125,6 @@ def _check_parts(connection: Connection, ref: TableRef, table: Json) -> None:
             f"and so cannot own the new one; expected GRANT CREATE ON SCHEMA {ident(ref.schema)} "
             f"TO {ident(owner)}"
         )
-
-
-def _granted_by_default(connection: Connection, schema: str) -> list[str]:
-    """Roles that a new table of this user's is granted to."""
-    rows = connection.execute(
-        "SELECT DISTINCT pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(acl.grantee))"
-        " FROM pg_catalog.pg_default_acl AS d, pg_catalog.aclexplode(d.defaclacl) AS acl"
-        " WHERE d.defaclobjtype = 'r' AND acl.grantee <> 0"
-        " AND d.defaclrole = (SELECT r.oid FROM pg_catalog.pg_roles AS r"
-        "   WHERE r.rolname = current_user)"
-        " AND d.defaclnamespace IN (0, (SELECT n.oid FROM pg_catalog.pg_namespace AS n"
-        "   WHERE n.nspname = %s)) ORDER BY 1",
-        [schema],
-    ).fetchall()
-    return [quoted for (quoted,) in rows]
 
 
 def _names(run_id: str, table: Json, new: TableRef) -> Names:
@@ -187,7 +167,7 @@ def _dress(
 
 
 def _shape(ref: TableRef) -> sql.Composed:
-    return statement("shape").format(table=sql.Literal(name(ref)))
+    return shape_of(sql.Literal(name(ref)))
 
 
 def _exchange(table: Json, names: Names, ref: TableRef, new: TableRef, shape: str) -> list[str]:

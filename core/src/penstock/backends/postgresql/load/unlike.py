@@ -9,15 +9,16 @@ from typing import Any
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.arrow.types import made_for, travels_as
-from penstock.backends.postgresql.catalog.columns import data_type, read_columns
-from penstock.backends.postgresql.catalog.privileges import check_creatable
+from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.definition import plain_table
 from penstock.backends.postgresql.ddl.steps import LAST
 from penstock.backends.postgresql.ddl.text import Json, beside, shortened
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.load.rehearsal import NEEDS, check_place
+from penstock.backends.postgresql.load.plain_tables import can_be_key
+from penstock.backends.postgresql.load.rehearsal import NEEDS, read_made
+from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
 from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.shared.arrow import arrow_type, held_kind
 from penstock.backends.sql.expressions import UUID
@@ -35,9 +36,10 @@ from penstock.model.tables import (
 
 
 def made_columns(
-    connection: Connection, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
+    facts: TargetFacts, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
 ) -> tuple[Column, ...]:
-    """The columns of a table made for others: it is made, looked at, and rolled back.
+    """The columns of a table made for others. Where the user names types, which may be anything,
+    it is made, looked at, and rolled back.
 
     Parameters:
         columns: with the trait `arrow`.
@@ -46,18 +48,24 @@ def made_columns(
     Raises:
         PlanningError: it cannot be made, or the server does not know a type.
     """
-    check_place(connection, ref)
+    check_place(facts, ref, NEEDS)
+    if not types:
+        with planning("target", f"{NEEDS}: {ref}"):
+            return facts.rehearsals.written(
+                [(c.name, made_for(arrow_type(c)), c.nullable) for c in columns]
+            )
     for column, wanted in types.items():
-        _check_type(connection, column, wanted)
-    with made_for_columns(connection, ref, columns, types) as made:
-        return read_columns(connection, made, "target")
+        _check_type(facts.connection, column, wanted)
+    with made_for_columns(facts, ref, columns, types) as made:
+        return read_made(facts.connection, [made], facts.types)[made]
 
 
 @contextmanager
 def made_for_columns(
-    connection: Connection, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
+    facts: TargetFacts, ref: TableRef, columns: Sequence[Column], types: Mapping[str, str]
 ) -> Iterator[TableRef]:
     """See `made_columns`: a table that is there until the transaction is rolled back."""
+    connection = facts.connection
     rehearsed = TableRef(ref.schema, beside("rehearsal", ref.name))
     definitions = [
         f"{ident(c.name)} {types.get(c.name) or made_for(arrow_type(c))}"
@@ -65,7 +73,7 @@ def made_for_columns(
         for c in columns
     ]
     with planning("target", f"{NEEDS}: {ref}"), connection.transaction(force_rollback=True):
-        if not check_creatable(connection, ref.schema, NEEDS):
+        if not facts.creatable(ref.schema, NEEDS):
             connection.execute(f"CREATE SCHEMA {ident(ref.schema)}")
         connection.execute(f"CREATE UNLOGGED TABLE {name(rehearsed)} ({', '.join(definitions)})")
         yield rehearsed
@@ -145,6 +153,8 @@ def _obstacle(
     connection: Connection, columns: Sequence[tuple[str, str, int | None, bool]], key: TableKey
 ) -> str:
     """Why the server does not make a key; empty where it does."""
+    if can_be_key(key.names, {name: type_ for name, type_, *_ in columns}):
+        return ""
     listed = ", ".join(f"{ident(name)} {type_}" for name, type_, *_ in columns)
     unique = f"UNIQUE ({', '.join(map(ident, key.names))})"
     try:

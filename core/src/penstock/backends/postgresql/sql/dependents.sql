@@ -1,60 +1,59 @@
--- What would be lost with a table, or keeps it from being dropped, that is no part of it.
-WITH mine (class, id) AS (
-    SELECT 'pg_catalog.pg_class'::regclass, u.id FROM pg_catalog.unnest({tables}::oid[]) AS u (id)
+-- What would be lost with tables, or keeps them from being dropped, that is no part of them. "place" is
+-- that of the table that was asked about, of which these are the parts; "linked" is the object id of
+-- what may be undone before, see linked.sql.
+WITH asked (place, id) AS MATERIALIZED (
+    SELECT * FROM ROWS FROM (
+        pg_catalog.unnest({places}::bigint[]), pg_catalog.unnest({tables}::oid[])
+    ) AS u
+), mine (place, class, id) AS MATERIALIZED (
+    SELECT asked.place, 'pg_catalog.pg_class'::regclass, asked.id FROM asked
     UNION ALL
-    SELECT 'pg_catalog.pg_type'::regclass, t.oid
-    FROM pg_catalog.pg_type AS t
-    JOIN pg_catalog.pg_class AS c ON t.oid = c.reltype
-    WHERE c.oid = ANY ({tables}::oid[])
+    SELECT asked.place, 'pg_catalog.pg_type'::regclass, c.reltype
+    FROM asked JOIN pg_catalog.pg_class AS c ON c.oid = asked.id
+    WHERE c.reltype <> 0
     UNION ALL
-    SELECT 'pg_catalog.pg_type'::regclass, t.typarray
-    FROM pg_catalog.pg_type AS t
-    JOIN pg_catalog.pg_class AS c ON t.oid = c.reltype
-    WHERE c.oid = ANY ({tables}::oid[]) AND t.typarray <> 0
+    SELECT asked.place, 'pg_catalog.pg_type'::regclass, t.typarray
+    FROM asked
+    JOIN pg_catalog.pg_class AS c ON c.oid = asked.id
+    JOIN pg_catalog.pg_type AS t ON t.oid = c.reltype
+    WHERE t.typarray <> 0
     UNION ALL
-    SELECT 'pg_catalog.pg_class'::regclass, x.indexrelid
-    FROM pg_catalog.pg_index AS x WHERE x.indrelid = ANY ({tables}::oid[])
+    SELECT asked.place, 'pg_catalog.pg_class'::regclass, x.indexrelid
+    FROM asked JOIN pg_catalog.pg_index AS x ON x.indrelid = asked.id
     UNION ALL
-    SELECT 'pg_catalog.pg_class'::regclass, d.objid
-    FROM pg_catalog.pg_depend AS d
+    SELECT asked.place, 'pg_catalog.pg_class'::regclass, d.objid
+    FROM asked
+    JOIN pg_catalog.pg_depend AS d ON d.refobjid = asked.id
     JOIN pg_catalog.pg_class AS s ON s.oid = d.objid AND s.relkind = 'S'
     WHERE d.classid = 'pg_catalog.pg_class'::regclass
         AND d.refclassid = 'pg_catalog.pg_class'::regclass
-        AND d.refobjid = ANY ({tables}::oid[]) AND d.deptype = ANY ({sequences}::"char"[])
+        AND d.deptype = ANY ({sequences}::"char"[])
     UNION ALL
-    SELECT 'pg_catalog.pg_constraint'::regclass, k.oid
-    FROM pg_catalog.pg_constraint AS k WHERE k.conrelid = ANY ({tables}::oid[])
-), own (class, id) AS (
-    SELECT class, id FROM mine
+    SELECT asked.place, 'pg_catalog.pg_constraint'::regclass, k.oid
+    FROM asked JOIN pg_catalog.pg_constraint AS k ON k.conrelid = asked.id
+), own (place, class, id) AS MATERIALIZED (
+    SELECT place, class, id FROM mine
     UNION ALL
-    SELECT 'pg_catalog.pg_attrdef'::regclass, a.oid
-    FROM pg_catalog.pg_attrdef AS a WHERE a.adrelid = ANY ({tables}::oid[])
+    SELECT asked.place, 'pg_catalog.pg_attrdef'::regclass, a.oid
+    FROM asked JOIN pg_catalog.pg_attrdef AS a ON a.adrelid = asked.id
     UNION ALL
-    SELECT 'pg_catalog.pg_trigger'::regclass, t.oid
-    FROM pg_catalog.pg_trigger AS t WHERE t.tgrelid = ANY ({tables}::oid[])
+    SELECT asked.place, 'pg_catalog.pg_trigger'::regclass, t.oid
+    FROM asked JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = asked.id
     UNION ALL
-    SELECT 'pg_catalog.pg_policy'::regclass, p.oid
-    FROM pg_catalog.pg_policy AS p WHERE p.polrelid = ANY ({tables}::oid[])
+    SELECT asked.place, 'pg_catalog.pg_policy'::regclass, p.oid
+    FROM asked JOIN pg_catalog.pg_policy AS p ON p.polrelid = asked.id
     UNION ALL
-    SELECT 'pg_catalog.pg_rewrite'::regclass, r.oid
-    FROM pg_catalog.pg_rewrite AS r WHERE r.ev_class = ANY ({tables}::oid[])
+    SELECT asked.place, 'pg_catalog.pg_rewrite'::regclass, r.oid
+    FROM asked JOIN pg_catalog.pg_rewrite AS r ON r.ev_class = asked.id
     UNION ALL
-    SELECT 'pg_catalog.pg_statistic_ext'::regclass, e.oid
-    FROM pg_catalog.pg_statistic_ext AS e WHERE e.stxrelid = ANY ({tables}::oid[])
+    SELECT asked.place, 'pg_catalog.pg_statistic_ext'::regclass, e.oid
+    FROM asked JOIN pg_catalog.pg_statistic_ext AS e ON e.stxrelid = asked.id
     UNION ALL
-    SELECT 'pg_catalog.pg_publication_rel'::regclass, m.oid
-    FROM pg_catalog.pg_publication_rel AS m WHERE m.prrelid = ANY ({tables}::oid[])
-    UNION ALL
-    -- What is undone before: see linked.sql.
-    SELECT u.class, u.id
-    FROM (
-        VALUES
-            ('pg_catalog.pg_constraint'::regclass), ('pg_catalog.pg_class'::regclass),
-            ('pg_catalog.pg_attrdef'::regclass)
-    ) AS k (class)
-    CROSS JOIN LATERAL (SELECT k.class, id FROM pg_catalog.unnest({undone}::oid[]) AS x (id)) AS u
+    SELECT asked.place, 'pg_catalog.pg_publication_rel'::regclass, m.oid
+    FROM asked JOIN pg_catalog.pg_publication_rel AS m ON m.prrelid = asked.id
 )
 SELECT DISTINCT
+    mine.place,
     CASE d.classid
         WHEN 'pg_catalog.pg_rewrite'::regclass THEN (
             SELECT pg_catalog.pg_describe_object('pg_catalog.pg_class'::regclass, r.ev_class, 0)
@@ -67,15 +66,25 @@ SELECT DISTINCT
             FROM pg_catalog.pg_constraint AS k WHERE k.oid = d.objid
         )
         ELSE pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
+    END,
+    CASE
+        WHEN d.classid IN (
+            'pg_catalog.pg_constraint'::regclass, 'pg_catalog.pg_class'::regclass,
+            'pg_catalog.pg_attrdef'::regclass
+        ) THEN d.objid
     END
-FROM pg_catalog.pg_depend AS d
-JOIN mine ON mine.class = d.refclassid AND mine.id = d.refobjid
+FROM mine
+JOIN pg_catalog.pg_depend AS d ON d.refclassid = mine.class AND d.refobjid = mine.id
 WHERE d.deptype = 'n'
-    AND NOT EXISTS (SELECT FROM own WHERE own.class = d.classid AND own.id = d.objid)
+    AND NOT EXISTS (
+        SELECT FROM own
+        WHERE own.place = mine.place AND own.class = d.classid AND own.id = d.objid
+    )
 UNION
-SELECT 'extension ' || pg_catalog.quote_ident(e.extname)
-FROM pg_catalog.pg_depend AS d
+SELECT asked.place, 'extension ' || pg_catalog.quote_ident(e.extname), NULL
+FROM asked
+JOIN pg_catalog.pg_depend AS d ON d.objid = asked.id
 JOIN pg_catalog.pg_extension AS e ON e.oid = d.refobjid
-WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = ANY ({tables}::oid[])
+WHERE d.classid = 'pg_catalog.pg_class'::regclass
     AND d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.deptype = 'e'
-ORDER BY 1
+ORDER BY 1, 2

@@ -1,12 +1,19 @@
--- Whether COPY can load a relation: its kind, whether rows can be inserted (foreign tables; views by
+-- Whether COPY can load relations: their kind, whether rows can be inserted (foreign tables; views by
 -- a trigger), whether row security forbids it, and where rows go to other servers.
-WITH RECURSIVE tree AS (
-    SELECT %(table)s::regclass::oid AS oid
+WITH RECURSIVE asked AS MATERIALIZED (
+    SELECT u.place, pg_catalog.to_regclass(u.name)::oid AS oid
+    FROM pg_catalog.unnest({tables}::text[]) WITH ORDINALITY AS u (name, place)
+), tree (place, oid) AS (
+    SELECT asked.place, asked.oid FROM asked
     UNION
-    SELECT i.inhrelid
+    SELECT tree.place, i.inhrelid
     FROM tree JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid AND {inherited}
+), elsewhere AS MATERIALIZED (
+    SELECT tree.place, f.oid, f.relispartition
+    FROM tree JOIN pg_catalog.pg_class AS f ON f.oid = tree.oid AND f.relkind = 'f'
 )
 SELECT
+    asked.place,
     c.relkind::text,
     -- 8: inserts, see pg_relation_is_updatable.
     c.relkind <> 'f' OR pg_catalog.pg_relation_is_updatable(c.oid, false) & 8 = 8,
@@ -17,10 +24,10 @@ SELECT
     ),
     pg_catalog.row_security_active(c.oid),
     ARRAY(
-        SELECT f.oid::regclass::text
-        FROM tree JOIN pg_catalog.pg_class AS f ON f.oid = tree.oid
-        WHERE f.relkind = 'f' AND (f.oid = c.oid OR f.relispartition)
+        SELECT e.oid::regclass::text
+        FROM elsewhere AS e
+        WHERE e.place = asked.place AND (e.oid = c.oid OR e.relispartition)
         ORDER BY 1
     )
-FROM pg_catalog.pg_class AS c
-WHERE c.oid = %(table)s::regclass
+FROM asked
+JOIN pg_catalog.pg_class AS c ON c.oid = asked.oid

@@ -1,8 +1,19 @@
--- A table and its partitions, from the top down.
+-- Tables and their partitions, from the top down; nothing of those that are not there. It locks none
+-- of them. "identity" is what `state.sql` knows a table by.
+WITH RECURSIVE tree (place, oid, level) AS (
+    SELECT asked.place, pg_catalog.to_regclass(asked.name)::oid, 0
+    FROM pg_catalog.unnest({tables}::text[]) WITH ORDINALITY AS asked (name, place)
+    UNION ALL
+    SELECT tree.place, i.inhrelid, tree.level + 1
+    FROM tree
+    JOIN pg_catalog.pg_inherits AS i ON i.inhparent = tree.oid AND {inherited}
+    JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid AND c.relispartition
+)
 SELECT
-    c.oid,
+    tree.place,
     n.nspname,
     c.relname,
+    c.oid,
     c.relkind::text,
     c.relpersistence::text,
     pg_catalog.pg_has_role(c.relowner, 'USAGE'),
@@ -11,12 +22,12 @@ SELECT
     EXISTS (
         SELECT FROM pg_catalog.pg_inherits AS i
         WHERE i.inhrelid = c.oid OR (i.inhparent = c.oid AND c.relkind <> 'p')
+    ),
+    pg_catalog.format(
+        '%s/%s/%s', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), d.oid, c.oid
     )
-FROM (
-    SELECT {table}::oid AS relid, 0 AS level
-    UNION ALL
-    SELECT p.relid::oid, p.level FROM pg_catalog.pg_partition_tree({table}::oid) AS p WHERE p.level > 0
-) AS tree
-JOIN pg_catalog.pg_class AS c ON c.oid = tree.relid
+FROM tree
+JOIN pg_catalog.pg_class AS c ON c.oid = tree.oid
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-ORDER BY tree.level, c.oid
+CROSS JOIN (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) AS d
+ORDER BY tree.place, tree.level, c.oid

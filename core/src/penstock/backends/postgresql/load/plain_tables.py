@@ -1,0 +1,93 @@
+"""Tables that every server takes: their types, defaults and indexes are in all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from penstock.backends.postgresql.ddl.text import Json
+
+# Every supported server has these, and can sort them.
+_SORTED = (
+    r"smallint|integer|bigint|real|double precision|numeric(\(\d+,\d\))?|boolean|text|uuid|bytea"
+    r"|oid|character( varying)?(\(\d+\))?|date|time(stamp)?(\(\d\))? with(out)? time zone|interval"
+    r"|inet|name"
+)
+_INDEXED_TYPE = re.compile(_SORTED)
+_TYPE = re.compile(rf"(?:{_SORTED}|jsonb?)(\[\])?")
+# A constant, a sequence that is made with the table, or the time.
+_DEFAULT = re.compile(
+    r"-?\d+(\.\d+)?|true|false|now\(\)|CURRENT_(DATE|TIMESTAMP)|nextval\('(?:[^']|'')+'::regclass\)"
+    r"|'[^']*'::(text|character varying|jsonb?)|'\{\}'::\w+\[\]|gen_random_uuid\(\)"
+)
+_KEY = r'("(?:[^"]|"")+"|\w+)(?: DESC)?(?: NULLS (?:FIRST|LAST))?'
+_KEYS = re.compile(_KEY)
+_INDEX = re.compile(rf"USING btree \(({_KEY}(?:, {_KEY})*)\)")
+# Since PostgreSQL 13 a function of the server's own.
+_NEW_UUID, _NEW_UUID_VERSION = "gen_random_uuid()", 130000
+# https://www.postgresql.org/docs/current/limits.html
+_MOST_KEYS = 32
+
+
+def is_plain(table: Json, version: int) -> bool:
+    """Whether a server takes all statements that make it, if it takes those of another such table.
+
+    Parameters:
+        version: of that server.
+    """
+    return (
+        table["partition_key"] is None
+        and table["parent"] is None
+        and table["method"] in (None, "heap")
+        and not (table["options"] or table["toast_options"] or table["needs"])
+        and not (table["statistics"] or table["used_sequences"])
+        and all(_is_plain_column(column, version) for column in table["columns"])
+        and all(constraint["kind"] in "nf" for constraint in table["constraints"])
+        and _has_plain_indexes(table)
+    )
+
+
+def _is_plain_column(column: Json, version: int) -> bool:
+    default = column["default"]
+    return (
+        _TYPE.fullmatch(column["type"]) is not None
+        and not (column["collation"] or column["generated"] or column["options"])
+        and not column["compression"]
+        and (
+            default is None
+            or (
+                _DEFAULT.fullmatch(default) is not None
+                and (default != _NEW_UUID or version >= _NEW_UUID_VERSION)
+            )
+        )
+    )
+
+
+def _has_plain_indexes(table: Json) -> bool:
+    types = {column["name"]: column["type"] for column in table["columns"]}
+    return all(_is_plain_index(index, types) for index in table["indexes"] if index["valid"])
+
+
+def _is_plain_index(index: Json, types: Mapping[str, str]) -> bool:
+    constraint = index["constraint"]
+    if index["statistics"] or not (found := _INDEX.fullmatch(index["tail"])):
+        return False
+    if constraint is not None and (not constraint["by_index"] or constraint["kind"] not in "pu"):
+        return False
+    keys = [_unquoted(key[1]) for key in _KEYS.finditer(found[1])]
+    return can_be_key(keys, types)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def can_be_key(names: Sequence[str], types: Mapping[str, str]) -> bool:
+    """Whether an index can be made of these columns, for sure.
+
+    Parameters:
+        types: of all columns, by name.
+    """
+    return len(names) <= _MOST_KEYS and all(
+        name in types and _INDEXED_TYPE.fullmatch(types[name]) is not None for name in names
+    )

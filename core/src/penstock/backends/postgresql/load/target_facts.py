@@ -1,0 +1,252 @@
+"""Facts about tables of the target, asked for all of them together, and each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from penstock.backends.postgresql.answers import Answers
+from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.columns import columns_of
+from penstock.backends.postgresql.catalog.datatypes import Types
+from penstock.backends.postgresql.catalog.privileges import (
+    SchemaRights,
+    TableRights,
+    check_creatable,
+    check_writable_server,
+    granted_by_default,
+    read_schema_rights,
+    read_table_rights,
+)
+from penstock.backends.postgresql.catalog.relations import table_oid
+from penstock.backends.postgresql.catalog.sequences import ColumnSequence, sequences_of
+from penstock.backends.postgresql.connection import Connection, full_names
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.load.loadable import check_loadable, read_loadable
+from penstock.model.tables import Column, TableRef
+from penstock.spec.modes import Mode
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.ddl.text import Json
+    from penstock.backends.postgresql.load.rehearsal import Rehearsals
+
+WHOLE_NUMBERS = ("smallint", "integer", "bigint")
+
+
+class TargetFacts:
+    """What planning asks of the target. A set of facts is as of one planning: who has to see what
+    has changed since asks a new one.
+
+    Parameters:
+        refs: the tables that it will be asked about.
+    """
+
+    def __init__(self, connection: Connection, refs: Sequence[TableRef]) -> None:
+        self.connection = connection
+        self.refs = frozenset(refs)
+        self.types = Types(connection)
+        schemas = dict.fromkeys(ref.schema for ref in refs)
+        self._trees = Answers(refs, partial(existing.read_trees, connection))
+        self._columns = Answers(refs, self._read_columns)
+        self._links = Answers(refs, self._read_links)
+        self._dependents = {
+            sequences: Answers(refs, partial(self._read_dependents, sequences))
+            for sequences in ("ai", "i")
+        }
+        self._rights = Answers(schemas, partial(read_schema_rights, connection))
+        self._names = Answers(schemas, partial(existing.read_names, connection))
+        self._references = Answers(refs, self._read_references)
+        self._table_rights = Answers(refs, partial(read_table_rights, connection))
+        self._loadable = Answers(refs, partial(read_loadable, connection))
+        self._column_sequences = Answers(refs, self._read_column_sequences)
+        self._numbers = Answers(refs, self._read_numbers)
+        self._shapes = Answers(refs, self._read_shapes)
+        self._granted = Answers(schemas, partial(granted_by_default, connection))
+        self._definitions = Answers(refs, self._read_definitions)
+        self._sequences = Answers((), partial(existing.read_sequences, connection))
+        self._writable = False
+
+    def check_server(self) -> None:
+        """See `check_writable_server`."""
+        if not self._writable:
+            check_writable_server(self.connection)
+            self._writable = True
+
+    def creatable(self, schema: str, needed_by: str) -> bool:
+        """See `check_creatable`."""
+        return check_creatable(self.connection, schema, needed_by, self.rights(schema))
+
+    def rights(self, schema: str) -> SchemaRights:
+        return self._rights[schema]
+
+    def tree(self, ref: TableRef) -> list[existing.Relation]:
+        """See `existing.read_trees`."""
+        return self._trees[ref]
+
+    def columns(self, ref: TableRef) -> tuple[Column, ...]:
+        """
+        Raises:
+            PlanningError: no such table.
+        """
+        with planning("target", f"table {ref}"):
+            self.check_there(ref)
+            return self._columns[ref]
+
+    def check_there(self, ref: TableRef) -> None:
+        """
+        Raises:
+            PlanningError: no such table.
+        """
+        if not self.tree(ref):
+            table_oid(self.connection, ref, "target")
+
+    def check_loadable(self, ref: TableRef, mode: Mode) -> tuple[str, ...]:
+        """See `check_loadable`."""
+        with planning("target", f"table {ref}"):
+            self.check_there(ref)
+            found = self._loadable[ref]
+        return check_loadable(self.connection, ref, mode, found)
+
+    def table_rights(self, ref: TableRef) -> TableRights:
+        self.check_there(ref)
+        return self._table_rights[ref]
+
+    def references(self, ref: TableRef) -> list[str]:
+        """See `existing.read_references`."""
+        return self._references[ref]
+
+    def links(self, ref: TableRef) -> list[existing.Linked]:
+        return self._links[ref]
+
+    def dependents(self, ref: TableRef, sequences: str = "ai") -> list[existing.Dependent]:
+        """See `existing.read_dependents`."""
+        return self._dependents[sequences][ref]
+
+    def names(self, schema: str) -> existing.NamesInSchema:
+        return self._names[schema]
+
+    def definitions(self, ref: TableRef) -> list[Json]:
+        """Of the existing table and its partitions, but for those that are just dropped."""
+        return self._definitions[ref]
+
+    def definition(self, ref: TableRef) -> Json:
+        """Of an existing table without partitions.
+
+        Raises:
+            PlanningError: it was dropped in between.
+        """
+        self.check_there(ref)
+        if not (found := self._definitions[ref]):
+            from penstock.backends.postgresql.ddl.definition import TableGone  # noqa: PLC0415
+
+            raise TableGone(self.tree(ref)[0].oid)
+        return found[0]
+
+    def shape(self, ref: TableRef) -> str:
+        """See `existing.shape_of`."""
+        return self._shapes[ref]
+
+    def granted_by_default(self, schema: str) -> list[str]:
+        """See `granted_by_default`."""
+        return self._granted[schema]
+
+    def column_sequences(self, ref: TableRef) -> list[ColumnSequence]:
+        return self._column_sequences[ref]
+
+    def numbers(self, ref: TableRef) -> set[str]:
+        """Columns that hold whole numbers, and that the user may read."""
+        return self._numbers[ref]
+
+    def sequence(self, ref: TableRef) -> tuple[str, bool]:
+        """See `existing.read_sequences`."""
+        return self._sequences[ref]
+
+    def expect_sequences(self, refs: Iterable[TableRef]) -> None:
+        """Sequences that it will be asked about."""
+        self._sequences.expect(refs)
+
+    @cached_property
+    def rehearsals(self) -> Rehearsals:
+        from penstock.backends.postgresql.load.rehearsal import Rehearsals  # noqa: PLC0415 - seldom
+
+        return Rehearsals(self)
+
+    def _known_trees(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing.Relation]]:
+        """Of those that can be looked at."""
+        found: dict[TableRef, list[existing.Relation]] = {}
+        for ref in refs:
+            found[ref] = [] if self._trees.fails(ref) else self._trees[ref]
+        return found
+
+    def _roots(self, refs: Sequence[TableRef]) -> dict[TableRef, int]:
+        """The object ids of those that are there."""
+        return {ref: tree[0].oid for ref, tree in self._known_trees(refs).items() if tree}
+
+    def _read_columns(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[Column, ...]]:
+        roots = self._roots(refs)
+        found = columns_of(self.connection, list(roots.values()), self.types) if roots else {}
+        return {ref: found.get(roots.get(ref, 0), ()) for ref in refs}
+
+    def _read_links(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing.Linked]]:
+        trees = self._known_trees(refs)
+        if not any(trees.values()):
+            return {ref: [] for ref in refs}
+        with full_names(self.connection):
+            return existing.read_links(self.connection, trees)
+
+    def _read_column_sequences(
+        self, refs: Sequence[TableRef]
+    ) -> dict[TableRef, list[ColumnSequence]]:
+        roots = self._roots(refs)
+        found = sequences_of(self.connection, list(roots.values())) if roots else {}
+        return {ref: found.get(roots.get(ref, 0), []) for ref in refs}
+
+    def _read_numbers(self, refs: Sequence[TableRef]) -> dict[TableRef, set[str]]:
+        return existing.read_numbers(self.connection, self._known_trees(refs), WHOLE_NUMBERS)
+
+    def _read_shapes(self, refs: Sequence[TableRef]) -> dict[TableRef, str]:
+        with full_names(self.connection):
+            return existing.read_shapes(self.connection, refs)
+
+    def _read_references(self, refs: Sequence[TableRef]) -> dict[TableRef, list[str]]:
+        return existing.read_references(self.connection, self._known_trees(refs))
+
+    def _read_dependents(
+        self, sequences: str, refs: Sequence[TableRef]
+    ) -> dict[TableRef, list[existing.Dependent]]:
+        trees = self._known_trees(refs)
+        if not any(trees.values()):
+            return {ref: [] for ref in refs}
+        return existing.read_dependents(self.connection, trees, sequences)
+
+    def _read_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Json]]:
+        from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
+            TableGone,
+            read_tables,
+        )
+
+        trees = self._known_trees(refs)
+        oids = [relation.oid for tree in trees.values() for relation in tree]
+        found: dict[int, Json] = {}
+        try:
+            found = {table["oid"]: table for table in read_tables(self.connection, oids)}
+        except TableGone:
+            for oid in oids:
+                with suppress(TableGone):
+                    (found[oid],) = read_tables(self.connection, [oid])
+        return {
+            ref: [found[relation.oid] for relation in tree if relation.oid in found]
+            for ref, tree in trees.items()
+        }
+
+
+def check_place(facts: TargetFacts, ref: TableRef, needed_by: str) -> None:
+    """
+    Raises:
+        PlanningError: nothing can be made there, whatever its name.
+    """
+    with planning("target", f"{needed_by}: {ref}"):
+        facts.check_server()
+        facts.creatable(ref.schema, needed_by)

@@ -1,0 +1,12 @@
+-- Foreign keys of other tables that point to these. "place" is that of the table that was asked about,
+-- of which these are the parts.
+WITH mine (place, oid) AS MATERIALIZED (
+    SELECT * FROM ROWS FROM (
+        pg_catalog.unnest({places}::bigint[]), pg_catalog.unnest({tables}::oid[])
+    ) AS u
+)
+SELECT mine.place, pg_catalog.format('%I of %s', k.conname, k.conrelid::regclass)
+FROM mine
+JOIN pg_catalog.pg_constraint AS k ON k.contype = 'f' AND k.confrelid = mine.oid
+WHERE NOT EXISTS (SELECT FROM mine AS own WHERE own.place = mine.place AND own.oid = k.conrelid)
+ORDER BY 1, 2

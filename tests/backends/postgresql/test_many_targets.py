@@ -1,0 +1,336 @@
+"""What planning asks of the target: as much for many tables as for one, and one bad one alone."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import pq
+
+from penstock import PartitionPlan, PenstockError, create, resume
+from penstock.backends.api.described import describing
+from penstock.backends.api.facts import Siblings
+from penstock.backends.postgresql.source import PostgresSource
+from penstock.backends.postgresql.target import PostgresTarget
+from penstock.planning.build import build_plan, expect_tables
+from penstock.run.connections import connect
+from penstock.workers.degree import streams_of
+
+from ..conftest import Pair
+
+if TYPE_CHECKING:
+    from penstock.backends.postgresql.connection import Connection
+
+Make = Callable[[int], Sequence[str]]
+
+
+def plain(number: int) -> list[str]:
+    return [
+        f"CREATE TABLE t{number} (id bigserial PRIMARY KEY, at timestamptz NOT NULL DEFAULT now(),"
+        f" name varchar({number + 5}), amount numeric(9,2))",
+        f"CREATE INDEX ON t{number} (name, at DESC)",
+    ]
+
+
+def checked(number: int) -> list[str]:
+    """What has to be tried."""
+    return [
+        f"CREATE TABLE t{number} (id int GENERATED ALWAYS AS IDENTITY, mood mood, n int,"
+        f" CHECK (n > {number}), twice int GENERATED ALWAYS AS (n * 2) STORED)",
+        f"CREATE UNIQUE INDEX ON t{number} (abs(n)) WHERE n > 1",
+        f"CREATE STATISTICS s{number} ON n, mood FROM t{number}",
+    ]
+
+
+def shared(number: int) -> list[str]:
+    """With a sequence that none of them owns, and a function."""
+    return [
+        f"CREATE TABLE t{number} (id bigint DEFAULT nextval('all_ids'), n int DEFAULT f({number}))"
+    ]
+
+
+BEFORE = (
+    "CREATE TYPE mood AS ENUM ('sad', 'glad')",
+    "CREATE SEQUENCE all_ids",
+    "CREATE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE sql RETURN $1",
+)
+FUNCTION = BEFORE[-1]
+
+
+@contextmanager
+def statements(connection: Connection, path: Path) -> Iterator[list[str]]:
+    """The statements that the session has put to its server, when it is over."""
+    found: list[str] = []
+    with path.open("w+b") as file:
+        connection.pgconn.trace(file.fileno())
+        connection.pgconn.set_trace_flags(pq.Trace.SUPPRESS_TIMESTAMPS)
+        try:
+            yield found
+        finally:
+            connection.pgconn.untrace()
+        file.seek(0)
+        messages = re.split(r"^(?=[FB]\t\d+\t)", file.read().decode(), flags=re.MULTILINE)
+        found += [each for each in messages if re.match(r"F\t\d+\t(Query|Parse)\t", each)]
+
+
+class Plans:
+    """Plans of the tables t0, t1, ... and what they have asked of the target."""
+
+    def __init__(self, pair: Pair, tmp_path: Path) -> None:
+        self.pair = pair
+        self.path = tmp_path / "traced"
+        self.plans: dict[str, PartitionPlan] = {}
+        self.errors: dict[str, PenstockError] = {}
+        self.url = pair.target.url
+        self.role = ""
+        self.elsewhere: dict[int, str] = {}
+
+    def limit(self) -> None:
+        """Let a user own the tables who may do nothing else."""
+        role = f"limited_{uuid.uuid4().hex[:8]}"
+        self.pair.target.run(
+            f"CREATE ROLE {role} LOGIN",
+            f"GRANT CREATE ON SCHEMA public TO {role}",
+            f"DO $$ DECLARE t record; BEGIN FOR t IN SELECT tablename FROM pg_tables"
+            f" WHERE schemaname = 'public' LOOP"
+            f" EXECUTE format('ALTER TABLE public.%I OWNER TO {role}', t.tablename);"
+            f" END LOOP; END $$",
+        )
+        self.role = role
+        self.url = psycopg.conninfo.make_conninfo(self.pair.target.url, user=role)
+
+    def unlimit(self) -> None:
+        self.pair.target.run(f"DROP OWNED BY {self.role} CASCADE", f"DROP ROLE {self.role}")
+
+    def make(self, count: int, mode: str) -> list[str]:
+        """Plan them in one go. Returns the statements."""
+        specs = [
+            self.pair.spec(f"public.t{number}", mode=mode, target_table=self.elsewhere.get(number))
+            for number in range(count)
+        ]
+        ends = connect(self.pair.source.url, self.pair.target.url)
+        siblings = Siblings(
+            {spec.table_ref: spec.target_ref for spec in specs},
+            frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
+        )
+        self.plans, self.errors = {}, {}
+        with ExitStack() as stack:
+            source = stack.enter_context(closing(PostgresSource(self.pair.source.url)))
+            target = stack.enter_context(closing(PostgresTarget(self.url, "penstock")))
+            asked = stack.enter_context(statements(target._connection, self.path))
+            stack.enter_context(describing(source, [spec.relation for spec in specs]))
+            stack.enter_context(describing(target, [spec.target_ref for spec in specs]))
+            expect_tables(specs, source, target)
+            for spec in specs:
+                try:
+                    self.plans[spec.source_name] = build_plan(
+                        spec,
+                        streams_of(1),
+                        f"run-{spec.source_name}",
+                        source,
+                        target,
+                        ends.capabilities,
+                        siblings=siblings,
+                    )
+                except PenstockError as error:
+                    self.errors[spec.source_name] = error
+        return asked
+
+
+@pytest.fixture
+def plans(pair: Pair, tmp_path: Path) -> Plans:
+    return Plans(pair, tmp_path)
+
+
+@pytest.mark.parametrize("make", [plain, checked, shared])
+@pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
+def test_recreating_many_asks_what_one_does(
+    pair: Pair, plans: Plans, make: Make, there: bool
+) -> None:
+    pair.source.run(*BEFORE)
+    pair.target.run(FUNCTION)
+    for number in range(50):
+        pair.source.run(*make(number))
+        if there:
+            pair.target.run(f"CREATE TABLE t{number} (id int, gone text UNIQUE)")
+    one = plans.make(1, "recreate")
+    assert len(plans.plans) == 1
+    many = plans.make(50, "recreate")
+    assert not plans.errors
+    assert len(plans.plans) == 50
+    assert one
+    assert len(many) <= len(one) + 2, "\n".join(many)
+
+
+@pytest.mark.parametrize("mode", ["append", "truncate", "swap"])
+def test_loading_many_asks_what_one_does(pair: Pair, plans: Plans, mode: str) -> None:
+    """But for what the control store is asked of each."""
+    for number in range(50):
+        pair.both(*plain(number))
+    one = plans.make(1, mode)
+    assert len(plans.plans) == 1
+    many = plans.make(50, mode)
+    assert not plans.errors
+    assert len(plans.plans) == 50
+    of_control = [line for line in many if "to_regclass(name) IS NULL" in line]
+    assert len(many) - len(of_control) <= len(one) + 1, "\n".join(many)
+
+
+def test_a_table_alone_is_asked_about_once(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `plan` too: one rehearsal, and no question twice."""
+    pair.source.run(*BEFORE, *checked(0))
+    pair.target.run("CREATE TABLE t0 (id int)", FUNCTION)
+    with ExitStack() as stack:
+        found: list[list[str]] = []
+
+        class Traced(PostgresTarget):
+            def __init__(self, url: str, control_schema: str) -> None:
+                super().__init__(url, control_schema)
+                tracing = statements(self._connection, tmp_path / "traced")
+                found.append(stack.enter_context(tracing))
+
+            def close(self) -> None:
+                stack.close()
+                super().close()
+
+        monkeypatch.setattr("penstock.backends.postgresql.target.PostgresTarget", Traced)
+        pair.plan("public.t0", mode="recreate")
+    (asked,) = found
+    assert sum(each.count("CREATE UNLOGGED TABLE") for each in asked) == 1
+    questions = [each for each in asked if "FROM" in each]
+    assert len(questions) > 5
+    assert len(set(questions)) == len(questions), questions
+
+
+CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
+    # In which mode, what is done at the source and at the target to the one, and what is said.
+    "view of it": ("recreate", (), ("CREATE VIEW v AS SELECT * FROM t7",), "view v"),
+    "no table": ("recreate", (), ("DROP TABLE t7", "CREATE VIEW t7 AS SELECT 1 AS x"), "a view"),
+    "a part": (
+        "recreate",
+        (),
+        (
+            "DROP TABLE t7",
+            "CREATE TABLE whole (id int) PARTITION BY RANGE (id)",
+            "CREATE TABLE t7 PARTITION OF whole DEFAULT",
+        ),
+        "is a partition of another table",
+    ),
+    "owner": ("recreate", (), ("ALTER TABLE t7 OWNER TO somebody",), "does not own public.t7"),
+    "function": (
+        "recreate",
+        (
+            "CREATE FUNCTION g() RETURNS int LANGUAGE sql RETURN 1",
+            "ALTER TABLE t7 ADD y int DEFAULT g()",
+        ),
+        (),
+        r"function public.g\(\)",
+    ),
+    "type": (
+        "recreate",
+        ("CREATE TYPE hue AS ENUM ('red')", "ALTER TABLE t7 ADD h hue"),
+        ("CREATE TYPE hue AS ENUM ('green')",),
+        'type "public"."hue" differs',
+    ),
+    "row type": (
+        "recreate",
+        ("CREATE TABLE other (id int)", "ALTER TABLE t7 ADD o other"),
+        (),
+        "is the row type of public.other",
+    ),
+    "rehearsal": (
+        "recreate",
+        ("ALTER TABLE t7 ADD CHECK (id > 7)",),
+        (
+            """CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() AS c
+                    WHERE c.object_identity LIKE 'public.t7%')
+                THEN RAISE 'not this one'; END IF; END $$""",
+            "CREATE EVENT TRIGGER refused ON ddl_command_end EXECUTE FUNCTION refuse()",
+        ),
+        "not this one",
+    ),
+    "sequence": (
+        "recreate",
+        (
+            "CREATE SEQUENCE numbers",
+            "ALTER TABLE t7 ADD z int DEFAULT nextval('numbers')",
+        ),
+        ("CREATE TABLE numbers (id int)",),
+        "expected one in the target, or nothing of that name",
+    ),
+    "privilege": ("append", (), ("ALTER TABLE t7 OWNER TO somebody",), "may not INSERT"),
+    "row security": (
+        "append",
+        (),
+        ("ALTER TABLE t7 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",),
+        "row security on public.t7",
+    ),
+    "gone": ("append", (), ("DROP TABLE t7",), "does not exist"),
+    "referenced": (
+        "truncate",
+        (),
+        (
+            "ALTER TABLE t7 ADD UNIQUE (id)",
+            "CREATE TABLE child (id int CONSTRAINT away REFERENCES t7 (id))",
+        ),
+        "away of child",
+    ),
+    "rules": ("swap", (), ("CREATE RULE r AS ON DELETE TO t7 DO NOTHING",), "has rules"),
+    "dependent": ("swap", (), ("CREATE VIEW v AS SELECT id FROM t7",), "view v"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_bad_table_fails_alone(pair: Pair, plans: Plans, case: str) -> None:
+    mode, source, target, message = CASES[case]
+    for number in range(10):
+        pair.source.run(f"CREATE TABLE t{number} (id int NOT NULL)")
+        pair.target.run(f"CREATE TABLE t{number} (id int NOT NULL)")
+    pair.target.run(
+        "DO $$ BEGIN CREATE ROLE somebody; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+    )
+    limited = case in ("owner", "privilege", "row security")
+    if limited:
+        plans.limit()
+    pair.source.run(*source)
+    pair.target.run(*target)
+    plans.make(10, mode)
+    assert list(plans.errors) == ["public.t7"], plans.errors
+    assert re.search(message, plans.errors["public.t7"].message)
+    assert len(plans.plans) == 9
+    if limited:
+        plans.unlimit()
+
+
+def test_a_schema_that_may_not_be_used_spoils_no_other(pair: Pair, plans: Plans) -> None:
+    """The server refuses to look for a table there, whatever else it is asked with it."""
+    for number in range(10):
+        pair.both(f"CREATE TABLE t{number} (id int)")
+    pair.target.run("CREATE SCHEMA hidden", "CREATE TABLE hidden.t (id int)")
+    plans.limit()
+    plans.elsewhere = {3: "hidden.t", 6: "hidden.absent"}
+    plans.make(10, "append")
+    plans.unlimit()
+    assert list(plans.errors) == ["public.t3", "public.t6"]
+    assert all("permission denied for schema" in e.message for e in plans.errors.values())
+
+
+def test_what_is_not_there_yet_when_facts_were_read_is_found_when_a_run_is_prepared(
+    pair: Pair,
+) -> None:
+    """Planning may look at all tables long before one of them is dropped."""
+    pair.both("CREATE TABLE t (id int)")
+    created = create(pair.spec(mode="recreate"))
+    pair.target.run("CREATE VIEW v AS SELECT id FROM t")
+    with pytest.raises(PenstockError, match="depend"):
+        list(resume(created.run.run_id, source=pair.source.url, target=pair.target.url))
+    assert pair.target.count() == 0
