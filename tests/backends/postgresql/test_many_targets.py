@@ -274,7 +274,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str]] = {
         ("ALTER TABLE t7 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",),
         "row security on public.t7",
     ),
-    "gone": ("append", (), ("DROP TABLE t7",), "does not exist"),
+    "gone": ("swap", (), ("DROP TABLE t7",), "does not exist"),
     "referenced": (
         "truncate",
         (),

@@ -15,7 +15,7 @@ from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.catalog.keys import check_alike
 from penstock.backends.postgresql.catalog.privileges import missing_grant
-from penstock.backends.postgresql.catalog.relations import find_by_name, search_path
+from penstock.backends.postgresql.catalog.relations import find_by_name, find_oid, search_path
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.compare.checksums import (
     read_checksum,
@@ -57,11 +57,13 @@ class PostgresTarget:
         self._made: Callable[[], AbstractContextManager[TableRef]] | None = None
         self.control = ControlTables(self._connection, control_schema, watch)
         self._known: TargetFacts | None = None
+        self._outdated: set[TableRef] = set()
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
         refs = [each for each in relations if isinstance(each, TableRef)]
         before, self._known = self._known, TargetFacts(self._connection, refs)
+        self._outdated.clear()
         try:
             yield
         finally:
@@ -78,8 +80,9 @@ class PostgresTarget:
 
     def _facts(self, table: TableRef) -> TargetFacts:
         """Those that hold for now."""
-        if self._known is not None and table in self._known.refs:
-            return self._known
+        known = self._known
+        if known is not None and table in known.refs and table not in self._outdated:
+            return known
         return TargetFacts(self._connection, [table])
 
     def close(self) -> None:
@@ -113,7 +116,13 @@ class PostgresTarget:
         if mode.recreates or mode not in TARGET.makes_missing:
             return mode.recreates
         with translated("target"):
-            return not self._facts(table).tree(table)
+            if self._facts(table).tree(table):
+                return False
+            if find_oid(self._connection, table) is None:
+                return True
+        # Somebody has made it since: nothing that was found of it holds any more.
+        self._outdated.add(table)
+        return False
 
     def defined_columns(
         self,
