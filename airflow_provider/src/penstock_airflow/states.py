@@ -66,11 +66,14 @@ class Tasks:
         return set(self.states()) == {"skipped"}
 
     def have_run(self) -> bool:
-        """Whether one has run, if Airflow tells. Those that are skipped instead take no time."""
-        if not AIRFLOW_V_3_0_PLUS:
-            return any(duration for _, duration in _rows_2(self))
-        found = _durations_3(self)
-        return found is None or any(found)
+        """Whether one may have run. One that was skipped before it could took exactly no time;
+        that of others may not be known."""
+        durations = (
+            _durations_3(self)
+            if AIRFLOW_V_3_0_PLUS
+            else [duration for _, duration in _rows_2(self)]
+        )
+        return any(duration != 0 for duration in durations)
 
 
 def _states_3(tasks: Tasks) -> list[Any]:
@@ -83,13 +86,13 @@ def _states_3(tasks: Tasks) -> list[Any]:
     return list(found.get(tasks.run_id, {}).values())
 
 
-def _durations_3(tasks: Tasks) -> list[Any] | None:
-    """Of those that have ended; None: this version of Airflow does not tell."""
+def _durations_3(tasks: Tasks) -> list[Any]:
+    """Of those that have ended."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
 
     ask = getattr(RuntimeTaskInstance, "get_task_breadcrumbs", None)
-    if ask is None:
-        return None
+    if ask is None:  # in an older version of Airflow 3
+        return [None]
     found = ask(dag_id=tasks.dag_id, run_id=tasks.run_id)
     return [each["duration"] for each in found if each["task_id"] in tasks.task_ids]
 
