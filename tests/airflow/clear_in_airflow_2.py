@@ -47,8 +47,10 @@ def go_on(dag, until: str = "") -> None:
             run.state = DagRunState.RUNNING
             due, _ = run.update_state(session=session)
             for ti in due:
-                ti.set_state(TaskInstanceState.SCHEDULED, session)
+                # Counts the try, too.
+                run.schedule_tis([ti], session=session)
                 session.commit()
+                ti.refresh_from_db(session=session)
                 ti.task = dag.task_dict[ti.task_id]
                 try:
                     _run_task(ti=ti, session=session)
@@ -63,10 +65,10 @@ def found(session) -> DagRun:
     return session.query(DagRun).filter(DagRun.run_id == RUN_ID).one()
 
 
-def clear(dag, *task_ids: str, only_failed: bool = False) -> None:
+def clear(dag, *task_ids: str, only_failed: bool = False, downstream: bool = True) -> None:
     part = dag
     if task_ids:
-        part = dag.partial_subset(task_ids, include_downstream=True, include_upstream=False)
+        part = dag.partial_subset(task_ids, include_downstream=downstream, include_upstream=False)
     with create_session() as session:
         run = found(session)
         when = run.execution_date
@@ -88,6 +90,7 @@ STEPS = {
     ),
     "clear the DAG run": clear,
     "clear the DAG run, only failed tasks": lambda dag: clear(dag, only_failed=True),
+    "clear the copies": lambda dag: clear(dag, "lines.copy", downstream=False),
     "clear verify, downstream": lambda dag: clear(dag, "lines.verify"),
     "mark verify success": lambda dag: mark(dag, "lines.verify", "success"),
 }

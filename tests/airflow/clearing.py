@@ -16,15 +16,20 @@ APPEND = "group, append"
 ONE_TASK = "one task"
 CELERY = "group, CeleryExecutor"
 WORKER = "group, a worker holds"
-FORMS = (GROUP, ONE_TASK, UNSHARED, APPEND, WIRED, CELERY, WORKER)
+RECOPY = "group, recopy"
+AFTER = "group after two tasks"
+FORMS = (GROUP, ONE_TASK, UNSHARED, APPEND, WIRED, RECOPY, AFTER, CELERY, WORKER)
 
 # When it is done.
+BEFORE = "while the first of two tasks before the group runs"
 PLANNING = "while `prepare` plans"
 COPYING = "while two of four copy"
 FAILED = "after a copy has failed"
 DONE = "after the end"
-MOMENTS = (PLANNING, COPYING, FAILED, DONE)
+MOMENTS = (BEFORE, PLANNING, COPYING, FAILED, DONE)
 
+# From now on every copy fails.
+REFUSE_ROWS = "the target refuses all rows"
 MARK_RUN_FAILED = "mark the DAG run failed"
 MARK_RUN_SUCCESS = "mark the DAG run success"
 CLEAR_RUN = "clear the DAG run"
@@ -40,6 +45,7 @@ CLEAR_COPIES = "clear all copies, downstream"
 CLEAR_COPIES_FAILED = "clear all copies, only failed, downstream"
 CLEAR_VERIFY = "clear `verify`"
 CLEAR_VERIFY_DOWN = "clear `verify`, downstream"
+CLEAR_VERIFY_UP = "clear `verify`, upstream"
 CLEAR_PLAN_DOWN = "clear `plan`, downstream"
 CLEAR_PREPARE = "clear `prepare`"
 CLEAR_PREPARE_DOWN = "clear `prepare`, downstream"
@@ -110,12 +116,18 @@ def _every(ends: str, one_task: str) -> dict[str, str]:
 
 ROWS = (
     # The whole DAG run
+    Row(BEFORE, (MARK_RUN_FAILED,), {AFTER: RED}),
+    Row(BEFORE, (MARK_RUN_FAILED, CLEAR_RUN_FAILED), {AFTER: RED}, usual=(AFTER,)),
+    Row(BEFORE, (MARK_RUN_FAILED, CLEAR_RUN_FAILED, CLEAR_PREPARE_DOWN), {AFTER: RED}),
+    Row(BEFORE, (MARK_RUN_FAILED, CLEAR_RUN), {AFTER: GREEN}),
+    Row(BEFORE, (MARK_RUN_SUCCESS,), {AFTER: RED}),
+    Row(BEFORE, (CLEAR_RUN,), {AFTER: GREEN}),
     Row(PLANNING, (MARK_RUN_FAILED,), {**_groups(RED, UNSHARED), ONE_TASK: RED}),
     Row(PLANNING, (MARK_RUN_FAILED, CLEAR_RUN_FAILED), {**_groups(RED), ONE_TASK: GREEN}),
     Row(PLANNING, (MARK_RUN_FAILED, CLEAR_RUN), {**_groups(GREEN), ONE_TASK: GREEN}),
     Row(PLANNING, (MARK_RUN_SUCCESS,), {**_groups(RED), ONE_TASK: TAKEN}),
     Row(PLANNING, (CLEAR_RUN,), {**_groups(GREEN), ONE_TASK: GREEN}),
-    Row(COPYING, (MARK_RUN_FAILED,), _every(RED, RED)),
+    Row(COPYING, (MARK_RUN_FAILED,), {**_every(RED, RED), CELERY: RED}),
     Row(
         COPYING,
         (MARK_RUN_FAILED, CLEAR_RUN_FAILED),
@@ -125,7 +137,7 @@ ROWS = (
     Row(
         COPYING,
         (MARK_RUN_FAILED, CLEAR_RUN_FAILED, CLEAR_VERIFY_DOWN),
-        dict.fromkeys(_MAPPED, GREEN),
+        dict.fromkeys((*_MAPPED, CELERY), GREEN),
         usual=(GROUP,),
     ),
     Row(
@@ -134,21 +146,22 @@ ROWS = (
         {**_every(GREEN, GREEN), CELERY: GREEN},
         usual=(APPEND,),
     ),
-    Row(COPYING, (MARK_RUN_SUCCESS,), _every(RED, TAKEN), usual=(GROUP,)),
+    Row(COPYING, (MARK_RUN_SUCCESS,), {**_every(RED, TAKEN), CELERY: RED}, usual=(GROUP,)),
     Row(
         COPYING, (MARK_RUN_SUCCESS, MARK_RUN_SUCCESS), {**_groups(TAKEN, UNSHARED), ONE_TASK: TAKEN}
     ),
     Row(COPYING, (CLEAR_RUN,), {**_every(GREEN, GREEN), CELERY: GREEN}, usual=(GROUP,)),
     Row(COPYING, (CLEAR_RUN_FAILED,), {**_groups(GREEN), ONE_TASK: GREEN}),
-    Row(FAILED, (CLEAR_RUN_FAILED,), _every(GREEN, GREEN), usual=(GROUP,)),
+    Row(FAILED, (CLEAR_RUN_FAILED,), {**_every(GREEN, GREEN), CELERY: GREEN}, usual=(GROUP,)),
     Row(FAILED, (CLEAR_RUN,), _every(GREEN, GREEN)),
     Row(FAILED, (MARK_RUN_SUCCESS,), {**_groups(TAKEN), ONE_TASK: TAKEN}),
-    Row(DONE, (CLEAR_RUN,), _every(GREEN, GREEN)),
+    Row(DONE, (CLEAR_RUN,), {**_every(GREEN, GREEN), RECOPY: GREEN, CELERY: GREEN}),
+    Row(DONE, (REFUSE_ROWS, CLEAR_RUN), {**_groups(RED, UNSHARED, RECOPY), ONE_TASK: RED}),
     Row(DONE, (MARK_RUN_FAILED, CLEAR_RUN_FAILED), {**_groups(RED), ONE_TASK: RED}),
     # A mapped copy
-    Row(COPYING, (MARK_COPY_FAILED,), _every(RED, RED)),
+    Row(COPYING, (MARK_COPY_FAILED,), {**_every(RED, RED), CELERY: RED}),
     Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY), {**_groups(RED, UNSHARED), ONE_TASK: GREEN}),
-    Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY_DOWN), {**_groups(GREEN), ONE_TASK: GREEN}),
+    Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY_DOWN), {**_groups(GREEN, CELERY), ONE_TASK: GREEN}),
     Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY_BOTH), _groups(GREEN)),
     Row(COPYING, (MARK_COPY_SUCCESS,), {**_every(GREEN, TAKEN), CELERY: GREEN}, usual=(GROUP,)),
     Row(COPYING, (MARK_COPIES_SUCCESS,), _groups(GREEN, UNSHARED)),
@@ -157,13 +170,17 @@ ROWS = (
     Row(COPYING, (CLEAR_COPY_UP,), _groups(GREEN)),
     Row(COPYING, (CLEAR_COPIES,), _groups(GREEN, UNSHARED)),
     Row(FAILED, (CLEAR_COPY,), {**_groups(RED, UNSHARED), ONE_TASK: GREEN}),
-    Row(FAILED, (CLEAR_COPY_DOWN,), _every(GREEN, GREEN)),
+    Row(FAILED, (CLEAR_COPY_DOWN,), {**_every(GREEN, GREEN), RECOPY: GREEN, CELERY: GREEN}),
     Row(FAILED, (CLEAR_COPY_UP,), _groups(RED)),
     Row(FAILED, (CLEAR_COPIES_FAILED,), _groups(GREEN)),
     Row(FAILED, (MARK_COPY_SUCCESS,), _every(GREEN, RED), usual=(UNSHARED,)),
-    Row(DONE, (CLEAR_COPY,), {**_groups(GREEN, UNSHARED), ONE_TASK: GREEN}),
-    Row(DONE, (CLEAR_COPY_DOWN,), {**_groups(GREEN, UNSHARED), ONE_TASK: GREEN}),
-    Row(DONE, (CLEAR_COPY_UP,), _groups(GREEN, UNSHARED), usual=(GROUP,)),
+    Row(DONE, (CLEAR_COPY,), {**_groups(GREEN, UNSHARED, RECOPY), ONE_TASK: GREEN}),
+    Row(DONE, (CLEAR_COPY_DOWN,), {**_groups(GREEN, UNSHARED, RECOPY, CELERY), ONE_TASK: GREEN}),
+    Row(DONE, (CLEAR_COPY_UP,), _groups(GREEN, UNSHARED, RECOPY), usual=(GROUP,)),
+    Row(DONE, (REFUSE_ROWS, CLEAR_COPY), _groups(GREEN, UNSHARED, RECOPY), usual=(RECOPY,)),
+    Row(DONE, (REFUSE_ROWS, CLEAR_COPY_UP), _groups(GREEN, UNSHARED, RECOPY)),
+    Row(DONE, (REFUSE_ROWS, CLEAR_COPY_DOWN), {GROUP: GREEN, UNSHARED: RED, RECOPY: RED}),
+    Row(DONE, (REFUSE_ROWS, CLEAR_VERIFY_UP), _groups(GREEN, UNSHARED, RECOPY), usual=(GROUP,)),
     Row(DONE, (CLEAR_COPY_BOTH,), _groups(GREEN)),
     Row(DONE, (CLEAR_COPIES,), _groups(GREEN, UNSHARED)),
     # The tasks around them
@@ -189,6 +206,7 @@ ROWS = (
     Row(FAILED, (MARK_RELEASE_SUCCESS,), _groups(RED)),
     Row(FAILED, (CLEAR_PREPARE_DOWN,), _groups(GREEN, UNSHARED, APPEND)),
     Row(FAILED, (CLEAR_RELEASE,), _groups(RED, UNSHARED)),
+    Row(DONE, (CLEAR_VERIFY_UP,), _groups(GREEN, UNSHARED)),
     Row(DONE, (CLEAR_VERIFY,), _groups(GREEN, UNSHARED)),
     Row(DONE, (CLEAR_SNAPSHOT,), _groups(GREEN)),
     Row(DONE, (CLEAR_PREPARE,), _groups(GREEN)),

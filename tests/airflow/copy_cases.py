@@ -183,9 +183,10 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 
 def clear_copy(run: Run, index: int) -> str:
-    """Clear one mapped task that was successful, wait until it is again, and return its log."""
+    """Clear one mapped task that was successful, and those after it; wait until they are again,
+    and return its log."""
     number = run.task("lines.copy", index).try_number + 1
-    run.clear(("lines.copy", index))
+    run.clear(("lines.copy", index), downstream=True)
     run.wait_for("lines.copy", index, ["success"], try_number=number)
     run.succeeded()
     return run.log("lines.copy", index)

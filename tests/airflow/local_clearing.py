@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from penstock_testkit.airflow import Run
+from contextlib import closing
+
+from penstock_testkit.airflow import Run, until
 
 from ..side_by_side import side_by_side
 from . import copy_cases
-from .lines import PARTITIONS, PATIENCE, Lines, ask, execute
+from .lines import FEW, PARTITIONS, PATIENCE, Lines, ask, connect, execute
 
 COUNT_TRUNCATES = """
     CREATE TABLE public.truncated (at timestamptz);
@@ -14,7 +16,13 @@ COUNT_TRUNCATES = """
         'BEGIN INSERT INTO public.truncated VALUES (now()); RETURN NULL; END';
     CREATE TRIGGER note AFTER TRUNCATE ON public.lineitem EXECUTE FUNCTION public.note()
 """
+WAITING = """
+    SELECT count(*) FROM pg_locks
+    WHERE NOT granted AND relation = 'penstock.run'::regclass
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 TRUNCATED = "SELECT count(*) FROM public.truncated"
+UNMAPPED = -1
 
 # More than run at once.
 DAYS = ("1995-03-01", "1995-03-02", "1995-03-03")
@@ -126,6 +134,56 @@ def test_with_recopy_a_partition_is_copied_again_in_mode_truncate_too(lines: Lin
     lines.check_done(run)
     assert copy_cases.changed(before, lines.records(run)) == copy_cases.pack_of(3)
     assert ask(lines.target, TRUNCATED) == 1
+
+
+@side_by_side
+def test_cleared_alone_a_task_leaves_what_release_has_passed(lines: Lines) -> None:
+    run = lines.run("recopy")
+    lines.check_done(run)
+    before = lines.records(run)
+    for task, index in (("lines.verify", UNMAPPED), ("lines.copy", 3)):
+        run.clear(task if index == UNMAPPED else (task, index))
+        run.wait_for(task, index, ["failed"], try_number=2)
+        assert "Clear this task with its downstream tasks" in run.log(task, index)
+        lines.check_done(run)
+    assert lines.records(run) == before
+
+
+def kill_release(lines: Lines, run: Run) -> None:
+    """Clear `release`, and kill it as it waits for the target."""
+    with closing(connect(lines.target)) as locker:
+        locker.autocommit = False
+        locker.execute("LOCK TABLE penstock.run IN ACCESS EXCLUSIVE MODE")
+        number = run.task("lines.release").try_number + 1
+        run.clear("lines.release")
+        run.wait_for("lines.release", states=["running"], try_number=number)
+        until(
+            lambda: True if ask(lines.target, WAITING) else None,
+            PATIENCE,
+            lambda: f"release waits for nothing: {run.tasks()}",
+        )
+        run.process("lines.release").kill()
+        run.wait_for("lines.release", states=["up_for_retry", "failed"], try_number=number)
+
+
+@side_by_side
+def test_release_that_is_killed_runs_again(lines: Lines) -> None:
+    run = lines.run("few")
+    lines.check_done(run, partitions=FEW)
+    kill_release(lines, run)
+    run.wait_for("lines.release", states=["success"], try_number=3)
+    lines.check_done(run, partitions=FEW)
+
+
+@side_by_side
+def test_release_that_is_killed_for_the_last_time_fails_the_run(lines: Lines) -> None:
+    run = lines.run("once")
+    lines.check_done(run, partitions=FEW)
+    kill_release(lines, run)
+    assert run.wait() == "failed"
+    lines.check_no_backend()
+    run.clear_run(only_failed=True)
+    lines.check_done(run, partitions=FEW)
 
 
 @side_by_side

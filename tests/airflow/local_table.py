@@ -24,9 +24,10 @@ LONG = 10 * PATIENCE
 # Of the partitions that are held in mid-copy; those before them are committed.
 HELD = (2, 3)
 DAGS = f"""
+import time
 from datetime import timedelta
 
-from airflow.sdk import DAG, TaskGroup
+from airflow.sdk import DAG, BaseOperator, TaskGroup
 
 from penstock_airflow import (
     CopyPartitionOperator, CopyTableOperator, HoldSnapshotOperator, PlanCopyOperator,
@@ -41,6 +42,18 @@ TARGET = dict(target_conn_id=ENDS["target_conn_id"])
 WHAT = dict(table="public.lineitem", partitions={PARTITIONS})
 RETRIES = dict(retries=2, retry_delay=timedelta(seconds=1))
 GROUP = dict(group_id="lines", degree={DEGREE}, await_snapshot=20, **ENDS, **WHAT, **RETRIES)
+
+# Ends only once it is cleared.
+class Wait(BaseOperator):
+    def execute(self, context):
+        while context["ti"].try_number == 1:
+            time.sleep(1)
+
+
+class Pass(BaseOperator):
+    def execute(self, context):
+        pass
+
 
 with DAG("clearing_group", schedule=None):
     copy_table(mode="truncate", **GROUP)
@@ -61,6 +74,10 @@ with DAG("clearing_celery", schedule=None):
     copy_table(mode="truncate", executor="CeleryExecutor", **GROUP)
 with DAG("clearing_worker", schedule=None):
     copy_table(mode="truncate", snapshot_holder="worker", **GROUP)
+with DAG("clearing_recopy", schedule=None):
+    copy_table(mode="truncate", recopy=True, **GROUP)
+with DAG("clearing_after", schedule=None):
+    Wait(task_id="first") >> Pass(task_id="second") >> copy_table(mode="truncate", **GROUP)
 with DAG("clearing_wired", schedule=None, default_args=RETRIES), TaskGroup("lines"):
     prepare = PrepareCopyOperator(task_id="prepare", mode="truncate", **ENDS, **WHAT)
     run_id = prepare.output
@@ -82,6 +99,8 @@ DAG_IDS = {
     c.WIRED: "wired",
     c.CELERY: "celery",
     c.WORKER: "worker",
+    c.RECOPY: "recopy",
+    c.AFTER: "after",
 }
 # Permanent: nothing tries it again.
 REFUSE = """
@@ -89,6 +108,12 @@ REFUSE = """
         'BEGIN RAISE EXCEPTION ''no such row, please''; END';
     CREATE TRIGGER refuse AFTER INSERT ON public.lineitem FOR EACH ROW
         WHEN (NEW.l_orderkey = 40000) EXECUTE FUNCTION public.refuse()
+"""
+REFUSE_ALL = """
+    CREATE FUNCTION public.refuse_all() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN RAISE EXCEPTION ''no rows, please''; END';
+    CREATE TRIGGER refuse_all BEFORE INSERT ON public.lineitem FOR EACH STATEMENT
+        EXECUTE FUNCTION public.refuse_all()
 """
 WAITING = """
     SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
@@ -115,6 +140,9 @@ class Clearing:
         moment, go_on = MOMENTS[self.cell.moment](lines, self.cell)
         run = moment
         for act in self.cell.acts:
+            if act == c.REFUSE_ROWS:
+                execute(lines.target, REFUSE_ALL)
+                continue
             ACTS[act](run, self.cell)
             # What runs is told to end, and must not come to its own before it is.
             if act in c.ENDING:
@@ -134,6 +162,12 @@ class Clearing:
         assert rows[0] == rows[1], seen
         if self.cell.ends == c.GREEN:
             assert whole, seen
+            if self.cell.form != c.ONE_TASK:
+                status = lines.status(run)
+                assert len(status.committed) == PARTITIONS, seen
+                # A person may do without `verify`, which ends a run.
+                if c.MARK_VERIFY_SUCCESS not in self.cell.acts:
+                    assert status.run.status == "done", seen
 
 
 def _trigger(lines: Lines, cell: c.Cell) -> Run:
@@ -146,6 +180,12 @@ def _run(lines: Lines, name: str) -> Run:
 
 
 Moment = tuple[Run, Callable[[], None]]
+
+
+def _before(lines: Lines, cell: c.Cell) -> Moment:
+    run = _trigger(lines, cell)
+    run.wait_for("first", states=["running"], timeout=LONG)
+    return run, lambda: None
 
 
 def _planning(lines: Lines, cell: c.Cell) -> Moment:
@@ -189,7 +229,13 @@ def _done(lines: Lines, cell: c.Cell) -> Moment:
     return run, lambda: None
 
 
-MOMENTS = {c.PLANNING: _planning, c.COPYING: _copying, c.FAILED: _failed, c.DONE: _done}
+MOMENTS = {
+    c.BEFORE: _before,
+    c.PLANNING: _planning,
+    c.COPYING: _copying,
+    c.FAILED: _failed,
+    c.DONE: _done,
+}
 
 Act = Callable[[Run, c.Cell], None]
 
@@ -245,6 +291,7 @@ ACTS: dict[str, Act] = {
     c.CLEAR_COPIES_FAILED: _clear("copy", only_failed=True, downstream=True),
     c.CLEAR_VERIFY: _clear("verify"),
     c.CLEAR_VERIFY_DOWN: _clear("verify", downstream=True),
+    c.CLEAR_VERIFY_UP: _clear("verify", upstream=True),
     c.CLEAR_PLAN_DOWN: _clear("plan", downstream=True),
     c.CLEAR_PREPARE: _clear("prepare"),
     c.CLEAR_PREPARE_DOWN: _clear("prepare", downstream=True),

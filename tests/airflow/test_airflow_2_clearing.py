@@ -19,9 +19,17 @@ PROGRAM = Path(__file__).with_name("clear_in_airflow_2.py")
 DAG_TEXT = """
 with DAG("clearing", schedule=None, start_date=START, default_args={"retries": 0}):
     copy_table(
-        group_id="lines", **ORDERS, mode="truncate", partitions=3, snapshot="none"
+        group_id="lines", **ORDERS, mode="truncate", partitions=3, snapshot="none", recopy=True
     )
 """
+AFTER_A_TASK = DAG_TEXT.replace(
+    "    copy_table",
+    """
+    @task
+    def first(): ...
+
+    first() >> copy_table""",
+)
 FAILED = ("begin", "go on")
 MARKED = ("begin", "until the plan", "mark the DAG run failed", "go on")
 
@@ -35,9 +43,9 @@ def shop(
         yield shop
 
 
-def after(shop: Shop, *steps: str) -> tuple[str, dict[str, str]]:
+def after(shop: Shop, *steps: str, text: str = DAG_TEXT) -> tuple[str, dict[str, str]]:
     """The states of the DAG run, and of its tasks, after these steps."""
-    file = shop.write(DAG_TEXT)
+    file = shop.write(text)
     settings = {"database.sql_alchemy_conn": f"sqlite:///{shop.runner.database}"}
     done = subprocess.run(
         [shop.runner.python, "-W", "ignore", PROGRAM, file, "clearing", *steps],
@@ -88,3 +96,20 @@ def test_after_a_copy_has_failed(shop: Shop, step: str, ends: str) -> None:
     assert state == ends, tasks
     if ends == "success":
         shop.assert_same("orders")
+
+
+def test_copies_that_are_cleared_alone_leave_what_is_verified(shop: Shop) -> None:
+    state, tasks = after(shop, *FAILED)
+    assert state == "success", tasks
+    refuse_once(shop)
+    state, tasks = after(shop, "clear the copies", "go on")
+    assert tasks["lines.copy[0]"] == "failed"
+    assert state == "success", tasks
+    shop.assert_same("orders")
+
+
+def test_a_group_that_was_skipped_by_marking_is_red(shop: Shop) -> None:
+    steps = ("begin", "mark the DAG run failed", "go on")
+    state, tasks = after(shop, *steps, text=AFTER_A_TASK)
+    assert tasks["lines.prepare"] == "skipped"
+    assert state == "failed", tasks

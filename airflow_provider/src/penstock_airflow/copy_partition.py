@@ -8,6 +8,7 @@ from typing import Any
 import penstock
 from penstock_airflow.base import PenstockOperator
 from penstock_airflow.ends import ARGUMENTS
+from penstock_airflow.followed import check_followed
 from penstock_airflow.identity import clearings, recopies_partition
 from penstock_airflow.lineage import CopyFacts, LineageMixin
 from penstock_airflow.links import ReportLink
@@ -78,6 +79,8 @@ class CopyPartitionOperator(LineageMixin, PenstockOperator):
         ids = list(partition["partitions"])
         cleared = clearings(context["ti"])
         recopy = cleared and recopies_partition(self.recopy, partition["mode"])
+        if recopy:
+            check_followed(self, context)
         finished = self._follow(
             penstock.resume(
                 partition["run_id"],

@@ -8,11 +8,7 @@ from contextlib import closing, suppress
 from threading import Event as Flag
 from typing import Any
 
-from airflow.providers.common.compat.sdk import (
-    AirflowException,
-    AirflowFailException,
-    AirflowSkipException,
-)
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
 from penstock import PenstockError, RunStatus, SnapshotLost, as_arguments, narrate
@@ -21,6 +17,7 @@ from penstock_airflow.ends import ARGUMENTS, TARGET_ARGUMENTS
 from penstock_airflow.identity import clearings
 from penstock_airflow.links import nearest
 from penstock_airflow.options import overrides
+from penstock_airflow.skips import end_without_run
 from penstock_airflow.states import Tasks
 from penstock_airflow.trigger import ASK_EVERY, NOBODY_READS, HoldSnapshotTrigger
 
@@ -204,7 +201,7 @@ class ReleaseSnapshotOperator(TargetOperator):
 
     def execute(self, context: Any) -> None:
         if not self.run_id:
-            self._end_without_run(context)
+            end_without_run(context, nearest(self, "PrepareCopyOperator", "upstream_task_ids"))
         target = self._target.connect()
         try:
             penstock.release(self.run_id, target=target, control_schema=self.control_schema)
@@ -212,23 +209,6 @@ class ReleaseSnapshotOperator(TargetOperator):
         except PenstockError as error:
             raise as_airflow(error) from None
         self._check_done(status, nearest(self, "VerifyCopyOperator", "upstream_task_ids"), context)
-
-    def _end_without_run(self, context: Any) -> None:
-        """
-        Raises:
-            AirflowSkipException: the whole group was skipped by a task before it.
-            AirflowFailException: the run should be there.
-        """
-        prepare = nearest(self, "PrepareCopyOperator", "upstream_task_ids")
-        if prepare is None or (
-            # Marking a DAG run as failed skips it, too; then nothing before it did.
-            prepare.upstream_task_ids and Tasks.of(context, [prepare.task_id]).are_skipped()
-        ):
-            raise AirflowSkipException("there is no run to release")
-        raise AirflowFailException(
-            f"expected a run from {prepare.task_id}, found none, so nothing was copied; clear "
-            f"{prepare.task_id} with its downstream tasks"
-        )
 
     def _check_done(self, status: RunStatus, verify: Any, context: Any) -> None:
         """

@@ -10,6 +10,7 @@ from penstock import PenstockError, UsageError
 from penstock_airflow import option_kinds as kinds
 from penstock_airflow.base import PenstockOperator, as_airflow
 from penstock_airflow.ends import ARGUMENTS, ends_of
+from penstock_airflow.followed import judge_that_has_passed
 from penstock_airflow.identity import begins_again, earlier_run_ids, run_id_of
 from penstock_airflow.links import ReportLink, nearest
 from penstock_airflow.options import (
@@ -35,9 +36,9 @@ class PrepareCopyOperator(PenstockOperator):
 
     Parameters:
         recopy: whether clearing this task begins a new run. By default it does, except in mode
-            append, which would double the rows. It never does unless all tasks that copy are
-            cleared with it: those that are not would take no part in the new run, which empties
-            the table.
+            append, which would double the rows. It never does unless all tasks after it that work
+            on the run are cleared with it: those that are not would take no part in the new run,
+            which empties the table.
         table, mode, strategy ...: the options of a copy, as `penstock.CopySpec` has them.
         kwargs: the arguments of every operator.
 
@@ -144,7 +145,8 @@ class PrepareCopyOperator(PenstockOperator):
             return None
         found = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
         workers = [task.task_id for task in found if task is not None]
-        if Tasks.of(context, workers).are_all_due():
+        due = Tasks.of(context, workers).are_all_due()
+        if due and judge_that_has_passed(self, context) is None:
             return None
         for run_id in earlier:
             try:
@@ -152,8 +154,8 @@ class PrepareCopyOperator(PenstockOperator):
             except UsageError:
                 continue
             self.log.warning(
-                "run %s goes on, since not all tasks that copy were cleared with this one. To copy "
-                "everything again, clear this task with its downstream tasks",
+                "run %s goes on, since not all tasks that work on it were cleared with this one. "
+                "To copy everything again, clear this task with its downstream tasks",
                 run_id,
             )
             return run_id

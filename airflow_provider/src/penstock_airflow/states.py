@@ -10,6 +10,8 @@ from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 FAILED = frozenset({"failed", "upstream_failed"})
+# Of a task that has not succeeded, and cannot before those before it have ended.
+_NOT_PASSED = FAILED | {None, "skipped", "up_for_retry", "restarting"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Tasks:
         """The state of each task instance. Asks Airflow, and waits for the answer."""
         if not self.task_ids:
             return []
-        found = _states_3(self) if AIRFLOW_V_3_0_PLUS else _states_2(self)
+        found = _states_3(self) if AIRFLOW_V_3_0_PLUS else [state for state, _ in _rows_2(self)]
         return [None if state is None else str(getattr(state, "value", state)) for state in found]
 
     def are_finished(self) -> bool:
@@ -56,8 +58,22 @@ class Tasks:
     def have_failed(self) -> bool:
         return any(state in FAILED for state in self.states())
 
+    def have_passed(self) -> bool:
+        """Whether one has succeeded, or is about to without waiting for the tasks before it."""
+        return any(state not in _NOT_PASSED for state in self.states())
+
     def are_skipped(self) -> bool:
         return set(self.states()) == {"skipped"}
+
+    def have_run(self) -> bool:
+        """Whether one may have run. One that was skipped before it could took exactly no time;
+        that of others may not be known."""
+        durations = (
+            _durations_3(self)
+            if AIRFLOW_V_3_0_PLUS
+            else [duration for _, duration in _rows_2(self)]
+        )
+        return any(duration != 0 for duration in durations)
 
 
 def _states_3(tasks: Tasks) -> list[Any]:
@@ -70,15 +86,27 @@ def _states_3(tasks: Tasks) -> list[Any]:
     return list(found.get(tasks.run_id, {}).values())
 
 
-def _states_2(tasks: Tasks) -> list[Any]:
+def _durations_3(tasks: Tasks) -> list[Any]:
+    """Of those that have ended."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
+
+    ask = getattr(RuntimeTaskInstance, "get_task_breadcrumbs", None)
+    if ask is None:  # in an older version of Airflow 3
+        return [None]
+    found = ask(dag_id=tasks.dag_id, run_id=tasks.run_id)
+    return [each["duration"] for each in found if each["task_id"] in tasks.task_ids]
+
+
+def _rows_2(tasks: Tasks) -> list[tuple[Any, Any]]:
+    """State and duration of each."""
     # In Airflow 3 a task may not ask the database.
     from airflow.models.taskinstance import TaskInstance  # noqa: PLC0415
     from airflow.utils.session import create_session  # noqa: PLC0415
 
     with create_session() as session:
-        query = session.query(TaskInstance.state).filter(
+        query = session.query(TaskInstance.state, TaskInstance.duration).filter(
             TaskInstance.dag_id == tasks.dag_id,
             TaskInstance.run_id == tasks.run_id,
             TaskInstance.task_id.in_(tasks.task_ids),
         )
-        return [state for (state,) in query]
+        return [(state, duration) for state, duration in query]

@@ -8,14 +8,16 @@ from typing import Any
 import penstock
 from penstock import Finished, as_arguments, combined_report, report_text
 from penstock_airflow.assets import emit
-from penstock_airflow.base import PenstockOperator, known
+from penstock_airflow.base import PenstockOperator
 from penstock_airflow.copy_partition import AWAIT_SNAPSHOT
 from penstock_airflow.ends import ARGUMENTS
+from penstock_airflow.followed import check_followed
 from penstock_airflow.identity import clearings
 from penstock_airflow.lineage import CopyFacts, LineageMixin
-from penstock_airflow.links import PartitionsLink, ReportLink
+from penstock_airflow.links import PartitionsLink, ReportLink, nearest
 from penstock_airflow.options import overrides
 from penstock_airflow.results import executions, summary_of
+from penstock_airflow.skips import end_without_run
 
 GO_ON = "clear the failed partitions; committed ones are left alone"
 
@@ -68,14 +70,18 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         return CopyFacts(self.run_id)
 
     def execute(self, context: Any) -> dict[str, Any]:
-        known(self.run_id)
+        if not self.run_id:
+            end_without_run(context, nearest(self, "PrepareCopyOperator", "upstream_task_ids"))
+        cleared = clearings(context["ti"])
+        if cleared:
+            check_followed(self, context)
         finished = self._follow(
             penstock.resume(
                 self.run_id,
                 **self._ends(),
                 control_schema=self.control_schema,
                 await_snapshot=self.await_snapshot,
-                as_of_now=bool(clearings(context["ti"])),
+                as_of_now=bool(cleared),
                 finish=True,
                 degree=self.degree,
                 **overrides(self.on_snapshot_lost),

@@ -1,0 +1,79 @@
+"""Why a group has no run: a task before it has skipped it, or somebody has marked the DAG run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from penstock_airflow.base import known
+from penstock_airflow.states import Tasks
+
+# Branching tasks leave it, for tasks that are cleared (Airflow's SkipMixin).
+_KEY = "skipmixin_key"
+# These skip a task although all tasks before it have succeeded.
+_RULES = frozenset({"all_failed", "one_failed", "all_skipped"})
+
+
+def end_without_run(context: Any, prepare: Any) -> None:
+    """End a task of a group whose first task, `prepare`, has made no run.
+
+    Marking a DAG run as failed skips what has not begun, and Airflow takes a skipped task for a
+    success. So the group is skipped only if the tasks before it account for that.
+
+    Raises:
+        AirflowSkipException: the group was skipped by a task before it.
+        AirflowFailException: the run should be there.
+    """
+    if prepare is None:
+        known(None)
+    skipped = _skipped(context, prepare)
+    if skipped and _is_left_out(context, prepare):
+        raise AirflowSkipException(f"{prepare.task_id} was skipped by a task before it")
+    what = prepare.task_id
+    if skipped and prepare.upstream_task_ids:
+        what += ", and whatever was skipped before it,"
+    raise AirflowFailException(
+        f"expected a run from {prepare.task_id}, found none, so nothing was copied; clear {what} "
+        "with its downstream tasks"
+    )
+
+
+def _is_left_out(context: Any, task: Any) -> bool:
+    """Whether a task is skipped because of the tasks before it."""
+    before = [task.dag.task_dict[task_id] for task_id in sorted(task.upstream_task_ids)]
+    if not before:
+        return False
+    if str(getattr(task.trigger_rule, "value", task.trigger_rule)) in _RULES:
+        return True
+    choices = context["ti"].xcom_pull(task_ids=[each.task_id for each in before], key=_KEY)
+    return any(_excludes(choice, task.task_id) for choice in choices or ()) or any(
+        _skipped(context, each) and _has_reason(context, each) for each in before
+    )
+
+
+def _has_reason(context: Any, task: Any) -> bool:
+    """Whether a skipped task before the group is skipped for a reason of its own."""
+    return (
+        # Nothing to expand over.
+        task.get_closest_mapped_task_group() is not None
+        or hasattr(task, "partial_kwargs")
+        # It raised the exception itself.
+        or Tasks.of(context, [task.task_id]).have_run()
+        or _is_left_out(context, task)
+    )
+
+
+def _skipped(context: Any, task: Any) -> bool:
+    return Tasks.of(context, [task.task_id]).are_skipped()
+
+
+def _excludes(choice: Any, task_id: str) -> bool:
+    """Whether a branching task has decided against a task."""
+    if not isinstance(choice, Mapping):
+        return False
+    followed = choice.get("followed")
+    return (followed is not None and task_id not in followed) or task_id in choice.get(
+        "skipped", ()
+    )
