@@ -78,7 +78,7 @@ class ControlLink:
         try:
             return call(self.catalog.control)
         except TransientError as error:
-            if not _is_of_the_connection(error):
+            if not is_of_the_connection(error):
                 raise
         return self._call_again(call)
 
@@ -99,7 +99,7 @@ class ControlLink:
 
     def _may_pass(self, error: BaseException) -> bool:
         # A thread that was left behind must not appear as one that executes the run.
-        return _is_of_the_connection(error) and not self._closed
+        return is_of_the_connection(error) and not self._closed
 
     def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
         """Register this process as executing the run, and again after each reconnect.
@@ -159,7 +159,8 @@ def _allow(run_id: str, others: Sequence[str]) -> None:
     """A run that was registered before may continue; attempts notice what others did meanwhile."""
 
 
-def _is_of_the_connection(error: BaseException) -> bool:
+def is_of_the_connection(error: BaseException) -> bool:
+    """Whether another connection may help."""
     return isinstance(error, TransientError) and not isinstance(
         error, NoHolder | StallError | Superseded | TargetBusy
     )

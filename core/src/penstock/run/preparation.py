@@ -6,14 +6,24 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import LoadLost, PenstockError
+from penstock.errors import Interrupted, LoadLost, PenstockError
 from penstock.events import Event
 from penstock.run.claims import collision_check
-from penstock.run.control_link import ControlLink
+from penstock.run.control_link import ControlLink, is_of_the_connection
 from penstock.run.standing import load_records, set_statuses, steps_due
 
 if TYPE_CHECKING:
     from penstock.run.state import RunState
+
+
+def _prepare_again(run: RunState, link: ControlLink) -> bool | PenstockError:
+    """By itself, with another connection if need be."""
+    try:
+        return link.call(lambda control: control.prepare(run.run_id, run.plan.load))
+    except Interrupted:
+        raise
+    except PenstockError as error:
+        return error
 
 
 def prepare(
@@ -42,6 +52,8 @@ def prepare(
     to_check = []
     for run in ready:
         outcome = outcomes[run.run_id]
+        if isinstance(outcome, PenstockError) and is_of_the_connection(outcome):
+            outcome = _prepare_again(run, link)
         if isinstance(outcome, PenstockError):
             failed[run.run_id] = outcome
             continue
@@ -49,6 +61,8 @@ def prepare(
         if not run.is_intact():
             try:
                 yield from run.load_again(LoadLost("the target's server crashed during the load"))
+            except Interrupted:
+                raise
             except PenstockError as error:
                 failed[run.run_id] = error
         elif run in left and not outcome:
