@@ -49,6 +49,7 @@ def shop(
         shop.fill(TABLES)
         shop.both("CREATE TABLE merged (id int PRIMARY KEY, note text)")
         shop.source.execute("CREATE TABLE left_out (id int)")
+        shop.target.execute("CREATE TABLE left_out (other int)")
         shop.source.execute("INSERT INTO merged VALUES (1, 'new'), (2, 'changed'), (3, 'same')")
         shop.target.execute("INSERT INTO merged VALUES (2, 'old'), (3, 'same')")
         (last,) = shop.source.execute("SELECT max(o_orderkey) FROM orders").fetchone() or ()
