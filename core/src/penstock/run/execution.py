@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import cache
 from itertools import chain
 
+from penstock.backends.api.described import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     Interrupted,
@@ -363,7 +364,10 @@ class Execution:
 
             @cache
             def open_source() -> SourceCatalog:
-                return stack.enter_context(contextlib.closing(self.window[0].view.open()))
+                source = stack.enter_context(contextlib.closing(self.window[0].view.open()))
+                tables = [run.spec.relation for run in self.working()]
+                stack.enter_context(describing(source, tables))
+                return source
 
             planned = steps_due(self.working(), self._link)
             for run in self.working():
