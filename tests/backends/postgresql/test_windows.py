@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from penstock import BatchSpec, RunFailed, RunFailedTransiently, copy_all
+from penstock.errors import EXIT_PERMANENT
 from penstock.events import BatchFinished, BatchStarted, Event, Finished, Planned, Prepared, Warned
 from penstock.run import execution
 
@@ -143,3 +145,27 @@ def test_a_table_that_is_locked_fails_alone(many: Pair) -> None:
         tables, _ = failed(many, stall_timeout=2)
     assert tables == {"public.t02"}
     check_copied(many, but=("t02",))
+
+
+def test_a_batch_that_ended_early_says_what_it_has_not_come_to(many: Pair) -> None:
+    """Only the tables of its first window have runs by then."""
+    events = copy_all(started(many, run_id="night"))
+    for event in events:
+        if isinstance(event, Finished):
+            break
+    events.close()
+    shown = json.loads(many.cli("status", "night", "--target", many.target.url, "--json").stdout)
+    assert shown["unplanned"] == TABLES - WINDOW
+    assert shown["status"] != "done"
+    said = many.cli("resume", "night", *many.ends)
+    assert said.returncode == EXIT_PERMANENT
+    assert f"{TABLES - WINDOW} more tables have no run yet" in said.stderr
+    verified = many.cli("verify", "night", *many.ends)
+    assert verified.returncode == EXIT_PERMANENT
+    assert "--run-id night" in verified.stderr
+    assert "partial" in many.cli("status", "night", "--target", many.target.url).stdout
+    list(copy_all(started(many, run_id="night")))
+    check_copied(many)
+    assert many.cli("verify", "night", *many.ends).returncode == 0
+    shown = json.loads(many.cli("status", "night", "--target", many.target.url, "--json").stdout)
+    assert (shown["unplanned"], shown["status"]) == (0, "done")

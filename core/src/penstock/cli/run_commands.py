@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -132,19 +133,34 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:
+    from penstock.run.listing import without_run
     from penstock.show.runs_table import batch_status, print_batch_runs
 
+    missing = _unplanned(arguments, entries)
+    said = without_run(arguments.run_id, missing) if missing else ""
     print_result(
         arguments,
         entries,
-        lambda console, found: print_batch_runs(console, arguments.run_id, found),
+        lambda console, found: print_batch_runs(console, arguments.run_id, found, said),
         lambda: {
             "batch": arguments.run_id,
-            "status": batch_status(entries),
+            "status": batch_status(entries, all_planned=not missing),
+            "unplanned": missing,
             "runs": to_json(entries),
         },
     )
     return EXIT_DONE
+
+
+def _unplanned(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:
+    from penstock.run.listing import batch_unplanned
+
+    return batch_unplanned(
+        arguments.run_id,
+        [entry.run_id for entry in entries],
+        target=arguments.target,
+        control_schema=_schema(arguments),
+    )
 
 
 def add_report(commands: Commands) -> None:
@@ -333,8 +349,18 @@ def _verify(arguments: argparse.Namespace) -> int:
             results.append(verified(entry.run_id))
             if not arguments.json:
                 print_result(arguments, results[-1], print_verification)
-    ok = all(each.ok for each in results)
+        missing = _unplanned(arguments, entries)
+    ok = all(each.ok for each in results) and not missing
+    if missing:
+        from penstock.run.listing import without_run
+
+        print(f"penstock: {without_run(arguments.run_id, missing)}", file=sys.stderr)
     if arguments.json:
-        found = {"batch": arguments.run_id, "ok": ok, "runs": to_json(results)}
+        found = {
+            "batch": arguments.run_id,
+            "ok": ok,
+            "unplanned": missing,
+            "runs": to_json(results),
+        }
         print_result(arguments, found, lambda *_: None)
     return EXIT_DONE if ok else EXIT_PERMANENT

@@ -37,6 +37,7 @@ from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
+from penstock.run.listing import unplanned, without_run
 from penstock.run.resume_checks import committed_partitions, not_there
 from penstock.run.showing import apart_throughout
 from penstock.run.snapshot.as_of_now import ReadAsOfNow
@@ -157,7 +158,8 @@ def resume_all(
 
     Raises:
         UsageError: no such batch, or an option that cannot change.
-        RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done.
+        RunFailed, RunFailedTransiently: after `BatchFinished`: some tables are not done, or have no
+            run yet.
     """
     ends = connect(source, target)
     requests = []
@@ -171,9 +173,12 @@ def resume_all(
             if batch_of(run_id, spec) == batch_id:
                 spec = replace(spec, **overrides, run_id=run_id, control_schema=control_schema)
                 requests.append(TableRequest(spec=spec))
+        missing = unplanned(control, batch_id, [request.run_id for request in requests])
     if not requests:
         raise not_there(batch_id, control_schema)
     yield from copy_tables(requests, run_id=batch_id, degree=requests[0].spec.degree)
+    if missing:
+        raise RunFailed(without_run(batch_id, missing))
 
 
 @dataclass(frozen=True, slots=True)

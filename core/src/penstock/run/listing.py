@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -116,6 +116,35 @@ def batch_runs(
     check_run_id(batch_id)
     found = runs(target=target, control_schema=control_schema, batch=batch_id)
     return tuple(sorted(found, key=lambda entry: entry.run_id))
+
+
+def unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:
+    """How many tables of a batch have no run: it works at a window of them at a time, and has ended
+    before it came to these; or they could not be planned.
+
+    Parameters:
+        planned: ids of the runs that there are.
+    """
+    tables = {run_id for journal in control.journals(batch_id) for run_id in journal.runs}
+    return len(tables.difference(planned))
+
+
+def batch_unplanned(
+    batch_id: str, planned: Collection[str], *, target: str, control_schema: str = "penstock"
+) -> int:
+    """See `unplanned`."""
+    url, backend, *_ = resolve(target, "--target")
+    with closing(backend.target(url, control_schema)) as catalog:
+        return unplanned(catalog.control, batch_id, planned)
+
+
+def without_run(batch_id: str, count: int) -> str:
+    """A sentence on the tables of a batch that have no run."""
+    tables = "1 more table has" if count == 1 else f"{count:,} more tables have"
+    return (
+        f"{tables} no run yet: batch {batch_id} ended, or failed, before planning that; repeat its "
+        f"copy-all, with the same options and --run-id {batch_id}"
+    )
 
 
 def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | None:

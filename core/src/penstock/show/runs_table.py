@@ -49,9 +49,15 @@ def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
     console.print(make_table(console, columns, rows))
 
 
-def print_batch_runs(console: Console, batch_id: str, entries: Sequence[RunEntry]) -> None:
-    """How the tables of a batch are."""
-    status = batch_status(entries)
+def print_batch_runs(
+    console: Console, batch_id: str, entries: Sequence[RunEntry], missing: str = ""
+) -> None:
+    """How the tables of a batch are.
+
+    Parameters:
+        missing: what is to be said of tables that have no run.
+    """
+    status = batch_status(entries, all_planned=not missing)
     style = STATUS_STYLES.get(status, "bold")
     console.print(Text.assemble("batch ", (batch_id, "bold"), " ", (status, style)))
     each = Counter(entry.status for entry in entries)
@@ -67,13 +73,19 @@ def print_batch_runs(console: Console, batch_id: str, entries: Sequence[RunEntry
             ("rows", number(sum(entry.rows for entry in entries))),
         ],
     )
+    if missing:
+        console.print(Text(missing, style="yellow"))
     console.print()
     print_runs(console, entries)
 
 
-def batch_status(entries: Sequence[RunEntry]) -> str:
-    """``done`` where all tables are; else the status that most needs somebody."""
-    found = {entry.status for entry in entries}
+def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:
+    """``done`` where all tables are; else the status that most needs somebody.
+
+    Parameters:
+        all_planned: each table of the batch has a run.
+    """
+    found = {entry.status for entry in entries} | (set() if all_planned else {"partial"})
     order = ("running", "killed", "failed", "interrupted", "partial", "created", "done")
     return next(name for name in order if name in found)
 
