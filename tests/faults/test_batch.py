@@ -520,15 +520,15 @@ def test_a_row_is_refused(batch: Batch, on_error: str, on_table_error: str) -> N
 
 @pytest.mark.parametrize("on_table_error", ["continue", "stop"])
 def test_a_table_cannot_be_planned(batch: Batch, on_table_error: str) -> None:
-    execute(batch.pair.target, "DROP TABLE item")
+    execute(batch.pair.target, "DROP TABLE item; CREATE TABLE item (other int)")
     run = batch.start("--on-table-error", on_table_error)
     run.ended(65)
     others = "done" if on_table_error == "continue" else "failed"
     assert outcomes(run) == {"item": "failed", "made": others, "swapped": others}
     (error,) = [table.error for table in ended(run).tables if table.table == "public.item"]
     assert error is not None
-    assert "public.item" in error["message"]
-    execute(batch.pair.target, DEFINITION)
+    assert "other" in error["message"]
+    execute(batch.pair.target, "DROP TABLE item", DEFINITION)
     batch.check_done(batch.start())
 
 

@@ -89,6 +89,8 @@ def test_a_stopped_worker_wakes_up_after_its_partition_was_retried(outside: Outs
     again = outside.resume("--on-snapshot-lost", "accept")
     again.ended(0)
     os.kill(opened.pid, signal.SIGCONT)
+    # It takes back what it has written as it ends.
+    outside.check_no_worker_left()
     outside.check_done()
 
 

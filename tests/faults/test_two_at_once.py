@@ -43,7 +43,7 @@ def test_the_first_ends_while_the_second_looks(pair: Pair) -> None:
     first = pair.copy("--mode", "swap")
     for gate in gates:
         gate.reached()
-    looking = pair.gate_at(b'"public"."item__penstock_')
+    looking = pair.gate_at(b"item__penstock_")
     second = pair.resume()
     looking.reached()
     for gate in gates:
