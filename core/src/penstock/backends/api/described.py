@@ -19,8 +19,8 @@ class DescribesMany(Protocol):
         """While it lasts, the first question about one of these relations is put to the server for
         all of them, and each answer is kept.
 
-        For planning: nobody must expect to see there what has changed in between. To adopt a
-        snapshot forgets what was read without it.
+        For planning only: later changes are not seen. Adopting a snapshot forgets what was read
+        without it.
 
         Parameters:
             relations: need not exist. What is wrong with one is raised where that one is asked for.

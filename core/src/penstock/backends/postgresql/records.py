@@ -210,7 +210,7 @@ class PostgresRecords(SqlRecords):
                 # A table that somebody has locked is left to itself, which waits for longer.
                 self._connection.execute(f"SET LOCAL lock_timeout = {JOINED_LOCK_MS}")
                 mode = "NO KEY UPDATE" if hold is Hold.CHANGE else _SHARED
-                # In one order, whoever locks them.
+                # Always in the same order, so that two batches cannot deadlock.
                 self._lock_all("run", "run_id", run_ids, mode)
                 if hold is Hold.STEP:
                     self._lock_all("commit_record", "run_id, partition_id", run_ids, _SHARED)

@@ -47,7 +47,7 @@ def enter_all(connection: Connection, tables: Mapping[str, TableRef]) -> list[st
         "tables": [f"penstock:table:{table}" for table in tables.values()],
     }
     with connection.transaction():
-        # In one order, whoever takes them.
+        # Always in the same order, so that two batches cannot deadlock.
         connection.execute(
             "SELECT pg_catalog.pg_advisory_xact_lock(hash) FROM ("
             "SELECT DISTINCT pg_catalog.hashtextextended(name, 0) AS hash"

@@ -105,7 +105,7 @@ class Described:
         return found
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
-        """What is asked about one relation alone."""
+        """Questions about a single relation."""
         if what not in self._made:
             self._made[what] = make()
         found: T = self._made[what]

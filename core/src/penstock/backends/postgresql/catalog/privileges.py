@@ -41,7 +41,7 @@ def check_owned(connection: Connection, relations: Sequence[Relation], needed_by
 
 @dataclass(frozen=True, slots=True)
 class TableRights:
-    """What the user may not do with a table."""
+    """Privileges on a table that the user lacks."""
 
     owner: str
     schema_usage: bool
