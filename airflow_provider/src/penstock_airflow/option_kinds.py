@@ -49,6 +49,9 @@ Mode = Literal[
     "swap",
     "attach",
 ]
+Incremental = Literal[
+    "xmin",
+]
 Indexes = Literal[
     "keep",
     "defer",

@@ -42,6 +42,9 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "how to load it": (
         "mode",
         "conflict_columns",
+        "incremental",
+        "atomic",
+        "watermark",
         "indexes",
         "sequences",
         "unlogged",

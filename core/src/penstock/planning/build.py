@@ -16,18 +16,27 @@ from penstock.backends.api.children import (
 )
 from penstock.backends.api.described import MakesMany
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
-from penstock.backends.api.source import CutsFiner, SourceCatalog
+from penstock.backends.api.source import CutsFiner, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
-from penstock.errors import MissingTarget, PermanentError, PlanningError
+from penstock.errors import MissingTarget, PermanentError, PlanningError, TransientError
 from penstock.model.extents import Bound, Crossing, Key, Whole
+from penstock.model.nights import Night
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import Column, ColumnPair, TableDefinition, TableRef
 from penstock.planning import cuts as planning
-from penstock.planning.choice import Choice, choose
+from penstock.planning.choice import SMALLEST_PARTITION_BYTES, Choice, choose
 from penstock.planning.column_pairs import ColumnMapping, chosen_columns, map_columns
 from penstock.planning.cuts import Cut
 from penstock.planning.named_partitions import resolve_partitions
+from penstock.planning.nights import (
+    TargetNow,
+    explained,
+    is_behind,
+    new_leaves,
+    plan_night,
+    watermark_name,
+)
 from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.orders import compared_key, disorder
 from penstock.planning.steps_left import with_steps_left
@@ -99,11 +108,19 @@ def build_plan(
             spec, streams, run_id, source, target, capabilities, given, series, siblings
         )
     load, left = with_steps_left(spec, load, target, capabilities.target)
+    night, selection = _night(spec, mapping.pairs, source, target)
     with of_where(spec.where):
         statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
     choice, cut, partitions = _partitions(
-        spec, streams, given, statistics, source, target, capabilities, names
+        _scanning(spec, streams, statistics) if selection else spec,
+        streams,
+        given,
+        statistics,
+        source,
+        target,
+        capabilities,
+        names,
     )
     if _deletes_by_condition(spec, capabilities.target):
         _check_conditions(spec, choice, partitions, mapping, table, target)
@@ -130,6 +147,7 @@ def build_plan(
             *children.reasons,
             *_made_columns(table.made, formats),
             *left,
+            *(explained(night) if night else ()),
         ),
         warnings=(
             *cut.warnings,
@@ -149,7 +167,59 @@ def build_plan(
         else round(statistics.rows * statistics.selected),
         bytes=None if given else round(statistics.bytes * statistics.selected),
         series=series,
+        night=night,
+        selection=selection,
     )
+
+
+def _scanning(spec: CopySpec, streams: Streams, statistics: TableStatistics) -> CopySpec:
+    """For a night, which reads all rows of the table and moves few: partitions for its streams, and
+    no more."""
+    sized = spec.partitions or spec.rows_per_partition or spec.bytes_per_partition
+    if sized or statistics.bytes < SMALLEST_PARTITION_BYTES:
+        return spec
+    return replace(spec, partitions=streams.usual)
+
+
+def _night(
+    spec: CopySpec,
+    pairs: tuple[ColumnPair, ...],
+    source: SourceCatalog,
+    target: TargetCatalog,
+) -> tuple[Night | None, str]:
+    """What an incremental load continues, and the condition for the rows that it reads.
+
+    Raises:
+        PlanningError: the source's rows have no versions.
+        TransientError: the source is read as of an earlier moment than the last night.
+    """
+    if spec.incremental is None:
+        return None, ""
+    assert isinstance(source, VersionedSource), "its capabilities say so"
+    relation = spec.table_ref if spec.table is not None else None
+    assert relation is not None, "checked with the options"
+    relation = replace(relation, only=spec.descendants == "exclude")
+    last = target.control.watermark(watermark_name(spec))
+    now, versions = source.horizon(), source.versions(relation)
+    storage = target.control.storage(spec.target_ref)
+    counted = storage and last is not None and last.rows is not None
+    rows = target.checksum(spec.target_ref, None, Whole(), ()).rows if counted else None
+    there = TargetNow(storage, rows)
+    night = plan_night(spec, pairs, last, versions, now, source.furthest, there)
+    if (
+        last is not None
+        and last.horizon is not None
+        and is_behind(last, versions, now)
+        and (versions.standby or source.has_reached(last.horizon))
+    ):
+        raise TransientError(
+            f"source: {spec.source_name} is read as of an earlier moment than the last night, run "
+            f"{last.run_id}, which has read it as of {last.moment}; try again"
+            + (" once the standby has caught up" if versions.standby else "")
+        )
+    if night.since is None:
+        return night, ""
+    return night, source.changed_since(night.since, new_leaves(night, last))
 
 
 def expect_tables(specs: Sequence[CopySpec], source: SourceCatalog, target: TargetCatalog) -> None:

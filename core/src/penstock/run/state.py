@@ -43,6 +43,7 @@ from penstock.run.standing import load_records
 from penstock.run.whole_counts import WholeCounts
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
+from penstock.spec.modes import SWAP
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.verification.partitions import (
     Proof,
@@ -267,8 +268,9 @@ class RunState:
             target_table=plan.load.table,
             pairs=plan.pairs,
             format=plan.format,
-            where=spec.where,
-            mode=spec.mode,
+            where=plan.where(spec.where),
+            # Whatever is built beside the target starts empty, and is only added to.
+            mode=SWAP.name if spec.load_mode.builds_beside else spec.mode,
             conflict_columns=plan.load.conflict_columns,
             volatile=plan.load.volatile,
             series=plan.series,

@@ -120,7 +120,21 @@ def _check_loading(spec: CopySpec) -> None:
             f"--strategy {spec.strategy} reads a table's own storage, which a query does "
             "not have: use whole, range, ntile, hash, values or time"
         )
-    if spec.conflict_columns is not None and not mode.merges_by_key:
+    if (spec.incremental or spec.atomic) and spec.mode != "upsert":
+        flag = "--incremental" if spec.incremental else "--atomic"
+        raise UsageError(
+            f"{flag}: expected --mode upsert, since rows may be read again; found {spec.mode}"
+        )
+    if spec.incremental and spec.query is not None:
+        raise UsageError(
+            "--incremental: expected --table, since the rows of a query have no versions; found "
+            "--query"
+        )
+    if spec.incremental and spec.snapshot == "none":
+        raise UsageError("--incremental: expected --snapshot shared, found none")
+    if spec.watermark is not None and not spec.incremental:
+        raise UsageError("--watermark goes with --incremental")
+    if spec.conflict_columns is not None and not (mode.merges_by_key or mode.merges_at_end):
         raise UsageError(f"--conflict-columns goes with --mode upsert, not {spec.mode}")
     if spec.partitioning and not mode.recreates:
         raise UsageError(f"--partitioning goes with --mode recreate, not {spec.mode}")

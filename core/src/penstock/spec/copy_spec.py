@@ -21,7 +21,7 @@ from penstock.spec.copy_checks import (
     check_table_names,
 )
 from penstock.spec.degrees import AUTO
-from penstock.spec.modes import MODES, Mode
+from penstock.spec.modes import MODES, Mode, mode_of
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
 from penstock.spec.references import redact
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
@@ -35,6 +35,7 @@ DESCENDANTS = ("include", "exclude")
 SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
+INCREMENTALS = ("xmin",)
 VERIFY = ("none", "counts", "checksums")
 CHECK_PARTITIONS = ("auto", "always", "never")
 UNNAMED = "target"
@@ -181,6 +182,25 @@ class CopySpec:
         None,
         "for upsert, the columns of a unique key, comma separated; the primary key by default",
         metavar="A,B",
+    )
+    incremental: str | None = option(
+        None,
+        "with upsert: read only the rows that may have changed since the last run that ended well, "
+        "by row versions (xmin), and lose none; the first run reads all of them. The target then "
+        "equals the source as of one moment",
+        choices=INCREMENTALS,
+    )
+    atomic: bool = option(
+        False,
+        "with upsert: gather the rows in a stage beside the target, and merge all of them in one "
+        "transaction, so that readers see the target as before or as after, and nothing between; "
+        "implied by --incremental",
+    )
+    watermark: str | None = option(
+        None,
+        "with --incremental: the name under which the target keeps how far the source was read; by "
+        "default the names of both tables",
+        metavar="NAME",
     )
     indexes: str = option(
         "keep",
@@ -375,8 +395,8 @@ class CopySpec:
 
     @property
     def load_mode(self) -> Mode:
-        """What `mode` names."""
-        return MODES[self.mode]
+        """What `mode` names, and how it commits."""
+        return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
 
     @property
     def cut_strategy(self) -> Strategy:

@@ -69,6 +69,8 @@ class Comparison:
         """The outdated partitions whose source rows have changed, and how."""
         self.table = self._loaded_table()
         # In mode replace, rows outside the run's condition are not the run's.
+        self.selection = run.plan.where(spec.where)
+        """Selects the run's rows in the source."""
         self.where = spec.where if spec.load_mode.deletes_by_partition else None
         self.notes: list[str] = []
         self.pairs = run.plan.pairs

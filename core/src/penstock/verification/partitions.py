@@ -104,7 +104,7 @@ def prove(
     """
 
     def count(extent: Extent) -> int:
-        return source.checksum(spec.relation, spec.where, extent, ()).rows
+        return source.checksum(spec.relation, plan.where(spec.where), extent, ()).rows
 
     first = count(Whole()) if counted is None else counted
     if first == committed:

@@ -48,7 +48,7 @@ class RowSearch:
     def _mine(self, extent: Extent, only: Sequence[str] = ()) -> Rows:
         return self._comparison.source.row_digests(
             self._comparison.spec.relation,
-            self._comparison.spec.where,
+            self._comparison.selection,
             extent,
             self._comparison.pairs,
             self._key,

@@ -22,7 +22,10 @@ class SourceSums:
         spec = self._comparison.spec
         return {
             partition.id: self._comparison.source.checksum(
-                spec.relation, spec.where, partition.extent, self._comparison.compared
+                spec.relation,
+                self._comparison.selection,
+                partition.extent,
+                self._comparison.compared,
             )
             for partition in self._comparison.run.plan.partitions
             if partition.id in names
@@ -45,7 +48,7 @@ class SourceSums:
             )
             return Sums(
                 total=self._comparison.source.checksum(
-                    spec.relation, spec.where, Whole(), self._comparison.compared
+                    spec.relation, self._comparison.selection, Whole(), self._comparison.compared
                 )
             )
         left = {partition.id for partition in plan.partitions}.difference(read)

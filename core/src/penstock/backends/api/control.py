@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from penstock.errors import Diagnosis, PenstockError, PermanentError, Unreadable
 from penstock.model.journal import Journal
+from penstock.model.nights import Watermark
 from penstock.model.plans import LoadPlan, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -373,6 +374,27 @@ class ControlStore(Protocol):
         ...
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
+
+    def storage(self, table: TableRef) -> str:
+        """What a table is recognised by from one night to the next; empty where it is not there."""
+        ...
+
+    def watermarks(self) -> tuple[Watermark, ...]:
+        """How far sources were read, the latest of each name."""
+        ...
+
+    def watermark(self, name: str) -> Watermark | None:
+        """The latest of this name."""
+        ...
+
+    def watermark_history(self, name: str) -> tuple[Watermark, ...]:
+        """All of this name, the newest first."""
+        ...
+
+    def put_watermark(self, watermark: Watermark) -> bool:
+        """Store a watermark of a person's own; False where its epoch is taken. Nights that were
+        planned from an earlier one merge nothing."""
+        ...
 
     @property
     def keeps_figures(self) -> bool:

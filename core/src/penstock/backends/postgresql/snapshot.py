@@ -87,7 +87,11 @@ class ExportedSnapshot:
                 raise _too_many_locks(len(relations), found, error.sqlstate or "") from error
         connection.guard = None
         with planning("source", "snapshot"):
-            exported = "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text"
+            exported = (
+                "SELECT pg_catalog.pg_export_snapshot(), clock_timestamp()::text,"
+                " pg_catalog.txid_snapshot_xmin(s) || ':' || pg_catalog.txid_snapshot_xmax(s)"
+                " FROM pg_catalog.txid_current_snapshot() AS s"
+            )
             return Snapshot(*connection.first(exported))
 
     def alive(self) -> bool:

@@ -34,6 +34,12 @@ from penstock.backends.postgresql.catalog.source_state import (
     read_states,
     settled_state,
 )
+from penstock.backends.postgresql.catalog.versions import (
+    FIRST_NORMAL,
+    FURTHEST,
+    changed_since,
+    read_versions,
+)
 from penstock.backends.postgresql.compare.checksums import (
     read_checksum,
     read_rows,
@@ -51,6 +57,7 @@ from penstock.backends.postgresql.snapshot import (
 from penstock.backends.postgresql.statements import column_list
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key
+from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
     Column,
@@ -217,6 +224,29 @@ class PostgresSource:
                 read = partial(read_states, self._connection)
                 state = self._about(relation).get("state", relation, read)
             return settled_state(self._connection, relation, state)
+
+    furthest = FURTHEST
+
+    def versions(self, relation: TableRef) -> SourceVersions:
+        return read_versions(self._connection, relation, self._about(relation).oid(relation))
+
+    def horizon(self) -> Horizon:
+        with planning("source", "horizon"):
+            return Horizon(
+                *self._connection.first(
+                    "SELECT pg_catalog.txid_snapshot_xmin(s), pg_catalog.txid_snapshot_xmax(s)"
+                    " FROM pg_catalog.txid_current_snapshot() AS s"
+                )
+            )
+
+    def has_reached(self, horizon: Horizon) -> bool:
+        # Counted from the next id of the server, whatever the transaction's own snapshot sees.
+        with planning("source", "horizon"):
+            latest = str(max(horizon.xmax % 2**32, FIRST_NORMAL))
+            return int(self._connection.value("SELECT pg_catalog.age(%s::xid)", [latest])) >= 0
+
+    def changed_since(self, since: Horizon, new: Sequence[int]) -> str:
+        return changed_since(since, new)
 
     def may_have_moved(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,13 +24,27 @@ from penstock.errors import (
     TargetBusy,
     TargetChanged,
 )
-from penstock.model.plans import OF_STOPPED, LoadPlan, Step
+from penstock.model.plans import MERGE_STEP, OF_STOPPED, LoadPlan, Step
+from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import MODES
+from penstock.spec.modes import mode_of
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What came of merging a night's stage."""
+
+    inserted: int
+    updated: int
+    deleted: int = 0
+    rows: int | None = None
+    """Of the target's table by now; None: not counted."""
+    target: str = ""
+    """What the target's table is recognised by."""
 
 
 class StepRecords(RunRecords, ABC):
@@ -307,11 +322,14 @@ class StepRecords(RunRecords, ABC):
             # First: a second call waits for the first one's record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
                 return False
-            self.do(run, step)
+            if step.id == MERGE_STEP:
+                self._merge(run)
+            else:
+                self.do(run, step)
             self.after_step(run, step)
             return True
 
-        if self._records.steps_with_records:
+        if self._records.steps_with_records or step.id == MERGE_STEP:
             return self._records.transact(run_id, together, Hold.STEP)
 
         def look() -> tuple[RunRow, frozenset[str]]:
@@ -330,6 +348,31 @@ class StepRecords(RunRecords, ABC):
                 return self._records.add(Kind.STEP, [row]) == 1
 
             return self._records.transact(run_id, record, Hold.STEP)
+
+    def _merge(self, run: RunRow) -> None:
+        """In the transaction that records it."""
+        records = self.committed(run.run_id)
+        night = run.plan.night
+        mark = self.take_epoch(run, night, records) if night else None
+        merged = self.merge(run, records)
+        if mark:
+            self.note_night(
+                replace(
+                    mark,
+                    target=merged.target,
+                    rows=merged.rows,
+                    inserted=merged.inserted,
+                    updated=merged.updated,
+                    deleted=merged.deleted,
+                )
+            )
+
+    def storage(self, table: TableRef) -> str:
+        raise NotImplementedError  # as `merge`
+
+    def merge(self, run: RunRow, records: Sequence[CommitRecord]) -> Merged:
+        """Merge a night's stage into the target's table; in the transaction that records it."""
+        raise NotImplementedError  # its capabilities list no mode that gathers rows
 
     def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:
         def do() -> None:
@@ -388,6 +431,6 @@ class StepRecords(RunRecords, ABC):
 
 
 def _loads_in_place(spec: Mapping[str, Any], table: TableRef) -> bool:
-    if MODES[spec["mode"]].loads_new_table:
+    if mode_of(spec).loads_new_table:
         return False
     return CopySpec.from_stored(spec, "", "").target_ref == table

@@ -1,0 +1,53 @@
+"""Loads that repeat: each night reads what has changed since the one before, and loses nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from tests.one_copy import OneCopy
+
+if TYPE_CHECKING:
+    from tests.backends.conftest import Pair
+
+ALL = "SELECT * FROM items ORDER BY id"
+
+
+def night(pair: Pair, **options: Any) -> OneCopy:
+    given = {"mode": "upsert", "incremental": "xmin", "table": "public.items", **options}
+    return OneCopy(source=pair.source.url, target=pair.target.url, **given)
+
+
+@pytest.fixture
+def items(pair: Pair) -> Pair:
+    pair.source.run(
+        "CREATE TABLE items (id int PRIMARY KEY, word text, at timestamptz DEFAULT now())",
+        "INSERT INTO items SELECT i, 'w' || i FROM generate_series(1, 1000) AS i",
+    )
+    return pair
+
+
+def test_a_second_night_reads_what_has_changed(items: Pair) -> None:
+    first = night(items).done()
+    assert first.rows == 1000
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+    items.source.run(
+        "UPDATE items SET word = 'x' WHERE id % 100 = 0", "INSERT INTO items VALUES (2000, 'new')"
+    )
+    second = night(items).done()
+    assert second.rows == 11
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+    third = night(items).done()
+    assert third.rows == 0
+
+
+def test_a_transaction_that_commits_late_is_not_lost(items: Pair) -> None:
+    with psycopg.connect(items.source.url) as late:
+        late.execute("UPDATE items SET word = 'late' WHERE id = 1")
+        night(items).done()
+        items.source.run("UPDATE items SET word = 'early' WHERE id = 2")
+        night(items).done()
+        late.commit()
+    night(items).done()
+    assert items.target.rows(ALL) == items.source.rows(ALL)
