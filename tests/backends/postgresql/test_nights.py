@@ -51,3 +51,37 @@ def test_a_transaction_that_commits_late_is_not_lost(items: Pair) -> None:
         late.commit()
     night(items).done()
     assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_rows_that_are_gone_are_deleted(items: Pair) -> None:
+    night(items, deletes="hard").done()
+    items.source.run(
+        "DELETE FROM items WHERE id % 7 = 0",
+        "UPDATE items SET id = id + 5000 WHERE id % 10 = 1",
+        "INSERT INTO items VALUES (14, 'back')",
+    )
+    night(items, deletes="hard").done()
+    assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_rows_that_are_gone_are_marked_until_they_come_back(items: Pair) -> None:
+    night(items, deletes="soft").done()
+    items.source.run("DELETE FROM items WHERE id IN (3, 4, 5)")
+    night(items, deletes="soft").done()
+    gone = "SELECT id FROM items WHERE deleted_at IS NOT NULL ORDER BY id"
+    assert items.target.rows(gone) == [(3,), (4,), (5,)]
+    items.source.run("INSERT INTO items (id, word) VALUES (4, 'w4')")
+    night(items, deletes="soft").done()
+    assert items.target.rows(gone) == [(3,), (5,)]
+
+
+def test_too_many_deletes_change_nothing(items: Pair) -> None:
+    night(items, deletes="hard").done()
+    before = items.target.rows(ALL)
+    items.source.run("DELETE FROM items", "INSERT INTO items VALUES (1, 'only')")
+    refused = night(items, deletes="hard", max_deletes="10%,5")
+    assert refused.code == 65
+    assert "would lose 999 of 1,000" in refused.said
+    assert items.target.rows(ALL) == before
+    night(items, deletes="hard", max_deletes="100%").done()
+    assert items.target.rows(ALL) == items.source.rows(ALL)

@@ -44,6 +44,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "conflict_columns",
         "incremental",
         "atomic",
+        "deletes",
+        "max_deletes",
         "watermark",
         "indexes",
         "sequences",

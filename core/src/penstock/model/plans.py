@@ -27,6 +27,9 @@ MOST_NAMED = 5
 MERGE_STEP = "merge"
 """The id of the step that merges the stage of a night into the target, in one transaction."""
 
+GONE_STEP = "gone"
+"""The id of the step that finds rows which the source has no more. It reads the source."""
+
 OF_STOPPED = " of run "
 """In the id of a step that a stopped run has left undone, in another one's plan: its own id is
 before it, the stopped run's after it."""

@@ -16,6 +16,7 @@ from penstock.backends.api.children import (
 )
 from penstock.backends.api.described import MakesMany
 from penstock.backends.api.facts import LoadRequest, Siblings, TableStatistics
+from penstock.backends.api.nights import FindsGone
 from penstock.backends.api.source import CutsFiner, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared, compared_pairs
@@ -100,6 +101,7 @@ def build_plan(
             writing=spec.writing,
             heirs=heirs,
             siblings=siblings or Siblings(),
+            deletes=spec.gone,
             counted=frozenset(source.positions(relation)) if spec.sequences == "set" else None,
         )
     )
@@ -108,6 +110,8 @@ def build_plan(
             spec, streams, run_id, source, target, capabilities, given, series, siblings
         )
     load, left = with_steps_left(spec, load, target, capabilities.target)
+    if spec.gone.found:
+        _check_gone(spec, mapping, load, target, is_there=table.definition is None)
     night, selection = _night(spec, mapping.pairs, source, target)
     with of_where(spec.where):
         statistics = source.statistics(relation, spec.where)
@@ -170,6 +174,39 @@ def build_plan(
         night=night,
         selection=selection,
     )
+
+
+def _check_gone(
+    spec: CopySpec,
+    mapping: ColumnMapping,
+    load: LoadPlan,
+    target: TargetCatalog,
+    *,
+    is_there: bool,
+) -> None:
+    """
+    Raises:
+        PlanningError: keys cannot be compared, or the target cannot select the run's rows.
+    """
+    flag = f"--deletes {spec.deletes}"
+    if not isinstance(target, FindsGone):
+        raise PlanningError(f"{flag}: this target cannot look for rows that are gone")
+    pairs = {pair.target: pair for pair in mapping.pairs}
+    for name in load.conflict_columns:
+        pair = pairs[name]
+        if pair.source in mapping.changed or name in mapping.changed:
+            raise PlanningError(
+                f"{flag}: keys are compared with the source's, so their values have to arrive as "
+                f"they are, but those of {name} may change on the way"
+            )
+        if are_shared((mapping.format,)) and not pair.canonical:
+            raise PlanningError(
+                f"{flag}: the two systems write values of {name}, which is part of the key, "
+                "differently, so its rows cannot be compared; expected a key of whole numbers, "
+                "texts, dates or UUIDs"
+            )
+    if spec.where is not None and is_there:
+        target.check_condition(spec.target_ref, spec.where, Whole())
 
 
 def _scanning(spec: CopySpec, streams: Streams, statistics: TableStatistics) -> CopySpec:
@@ -287,7 +324,7 @@ def _target_table(
                 "expected --mode recreate, or a target that does not exist"
             )
         try:
-            return _TargetTable(target.columns(spec.target_ref))
+            return _TargetTable(_without_mark(spec, target.columns(spec.target_ref)))
         except PlanningError as error:
             if target.identity(spec.target_ref):
                 raise
@@ -298,6 +335,23 @@ def _target_table(
     ordered = _never_null(spec, copied)
     made = target.defined_columns(spec.target_ref, definition, ordered, spec.column_types)
     return _TargetTable(made, definition, made)
+
+
+def _without_mark(spec: CopySpec, columns: Sequence[Column]) -> Sequence[Column]:
+    """The columns that rows are loaded into: all but the one that says when a row was gone.
+
+    Raises:
+        PlanningError: there is no such column.
+    """
+    mark = spec.gone.column
+    left = [column for column in columns if column.name != mark]
+    if mark and len(left) == len(columns):
+        raise PlanningError(
+            f"--deletes {spec.deletes}: expected a column {mark!r} of {spec.target_name}, for the "
+            "time when a row was found to be gone; found none: add one that may be NULL, or name "
+            "another with soft:COLUMN"
+        )
+    return left
 
 
 def _is_there_by_now(spec: CopySpec, table: _TargetTable, target: TargetCatalog) -> bool:

@@ -21,7 +21,7 @@ from penstock.errors import (
     is_cancellation,
 )
 from penstock.events import CONNECTIONS, DegreeChanged, Event, Warned
-from penstock.model.plans import Step
+from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.run.connections import Connections
 from penstock.run.control_link import ControlLink
 from penstock.run.final_steps import FinalSteps
@@ -339,6 +339,8 @@ class Execution:
             yield from self._load_again(error, emptied)
             yield from self._copy()
         for run in self.working():
+            yield from self._events_of(run, run.find_gone)
+        for run in self.working():
             yield from self._events_of(run, lambda run=run: run.verify(self._counts))  # type: ignore[misc]
         if not any(run.has_begun and run.plan.load.volatile for run in self.working()):
             # Indexes may take hours, and nothing is read any more.
@@ -405,7 +407,7 @@ class Execution:
             {
                 run_id: asked
                 for run_id, asked in joined.items()
-                if not any(step.urgent for step in asked)
+                if not any(step.urgent or step.id in (GONE_STEP, MERGE_STEP) for step in asked)
             },
             self._link.reconnect,
             degree=1 if one_by_one else self._streams.usual,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.backends.api.control import ControlStore
+from penstock.backends.api.nights import FindsGone
 from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     LoadLost,
@@ -25,11 +26,12 @@ from penstock.events import (
     PartitionsChecked,
     Planned,
     Prepared,
+    StepChanged,
     Verified,
     Warned,
 )
 from penstock.model import values
-from penstock.model.plans import Partition, PartitionPlan, Step
+from penstock.model.plans import GONE_STEP, Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import NotCopied
@@ -312,7 +314,8 @@ class RunState:
         if not is_compared(self.spec, self.plan) or self.was_done or not complete:
             return
         if self.spec.verify == "none":
-            yield from self._check_partitions(counts)
+            if is_checked(self.spec, self.plan):
+                yield from self._check_partitions(counts)
             return
         from penstock.verification.checks import verify_run  # noqa: PLC0415 - most do not verify
 
@@ -347,6 +350,49 @@ class RunState:
             seconds=round(time.monotonic() - begun, 3),
             differences=found.differences,
             compared=found.compared,
+        )
+
+    def find_gone(self) -> Iterator[Event]:
+        """Look for rows that the source has no more, while its snapshot is held.
+
+        Raises:
+            SnapshotLost: nobody holds it any more.
+            PermanentError: more rows would go than are allowed to.
+        """
+        step = next((step for step in self.plan.load.after if step.id == GONE_STEP), None)
+        if step is None or self._report.error is not None or not self.all_committed:
+            return
+        if step.id in self._link.call(lambda control: control.steps_done(self.run_id)):
+            return
+        from penstock.verification.gone import find_gone  # noqa: PLC0415 - seldom
+
+        begun = time.monotonic()
+        yield self._step_changed(step, "started", begun)
+        run = self._link.call(lambda control: control.load_run(self.run_id))
+        snapshot = self.view.snapshot
+        assert run is not None and snapshot is not None
+        with closing(self.view.open()) as source, closing(self._link.reconnect()) as target:
+            if not self._adopts(source, snapshot):
+                raise SnapshotLost(
+                    f"run {self.run_id}: all rows are copied, and the snapshot is gone with which "
+                    "deleted rows were to be found, so nothing was merged; start a new run"
+                )
+            exact = all(record.read_at == snapshot.taken_at for record in self._records)
+            found = find_gone(self.spec, run, source, target, exact=exact)
+            assert isinstance(target, FindsGone)
+            target.note_gone(self.run_id, found.keys)
+        if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
+            # The source is not read again.
+            self._link.call(lambda control: control.release_snapshot(self.run_id))
+        yield self._step_changed(step, "done", begun)
+
+    def _step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
+        return StepChanged(
+            run_id=self.run_id,
+            step_id=step.id,
+            step=step.name,
+            state=state,
+            seconds=round(time.monotonic() - begun, 3),
         )
 
     @property

@@ -132,6 +132,14 @@ def _check_loading(spec: CopySpec) -> None:
         )
     if spec.incremental and spec.snapshot == "none":
         raise UsageError("--incremental: expected --snapshot shared, found none")
+    spec.most_deleted  # noqa: B018 - raises where malformed
+    if spec.gone.found and not spec.load_mode.merges_at_end:
+        raise UsageError(
+            f"--deletes {spec.deletes}: expected --incremental or --atomic, so that rows are "
+            "deleted in the transaction that merges the others; found neither"
+        )
+    if spec.gone.found and spec.snapshot == "none":
+        raise UsageError(f"--deletes {spec.deletes}: expected --snapshot shared, found none")
     if spec.watermark is not None and not spec.incremental:
         raise UsageError("--watermark goes with --incremental")
     if spec.conflict_columns is not None and not (mode.merges_by_key or mode.merges_at_end):

@@ -21,6 +21,14 @@ from penstock.spec.copy_checks import (
     check_table_names,
 )
 from penstock.spec.degrees import AUTO
+from penstock.spec.deletes import (
+    IGNORE,
+    MOST_DELETED,
+    Deletes,
+    MostDeleted,
+    parse_deletes,
+    parse_most_deleted,
+)
 from penstock.spec.modes import MODES, Mode, mode_of
 from penstock.spec.option_values import PYTHON_TYPES, coerce, flag_of
 from penstock.spec.references import redact
@@ -195,6 +203,20 @@ class CopySpec:
         "with upsert: gather the rows in a stage beside the target, and merge all of them in one "
         "transaction, so that readers see the target as before or as after, and nothing between; "
         "implied by --incremental",
+    )
+    deletes: str = option(
+        IGNORE,
+        "with --incremental or --atomic: rows that the source has no more stay (ignore), are "
+        "deleted (hard), or get the time in a column (soft, deleted_at by default), which is "
+        "cleared when they come back",
+        metavar="{ignore,hard,soft[:COLUMN]}",
+    )
+    max_deletes: str = option(
+        MOST_DELETED,
+        "with --deletes: fail, and change nothing, if more than this share of the target's rows "
+        "would go, and more rows than the number after the comma",
+        metavar="SHARE[,ROWS]",
+        execution=True,
     )
     watermark: str | None = option(
         None,
@@ -397,6 +419,16 @@ class CopySpec:
     def load_mode(self) -> Mode:
         """What `mode` names, and how it commits."""
         return mode_of({"mode": self.mode, "atomic": self.atomic, "incremental": self.incremental})
+
+    @property
+    def gone(self) -> Deletes:
+        """What `deletes` says."""
+        return parse_deletes(self.deletes)
+
+    @property
+    def most_deleted(self) -> MostDeleted:
+        """What `max_deletes` says."""
+        return parse_most_deleted(self.max_deletes)
 
     @property
     def cut_strategy(self) -> Strategy:

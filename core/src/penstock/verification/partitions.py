@@ -35,7 +35,7 @@ def is_checked(spec: CopySpec, plan: PartitionPlan) -> bool:
 
 def is_compared(spec: CopySpec, plan: PartitionPlan) -> bool:
     """Whether a run reads the source once more after its last partition."""
-    return spec.verify != "none" or is_checked(spec, plan)
+    return spec.verify != "none" or spec.gone.found or is_checked(spec, plan)
 
 
 def may_overlap(plan: PartitionPlan) -> bool:

@@ -187,9 +187,9 @@ class ControlTables(RecordedRuns):
     def merge(self, run: RunRow, records: Sequence[CommitRecord]) -> Merged:
         loaded = self._loaded(run.run_id)
         loaded.check()
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        spec = CopySpec.from_stored(run.spec, "", "")
         rows = sum(record.rows for record in records)
-        merged = merge(self._connection, target, run.plan, rows)
+        merged = merge(self._connection, spec, run.plan, rows)
         loaded.forget()
         return merged
 

@@ -46,6 +46,7 @@ from penstock.backends.postgresql.compare.checksums import (
     source_values,
 )
 from penstock.backends.postgresql.compare.conditions import select
+from penstock.backends.postgresql.compare.gone import count_all
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.snapshot import (
@@ -326,6 +327,15 @@ class PostgresSource:
             sql.SQL("true"),
             source_values(pairs, lambda: self.columns(relation)),
         )
+
+    def counts(self, relation: Relation, where: str | None, extents: Sequence[Extent]) -> list[int]:
+        """See `CountsTogether`."""
+        asked = [
+            sql.SQL("(SELECT count(*) FROM {})").format(_rows(relation, extent, where, ()))
+            for extent in extents
+        ]
+        with planning("source", f"rows of {relation}"):
+            return count_all(self._connection, asked)
 
     def row_digests(
         self,

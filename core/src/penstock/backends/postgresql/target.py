@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from psycopg import sql
 
 from penstock.backends.api.children import ChildRequest, PlannedChildren
+from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+from penstock.backends.api.nights import KeyDigest
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
+from penstock.backends.postgresql.attempt.stage import Stage
 from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.catalog.keys import check_alike
 from penstock.backends.postgresql.catalog.privileges import missing_grant
 from penstock.backends.postgresql.catalog.relations import find_by_name, find_oid, search_path
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.compare.checksums import (
+    Values,
     read_checksum,
     read_loaded,
     read_rows,
@@ -25,17 +29,20 @@ from penstock.backends.postgresql.compare.checksums import (
     written_by,
 )
 from penstock.backends.postgresql.compare.conditions import condition
+from penstock.backends.postgresql.compare.gone import count_all, keep_keys
 from penstock.backends.postgresql.connection import LOOK_LOCK, abandon, connect
 from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.load.fitting import fit_columns
 from penstock.backends.postgresql.load.load_plan import plan_load
+from penstock.backends.postgresql.load.night import gone_table, open_stage
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import DIALECT, ident, name, rows_of
 from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, ColumnPair, Relation, TableDefinition, TableRef
+from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Mode
 from penstock.spec.worker_spec import Patience
 
@@ -224,6 +231,56 @@ class PostgresTarget:
             target_values(pairs, lambda: self.columns(table)),
             others=others,
         )
+
+    # Rows that the source has no more; see `FindsGone`
+
+    def _stage(self, run: RunRow) -> tuple[Stage, CopySpec]:
+        spec = CopySpec.from_stored(run.spec, "", "")
+        return open_stage(self._connection, spec, run.plan), spec
+
+    def counts_after(self, run: RunRow, extents: Sequence[Extent]) -> list[int]:
+        with translated("target"):
+            stage, spec = self._stage(run)
+            return count_all(
+                self._connection, [stage.counted(extent, spec.where) for extent in extents]
+            )
+
+    def keys_there(self, run: RunRow, extent: Extent) -> Iterator[KeyDigest]:
+        stage, spec = self._stage(run)
+        key = run.plan.load.conflict_columns
+        return read_rows(
+            self._connection,
+            "target",
+            stage.rows_there(spec.where),
+            condition(None, extent),
+            self._key_values(run),
+            key,
+            (),
+        )
+
+    def _key_values(self, run: RunRow) -> Values:
+        key = set(run.plan.load.conflict_columns)
+        pairs = [pair for pair in run.plan.pairs if pair.target in key]
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        return target_values(pairs, lambda: self.columns(target))
+
+    def note_gone(self, run_id: str, found: Iterable[tuple[Extent, Sequence[KeyDigest]]]) -> bool:
+        def keep(run: RunRow) -> None:
+            stage, spec = self._stage(run)
+            values, key = self._key_values(run), run.plan.load.conflict_columns
+            for extent, keys in found:
+                keep_keys(
+                    self._connection,
+                    gone_table(run.plan.load.table),
+                    key,
+                    stage.rows_there(spec.where),
+                    condition(None, extent),
+                    values,
+                    keys,
+                )
+
+        with translated("target"):
+            return self.control.note_gone(run_id, keep)
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with planning("target", f"table {table}"):

@@ -24,7 +24,7 @@ from penstock.errors import (
     TargetBusy,
     TargetChanged,
 )
-from penstock.model.plans import MERGE_STEP, OF_STOPPED, LoadPlan, Step
+from penstock.model.plans import GONE_STEP, MERGE_STEP, OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import TableRef
@@ -322,6 +322,10 @@ class StepRecords(RunRecords, ABC):
             # First: a second call waits for the first one's record, and then finds it.
             if not self._records.add(Kind.STEP, [row]):
                 return False
+            if step.id == GONE_STEP:
+                raise PermanentError(
+                    f"run {run_id}: rows that are gone were not looked for; resume it"
+                )
             if step.id == MERGE_STEP:
                 self._merge(run)
             else:
@@ -329,7 +333,7 @@ class StepRecords(RunRecords, ABC):
             self.after_step(run, step)
             return True
 
-        if self._records.steps_with_records or step.id == MERGE_STEP:
+        if self._records.steps_with_records or step.id in (GONE_STEP, MERGE_STEP):
             return self._records.transact(run_id, together, Hold.STEP)
 
         def look() -> tuple[RunRow, frozenset[str]]:
@@ -351,6 +355,9 @@ class StepRecords(RunRecords, ABC):
 
     def _merge(self, run: RunRow) -> None:
         """In the transaction that records it."""
+        planned = {step.id for step in run.plan.load.after}
+        if GONE_STEP in planned and GONE_STEP not in self.steps_done(run.run_id):
+            raise not_committed(run.run_id)
         records = self.committed(run.run_id)
         night = run.plan.night
         mark = self.take_epoch(run, night, records) if night else None
@@ -369,6 +376,22 @@ class StepRecords(RunRecords, ABC):
 
     def storage(self, table: TableRef) -> str:
         raise NotImplementedError  # as `merge`
+
+    def note_gone(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
+        """See `FindsGone`.
+
+        Parameters:
+            keep: stores the keys, in the transaction.
+        """
+
+        def note() -> bool:
+            run = self._check_finishing(run_id)
+            if not self._records.add(Kind.STEP, [{"run_id": run_id, "step_id": GONE_STEP}]):
+                return False
+            keep(run)
+            return True
+
+        return self._records.transact(run_id, note, Hold.STEP)
 
     def merge(self, run: RunRow, records: Sequence[CommitRecord]) -> Merged:
         """Merge a night's stage into the target's table; in the transaction that records it."""

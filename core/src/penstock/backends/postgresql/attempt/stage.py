@@ -12,11 +12,21 @@ from penstock.backends.postgresql.catalog.unique_keys import (
     KeyColumn,
     read_unique_keys,
 )
+from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import OWN_XMIN, column_list, name, quoted, statement
+from penstock.backends.postgresql.statements import (
+    OWN_XMIN,
+    column_list,
+    name,
+    quoted,
+    raw,
+    rows_of,
+    statement,
+)
 from penstock.backends.shared.refusals import key_twice, key_with_null
 from penstock.backends.sql.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
+from penstock.model.extents import Extent
 from penstock.model.tables import ColumnPair, TableRef
 
 # Every session has a pg_temp of its own.
@@ -30,6 +40,7 @@ class Stage:
 
     Parameters:
         conflict_columns: of the unique key by which rows are found in the target.
+        mark: a column that says when a row was found to be gone; empty: there is none.
         into: the stage; by default a temporary table that ends with the transaction.
 
     Raises:
@@ -43,8 +54,10 @@ class Stage:
         conflict_columns: Sequence[str],
         pairs: Sequence[ColumnPair],
         into: TableRef = STAGE,
+        mark: str = "",
     ) -> None:
-        self._target = target
+        self.target = target
+        self._mark = mark
         self._stage = into
         self.into = quoted(into)
         """Where the rows go first."""
@@ -66,9 +79,68 @@ class Stage:
             _equal(column, nulls_equal=key.nulls_equal) for column in key.columns
         )
 
+    @property
+    def _marked(self) -> sql.Composed:
+        """Whether a row was found to be gone."""
+        return sql.SQL("t.{} IS NOT NULL").format(sql.Identifier(self._mark))
+
+    def _updated(self, row: str) -> sql.Composed:
+        """What becomes of a row that is there."""
+        assigned = _assignments(self._changed, row)
+        if not self._mark:
+            return assigned
+        cleared = sql.SQL("{} = NULL").format(sql.Identifier(self._mark))
+        return sql.SQL(", ").join([assigned, cleared] if self._changed else [cleared])
+
+    def _outdated(self, row: str) -> sql.Composed:
+        """Whether it has to change."""
+        tests = [_differ(row, self._changed)] if self._changed else []
+        tests += [self._marked] if self._mark else []
+        return sql.SQL("({})").format(sql.SQL(" OR ").join(tests))
+
+    @property
+    def _updates_rows(self) -> bool:
+        return bool(self._changed or self._mark)
+
+    def delete(self, gone: TableRef, mark: str) -> sql.Composed:
+        """A statement that deletes the rows with these keys, or marks them.
+
+        Parameters:
+            gone: a table of keys.
+        """
+        found = sql.SQL("FROM {} AS s WHERE {}").format(quoted(gone), self._match)
+        if not mark:
+            exists = sql.SQL("EXISTS (SELECT {})").format(found)
+            return sql.SQL("DELETE FROM {} AS t WHERE {}").format(self._table, exists)
+        return sql.SQL("UPDATE {} AS t SET {} = now() {} AND t.{} IS NULL").format(
+            self._table, sql.Identifier(mark), found, sql.Identifier(mark)
+        )
+
+    def counted(self, extent: Extent, where: str | None) -> sql.Composed:
+        """How many rows of an extent the target has once the stage is merged."""
+        there = self._there(where)
+        return sql.SQL(
+            "(SELECT count(*) FROM {there} AS t WHERE {extent})"
+            " + (SELECT count(*) FROM {stage} AS s WHERE {extent}"
+            " AND NOT EXISTS (SELECT FROM {there} AS t WHERE {match}))"
+        ).format(there=there, stage=self.into, extent=condition(None, extent), match=self._match)
+
+    def _there(self, where: str | None) -> sql.Composed:
+        """The target's rows that a condition selects, but for those found to be gone."""
+        tests: list[sql.Composable] = [] if where is None else [raw(where)]
+        if self._mark:
+            tests.append(sql.SQL("{} IS NULL").format(sql.Identifier(self._mark)))
+        return sql.SQL("(SELECT * FROM {} WHERE {})").format(
+            rows_of(self.target), sql.SQL(" AND ").join(tests or [sql.SQL("true")])
+        )
+
+    def rows_there(self, where: str | None) -> sql.Composed:
+        """The same, as an item of FROM."""
+        return sql.SQL("{} AS t").format(self._there(where))
+
     def create(self, connection: Connection) -> None:
         connection.execute(
-            statement("stage").format(columns=self._columns, table=quoted(self._target))
+            statement("stage").format(columns=self._columns, table=quoted(self.target))
         )
 
     def merge(self, rows: int, run: Run) -> Loaded:
@@ -92,7 +164,7 @@ class Stage:
             (missing,) = run([query])
             if missing:
                 raise PermanentError(
-                    f"target: {missing:,} of {rows:,} rows are not in {self._target} "
+                    f"target: {missing:,} of {rows:,} rows are not in {self.target} "
                     "after they were inserted; expected none (does a trigger or rule drop rows?)",
                     Diagnosis(side="target"),
                 )
@@ -116,7 +188,7 @@ class Stage:
         (kept,) = run([query])
         if kept:
             raise PermanentError(
-                f"target: {kept:,} rows of {self._target} still differ from the source "
+                f"target: {kept:,} rows of {self.target} still differ from the source "
                 "after they were updated; expected none (does a trigger or rule keep them?)",
                 Diagnosis(side="target"),
             )
@@ -149,26 +221,26 @@ class Stage:
 
     def _updates(self) -> list[sql.Composed]:
         """One, or none where no column is left to be updated."""
-        if not self._changed:
+        if not self._updates_rows:
             return []
         return [
             statement("stage_update").format(
                 table=self._table,
-                assignments=_assignments(self._changed, "s"),
+                assignments=self._updated("s"),
                 match=self._match,
-                differ=_differ("s", self._changed),
+                differ=self._outdated("s"),
                 stage=self.into,
             )
         ]
 
     def _insert(self) -> sql.Composed:
         action: sql.Composable = sql.SQL("NOTHING")
-        if self._changed:
+        if self._updates_rows:
             action = sql.SQL("UPDATE SET {} WHERE {}").format(
-                _assignments(self._changed, "excluded"), _differ("excluded", self._changed)
+                self._updated("excluded"), self._outdated("excluded")
             )
         return statement("stage_insert").format(
-            target=quoted(self._target),
+            target=quoted(self.target),
             stage=self.into,
             table=self._table,
             columns=self._columns,

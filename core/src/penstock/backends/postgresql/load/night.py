@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+
+from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.attempt.stage import Stage
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.ddl.text import beside
-from penstock.backends.postgresql.statements import column_list, name, rows_of, statement
+from penstock.backends.postgresql.statements import column_list, ident, name, rows_of, statement
 from penstock.backends.shared.step_records import Merged
-from penstock.model.plans import MERGE_STEP, LoadPlan, PartitionPlan, Step
+from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, PartitionPlan, Step
 from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
 
 # Before whatever else comes after the last partition.
 FIRST = -1
@@ -28,42 +33,83 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
         f"CREATE TABLE {name(stage)} AS SELECT {columns} FROM {rows_of(ref).as_string(None)}"
         " WITH NO DATA"
     )
-    before = (
+    before: tuple[Step, ...] = (
         steps.before(
             "drop", f"drop what is left of {stage}", f"DROP TABLE IF EXISTS {name(stage)}"
         ),
         steps.before("stage", f"create {stage}, in which rows are gathered", made),
     )
-    merge = Step(
-        MERGE_STEP, f"merge all rows into {ref}, in one transaction", "", after=True, rank=FIRST
-    )
+    after = [
+        Step(
+            MERGE_STEP, f"merge all rows into {ref}, in one transaction", "", after=True, rank=FIRST
+        )
+    ]
+    if request.deletes.found:
+        gone, key = gone_table(stage), column_list(plan.conflict_columns).as_string(None)
+        if request.definition is not None and request.deletes.column:
+            column = ident(request.deletes.column)
+            adds = f"ALTER TABLE {name(ref)} ADD COLUMN IF NOT EXISTS {column} timestamptz"
+            what = f"add column {request.deletes.column} to {ref}, where it is missing"
+            before = (*before, steps.before("marks", what, adds))
+        before = (
+            *before,
+            steps.before(
+                "gone keys",
+                f"create {gone}, for keys that are gone",
+                f"DROP TABLE IF EXISTS {name(gone)}",
+                f"CREATE TABLE {name(gone)} AS SELECT {key} FROM {rows_of(ref).as_string(None)}"
+                " WITH NO DATA",
+            ),
+        )
+        what = f"find rows of {ref} that the source has no more"
+        after.insert(0, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1))
     return replace(
-        plan, table=replace(stage, only=ref.only), steps=(*plan.before, *before, merge, *plan.after)
+        plan,
+        table=replace(stage, only=ref.only),
+        steps=(*plan.before, *before, *after, *plan.after),
     )
 
 
-def merge(connection: Connection, target: TableRef, plan: PartitionPlan, rows: int) -> Merged:
-    """Within a transaction: nothing of a night is seen before all of it.
+def gone_table(stage: TableRef) -> TableRef:
+    """Holds the keys of rows that are to be deleted."""
+    return TableRef(stage.schema, beside(stage.name, "gone"))
+
+
+def merge(connection: Connection, spec: CopySpec, plan: PartitionPlan, rows: int) -> Merged:
+    """Within a transaction: nothing of a night is seen before all of it. Deletes come first: a row
+    whose key has changed collides with nothing.
 
     Parameters:
         rows: of all partitions.
     """
-    ref, load = replace(target, only=plan.load.table.only), plan.load
-    night = plan.night
-    stage = Stage(
-        connection, ref, load.conflict_columns, plan.pairs, replace(load.table, only=False)
-    )
-    merged = stage.merge(rows, lambda queries: [connection.execute(q).rowcount for q in queries])
+    stage, run = open_stage(connection, spec, plan), partial(_run, connection)
+    ref, load, night = stage.target, plan.load, plan.night
+    deleted = 0
+    if spec.gone.found:
+        gone = gone_table(load.table)
+        (deleted,) = run([stage.delete(gone, spec.gone.column)])
+        connection.execute(f"DROP TABLE {name(gone)}".encode())
+    merged = stage.merge(rows, run)
     connection.execute(f"DROP TABLE {name(load.table)}".encode())
     inserted, updated = merged.inserted or 0, merged.updated or 0
-    known = night.rows if night else None
-    if known is not None:
-        count: int | None = known + inserted
+    count = None
+    if night and night.rows is not None:
+        count = night.rows + inserted - (0 if spec.gone.column else deleted)
     elif night:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
-    else:
-        count = None
-    return Merged(inserted, updated, rows=count, target=storage(connection, target))
+    return Merged(inserted, updated, deleted, count, storage(connection, ref))
+
+
+def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> Stage:
+    """The stage that the run's partitions are loaded into."""
+    table = plan.load.table
+    target, into = replace(spec.target_ref, only=table.only), replace(table, only=False)
+    key = plan.load.conflict_columns
+    return Stage(connection, target, key, plan.pairs, into, mark=spec.gone.column)
+
+
+def _run(connection: Connection, queries: Sequence[sql.Composed]) -> list[int]:
+    return [connection.execute(query).rowcount for query in queries]
 
 
 def storage(connection: Connection, table: TableRef) -> str:
