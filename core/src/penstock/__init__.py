@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Interrupted,
         MissingTarget,
         NoHolder,
+        Overtaken,
         PenstockError,
         PermanentError,
         PlanningError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Committed,
         Event,
         Finished,
+        Merged,
         PartitionComparison,
         PartitionDifference,
         Planned,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         KeyValues,
         Whole,
     )
+    from penstock.model.nights import Watermark
     from penstock.model.plans import CHOSEN, Partition, PartitionPlan
     from penstock.model.records import CommitRecord
     from penstock.model.tables import NotCopied, Place, TableRef
@@ -74,6 +77,12 @@ if TYPE_CHECKING:
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
     from penstock.run.table_requests import TableRequest
+    from penstock.run.watermarks import (
+        reset_watermark,
+        set_watermark,
+        watermark_history,
+        watermarks,
+    )
     from penstock.show.html_report import run_report_html
     from penstock.show.log import (
         combined_report,
@@ -114,9 +123,11 @@ __all__ = [
     "KeyIsNull",
     "KeyRange",
     "KeyValues",
+    "Merged",
     "MissingTarget",
     "NoHolder",
     "NotCopied",
+    "Overtaken",
     "Partition",
     "PartitionComparison",
     "PartitionDifference",
@@ -142,6 +153,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "Verified",
+    "Watermark",
     "Whole",
     "as_arguments",
     "batch_runs",
@@ -165,18 +177,22 @@ __all__ = [
     "report",
     "report_text",
     "require_snapshot",
+    "reset_watermark",
     "resume",
     "resume_all",
     "run_report_html",
     "run_report_markdown",
     "run_report_text",
     "runs",
+    "set_watermark",
     "status",
     "statuses",
     "stream_count",
     "to_json",
     "tune",
     "verify",
+    "watermark_history",
+    "watermarks",
     "with_parameters",
 ]
 
@@ -187,6 +203,7 @@ _HOMES = {
         "Committed",
         "Event",
         "Finished",
+        "Merged",
         "PartitionComparison",
         "PartitionDifference",
         "Planned",
@@ -236,6 +253,13 @@ _HOMES = {
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),
+    "run.watermarks": (
+        "reset_watermark",
+        "set_watermark",
+        "watermark_history",
+        "watermarks",
+    ),
+    "model.nights": ("Watermark",),
     "run.connections": (
         "check_request",
         "holds_secret",

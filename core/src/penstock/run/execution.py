@@ -346,7 +346,8 @@ class Execution:
             # Indexes may take hours, and nothing is read any more.
             for run in self.working():
                 run.view.close()
-        failures = yield from self._do_steps(self._steps_due())
+        due = self._steps_due()
+        failures = yield from self._do_steps(due)
         lost = None
         for run in self.working():
             found = failures.get(run.run_id)
@@ -354,6 +355,8 @@ class Execution:
                 lost = found
             elif found is not None:
                 run.fail(found)
+            elif any(step.id == MERGE_STEP for step in due.get(run.run_id, ())):
+                yield from self._events_of(run, run.merged)
         if lost is not None and (emptied := self._emptied_runs() or self._single_run()):
             yield from self._load_again(lost, emptied)
             yield from self._copy()

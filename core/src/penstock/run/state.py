@@ -23,6 +23,7 @@ from penstock.events import (
     Committed,
     Event,
     Finished,
+    Merged,
     PartitionsChecked,
     Planned,
     Prepared,
@@ -31,6 +32,7 @@ from penstock.events import (
     Warned,
 )
 from penstock.model import values
+from penstock.model.nights import Watermark
 from penstock.model.plans import GONE_STEP, Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
@@ -385,6 +387,31 @@ class RunState:
             # The source is not read again.
             self._link.call(lambda control: control.release_snapshot(self.run_id))
         yield self._step_changed(step, "done", begun)
+
+    def merged(self) -> Iterator[Event]:
+        """What came of merging the run's rows, once that is done."""
+        night = self.plan.night
+
+        def look(control: ControlStore) -> tuple[Sequence[CommitRecord], Watermark | None]:
+            history = control.watermark_history(night.name) if night else ()
+            mine = (each for each in history if each.run_id == self.run_id)
+            return control.committed(self.run_id), next(mine, None)
+
+        records, mark = self._link.call(look)
+        event = Merged(
+            run_id=self.run_id,
+            rows=sum(record.rows for record in records),
+            inserted=sum(record.inserted or 0 for record in records),
+            updated=sum(record.updated or 0 for record in records),
+            deleted=mark.deleted if mark else 0,
+            watermark=mark.name if mark else "",
+            epoch=mark.epoch if mark else 0,
+            moment=mark.moment if mark else "",
+            since=night.moment if night else "",
+            full=night.full if night else "",
+        )
+        self._report.add(event)
+        yield event
 
     def _step_changed(self, step: Step, state: str, begun: float) -> StepChanged:
         return StepChanged(

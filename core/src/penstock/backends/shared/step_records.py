@@ -362,6 +362,13 @@ class StepRecords(RunRecords, ABC):
         night = run.plan.night
         mark = self.take_epoch(run, night, records) if night else None
         merged = self.merge(run, records)
+        for place, record in enumerate(records):
+            # Of a merge that all partitions share: told of the first, so that sums are right.
+            some = (merged.inserted, merged.updated) if place == 0 else (0, 0)
+            mine = {"run_id": run.run_id, "partition_id": record.partition_id}
+            self._records.change(
+                Kind.COMMIT, mine, dict(zip(("inserted", "updated"), some, strict=True))
+            )
         if mark:
             self.note_night(
                 replace(
