@@ -52,6 +52,10 @@ Mode = Literal[
 Incremental = Literal[
     "xmin",
 ]
+OnTargetChanged = Literal[
+    "full",
+    "fail",
+]
 Indexes = Literal[
     "keep",
     "defer",

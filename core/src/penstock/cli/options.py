@@ -46,6 +46,8 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "atomic",
         "deletes",
         "max_deletes",
+        "full_every",
+        "on_target_changed",
         "watermark",
         "indexes",
         "sequences",

@@ -84,6 +84,8 @@ class Watermark:
     deleted: int = 0
     full: str = ""
     """Why all rows were read; empty where only those that had changed were."""
+    full_at: str = ""
+    """The moment of the last night that has read all rows."""
     made_at: str = ""
     """When it was written, by the target's clock."""
 
@@ -107,6 +109,8 @@ class Night:
     """Of the last night."""
     target: str = field(default="", metadata=OMITTED)
     """What the target's table is recognised by; empty: it is not there."""
+    full_at: str = field(default="", metadata=OMITTED)
+    """The moment of the last night that has read all rows; empty where this one does."""
     rows: int | None = None
     """That the target's table had when the night was planned; None: they were not counted."""
 
@@ -121,6 +125,7 @@ class Night:
             replace(self.source, oldest=""),
             self.selects,
             full=self.full,
+            full_at=self.full_at,
         )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from penstock.errors import PlanningError
 from penstock.model.codec import to_json
 from penstock.model.nights import Horizon, Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair
@@ -41,9 +43,19 @@ def plan_night(
         last: what the night before has left.
         now: the horizon as of planning; the run's snapshot is taken then, or later.
         furthest: how many transactions ids may be compared over.
+
+    Raises:
+        PlanningError: the target was changed, which the spec does not allow.
     """
     selects = _selects(spec, pairs)
-    full = _why_full(last, source, now, furthest, selects, target)
+    changed = _target_change(last, target)
+    if changed and last and last.horizon and spec.on_target_changed == "fail":
+        raise PlanningError(
+            f"{spec.target_name}: {changed}, and --on-target-changed fail allows no full load; "
+            "look at what has happened, then `penstock watermark reset`, or use "
+            "--on-target-changed full"
+        )
+    full = _why_full(last, source, now, furthest, selects, changed) or _why_due(spec, last)
     return Night(
         watermark_name(spec),
         last.epoch if last else 0,
@@ -54,6 +66,7 @@ def plan_night(
         moment=last.moment if last and not full else "",
         target=target.storage,
         rows=target.rows,
+        full_at=last.full_at if last and not full else "",
     )
 
 
@@ -94,29 +107,53 @@ def _selects(spec: CopySpec, pairs: tuple[ColumnPair, ...]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def _target_change(last: Watermark | None, target: TargetNow) -> str:
+    """How the target's table is not what the last night left; empty where it is."""
+    if last is None:
+        return ""
+    if not target.storage:
+        return "the target's table is not there"
+    if last.target != target.storage:
+        return "the target's table was made anew, or written anew, since the last night"
+    if last.rows is not None and target.rows is not None and last.rows != target.rows:
+        return (
+            f"the target's table had {last.rows:,} rows after the last night, and has "
+            f"{target.rows:,} now"
+        )
+    return ""
+
+
+def _why_due(spec: CopySpec, last: Watermark | None) -> str:
+    """Why all rows are read though they need not be; empty where they are not."""
+    if spec.full_every is None or last is None:
+        return ""
+    if last.full_at:
+        age = datetime.now(UTC) - datetime.fromisoformat(last.full_at)
+        if age.total_seconds() < spec.full_every:
+            return ""
+    return f"all rows were last read as of {last.full_at or 'no known moment'} (--full-every)"
+
+
 def _why_full(
     last: Watermark | None,
     source: SourceVersions,
     now: Horizon,
     furthest: int,
     selects: str,
-    target: TargetNow,
+    changed: str,
 ) -> str:
-    """Empty where only what has changed is to be read."""
+    """Empty where only what has changed is to be read.
+
+    Parameters:
+        changed: how the target's table was changed since the last night.
+    """
     if last is None:
         return "this is the first night"
     then = last.source
     if last.horizon is None or then is None:
         return "the watermark was reset"
-    if not target.storage:
-        return "the target's table is not there"
-    if last.target != target.storage:
-        return "the target's table was made anew since the last night"
-    if None not in (last.rows, target.rows) and last.rows != target.rows:
-        return (
-            f"the target's table had {last.rows:,} rows after the last night, and has "
-            f"{target.rows:,} now"
-        )
+    if changed:
+        return changed
     if source.filtered:
         return "row security hides rows of the source from this user, and may have hidden others"
     if then.system != source.system:

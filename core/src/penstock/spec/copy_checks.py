@@ -54,6 +54,8 @@ def _check_values(spec: CopySpec) -> None:
         check_duration(getattr(spec, name), flag_of(name))
     if spec.give_way_after is not None:
         check_duration(spec.give_way_after, "--give-way-after")
+    if spec.full_every is not None:
+        check_duration(spec.full_every, "--full-every")
     if spec.max_lag is not None:
         check_duration(spec.max_lag, "--max-lag")
         if not spec.max_lag:
@@ -140,8 +142,9 @@ def _check_loading(spec: CopySpec) -> None:
         )
     if spec.gone.found and spec.snapshot == "none":
         raise UsageError(f"--deletes {spec.deletes}: expected --snapshot shared, found none")
-    if spec.watermark is not None and not spec.incremental:
-        raise UsageError("--watermark goes with --incremental")
+    for name in ("watermark", "full_every"):
+        if getattr(spec, name) is not None and not spec.incremental:
+            raise UsageError(f"{flag_of(name)} goes with --incremental")
     if spec.conflict_columns is not None and not (mode.merges_by_key or mode.merges_at_end):
         raise UsageError(f"--conflict-columns goes with --mode upsert, not {spec.mode}")
     if spec.partitioning and not mode.recreates:

@@ -44,6 +44,7 @@ SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
 INCREMENTALS = ("xmin",)
+ON_TARGET_CHANGED = ("full", "fail")
 VERIFY = ("none", "counts", "checksums")
 CHECK_PARTITIONS = ("auto", "always", "never")
 UNNAMED = "target"
@@ -216,6 +217,19 @@ class CopySpec:
         "with --deletes: fail, and change nothing, if more than this share of the target's rows "
         "would go, and more rows than the number after the comma",
         metavar="SHARE[,ROWS]",
+        execution=True,
+    )
+    full_every: float | None = option(
+        None,
+        "with --incremental: read all rows if that was last done longer ago than this, such as 7d",
+        metavar="DURATION",
+        execution=True,
+    )
+    on_target_changed: str = option(
+        "full",
+        "with --incremental, if the target's table is not what the last run left (made anew, "
+        "emptied, more or fewer rows): full reads all rows; fail",
+        choices=ON_TARGET_CHANGED,
         execution=True,
     )
     watermark: str | None = option(

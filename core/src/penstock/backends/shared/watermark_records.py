@@ -90,10 +90,12 @@ def _read_as_of(run: RunRow, records: Sequence[CommitRecord], watermark: Waterma
     horizons = [Horizon.parse(snapshot.horizon) for snapshot in used]
     exact = [each for each in horizons if each is not None]
     oldest = min(used, key=lambda each: each.taken_at, default=None)
+    moment = oldest.taken_at if oldest else ""
     all_known = len(exact) == len(moments) and exact
     return replace(
         watermark,
-        moment=oldest.taken_at if oldest else "",
+        moment=moment,
+        full_at=watermark.full_at or moment,
         horizon=Horizon(min(each.xmin for each in exact), min(each.xmax for each in exact))
         if all_known
         else None,
