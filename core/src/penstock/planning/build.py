@@ -161,15 +161,15 @@ def build_plan(
             *children.warnings,
             *_lost_columns(spec, heirs, columns, source),
         ),
-        partitions=children.partitions,
+        partitions=_unknown_sizes(children.partitions) if selection else children.partitions,
         columns=mapping.columns,
         pairs=mapping.pairs,
         format=mapping.format,
         load=load,
         rows=None
-        if statistics.rows is None or given
+        if statistics.rows is None or given or selection
         else round(statistics.rows * statistics.selected),
-        bytes=None if given else round(statistics.bytes * statistics.selected),
+        bytes=None if given or selection else round(statistics.bytes * statistics.selected),
         series=series,
         night=night,
         selection=selection,
@@ -207,6 +207,11 @@ def _check_gone(
             )
     if spec.where is not None and is_there:
         target.check_condition(spec.target_ref, spec.where, Whole())
+
+
+def _unknown_sizes(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
+    """For a night: how many of their rows have changed shows when they are read."""
+    return tuple(replace(partition, rows=None, bytes=None) for partition in partitions)
 
 
 def _scanning(spec: CopySpec, streams: Streams, statistics: TableStatistics) -> CopySpec:

@@ -382,7 +382,7 @@ class RunState:
             exact = all(record.read_at == snapshot.taken_at for record in self._records)
             found = find_gone(self.spec, run, source, target, exact=exact)
             assert isinstance(target, FindsGone)
-            target.note_gone(self.run_id, found.keys)
+            target.note_gone(self.run_id, found.digests, found.check)
         if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
             # The source is not read again.
             self._link.call(lambda control: control.release_snapshot(self.run_id))

@@ -1,42 +1,40 @@
 """Rows of the target that the source has no more.
 
-Once a night is merged, the target has every key that the source has. So where a range of keys has
-as many rows on both sides, none is gone; where it has more in the target, its keys are compared one
-by one. The source is read with the snapshot that the night's rows were read with.
+Once a night is merged, the target has every key that the source has. So if both have as many rows,
+none is gone. Else the keys of both sides are put into buckets by their digests: where a bucket has
+one key more in the target, the difference of the sums is its digest; of others the keys are
+compared one by one. The source is read with the snapshot that the night's rows were read with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from penstock.backends.api.control import RunRow
-from penstock.backends.api.nights import CountsTogether, FindsGone, KeyDigest
-from penstock.backends.api.source import CutsFiner, SourceCatalog
+from penstock.backends.api.nights import Bucket, Chosen, FindsGone, GroupsKeys, KeyDigest
+from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import PermanentError, PlanningError
-from penstock.model.extents import Extent, Key, KeyRange, Whole
-from penstock.model.tables import ColumnPair
-from penstock.planning.cuts import cut_range
-from penstock.planning.orders import compared_key
+from penstock.errors import PermanentError
+from penstock.model.extents import Whole
 from penstock.spec.copy_spec import CopySpec
 
-# Keys that are compared one by one where a range has lost one.
-RANGE_ROWS = 20_000
-MOST_RANGES = 1000
+# Keys of a bucket, and how many buckets there are: 2 to the power of these.
+BUCKET_KEYS = 64
+FEWEST_BITS, MOST_BITS = 4, 18
+_NONE = Bucket(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
     """What was found."""
 
-    mine: int
-    """Rows of the source."""
-    theirs: int
-    """Rows that the target would have once the night is merged, if none were deleted."""
-    keys: Iterator[tuple[Extent, Sequence[KeyDigest]]]
-    """Those to be deleted, by the range that they are in; read as they are asked for."""
+    digests: Sequence[int]
+    """Of the keys of the rows that are gone."""
+    check: Callable[[int], None]
+    """Raises `PermanentError` where another number of rows has these digests than are gone, or more
+    than are allowed to go."""
 
 
 def find_gone(
@@ -48,28 +46,15 @@ def find_gone(
         exact: all rows of the night were read with it.
 
     Raises:
-        PermanentError: too many rows would go, or the target lacks some; as the keys are read, too.
+        PermanentError: too many rows would go, or the target lacks some.
     """
     assert isinstance(target, FindsGone), "its capabilities say so"
-    (mine,) = _counts(source, spec, [Whole()])
-    (theirs,) = target.counts_after(run, [Whole()])
-    if mine == theirs and exact:
-        return Gone(mine, theirs, iter(()))
-    if theirs < mine and exact:
-        raise PermanentError(
-            f"target: {spec.target_name} would have {theirs:,} rows once the night is merged, and "
-            f"{spec.source_name} has {mine:,}: rows were deleted from the target since they were "
-            "loaded; read all rows anew: `penstock watermark reset`, and run the night again"
-        )
-    _check_share(spec, mine, theirs)
+    with ThreadPoolExecutor(1) as beside:
+        counting = beside.submit(source.checksum, spec.relation, spec.where, Whole(), ())
+        theirs = target.count_after(run)
+        mine = counting.result().rows
 
-    def keys() -> Iterator[tuple[Extent, Sequence[KeyDigest]]]:
-        key, count = _key_pairs(run), 0
-        for extent in _differing(spec, run, source, target, key, theirs):
-            extra = _extra(spec, run, source, target, key, extent)
-            count += len(extra)
-            if extra:
-                yield extent, extra
+    def check(count: int) -> None:
         if exact and count != theirs - mine:
             raise PermanentError(
                 f"{spec.target_name}: expected {theirs - mine:,} rows that {spec.source_name} has "
@@ -78,7 +63,16 @@ def find_gone(
             )
         _check_share(spec, mine, mine + count)
 
-    return Gone(mine, theirs, keys())
+    if mine == theirs and exact:
+        return Gone((), check)
+    if theirs < mine and exact:
+        raise PermanentError(
+            f"target: {spec.target_name} would have {theirs:,} rows once the night is merged, and "
+            f"{spec.source_name} has {mine:,}: rows were deleted from the target since they were "
+            "loaded; read all rows anew: `penstock watermark reset`, and run the night again"
+        )
+    _check_share(spec, mine, theirs)
+    return Gone(_gone_keys(spec, run, source, target, theirs), check)
 
 
 def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
@@ -97,92 +91,50 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
     )
 
 
-def _counts(source: SourceCatalog, spec: CopySpec, extents: Sequence[Extent]) -> list[int]:
-    if isinstance(source, CountsTogether):
-        return source.counts(spec.relation, spec.where, extents)
-    return [source.checksum(spec.relation, spec.where, each, ()).rows for each in extents]
-
-
-def _key_pairs(run: RunRow) -> list[ColumnPair]:
+def _gone_keys(
+    spec: CopySpec, run: RunRow, source: SourceCatalog, target: FindsGone, rows: int
+) -> list[int]:
+    """The digests of the keys."""
     by_target = {pair.target: pair for pair in run.plan.pairs}
-    return [by_target[name] for name in run.plan.load.conflict_columns]
+    key = [by_target[name] for name in run.plan.load.conflict_columns]
+    if not isinstance(source, GroupsKeys):
+        names = [pair.target for pair in key]
+        every = source.row_digests(spec.relation, spec.where, Whole(), key, names)
+        return list(_not_in(every, target.keys_there(run, None)))
+    bits = min(max((rows // BUCKET_KEYS).bit_length(), FEWEST_BITS), MOST_BITS)
+    with ThreadPoolExecutor(1) as beside:
+        reading = beside.submit(source.key_buckets, spec.relation, spec.where, key, bits)
+        there = target.buckets_after(run, bits)
+        here = reading.result()
+    single, several = _differing(here, there)
+    if several:
+        chosen = Chosen(bits, several)
+        mine = source.chosen_keys(spec.relation, spec.where, key, chosen)
+        single += _not_in(mine, target.keys_there(run, chosen))
+    return single
 
 
-def _differing(
-    spec: CopySpec,
-    run: RunRow,
-    source: SourceCatalog,
-    target: TargetCatalog,
-    key: Sequence[ColumnPair],
-    rows: int,
-) -> Sequence[Extent]:
-    """The ranges that have more rows in the target."""
-    extents = _ranges(spec, source, target, key, rows)
-    if len(extents) < 2:
-        return extents
-    assert isinstance(target, FindsGone)
-    mine, theirs = _counts(source, spec, extents), target.counts_after(run, extents)
-    return [
-        extent for extent, here, there in zip(extents, mine, theirs, strict=True) if here != there
-    ]
+def _differing(here: dict[int, Bucket], there: dict[int, Bucket]) -> tuple[list[int], list[int]]:
+    """Digests of keys that are alone in being gone from their bucket, and buckets of which others
+    are."""
+    single: list[int] = []
+    several: list[int] = []
+    for number, theirs in there.items():
+        mine = here.get(number, _NONE)
+        if theirs.count == mine.count + 1:
+            single.append(theirs.total - mine.total)
+        elif theirs != mine:
+            several.append(number)
+    return single, several
 
 
-def _ranges(
-    spec: CopySpec,
-    source: SourceCatalog,
-    target: TargetCatalog,
-    key: Sequence[ColumnPair],
-    rows: int,
-) -> Sequence[Extent]:
-    """Ranges of the key's first column that both sides tell apart alike; else all rows in one."""
-    first = key[0]
-    count = min(rows // RANGE_ROWS, MOST_RANGES)
-    if count < 2 or first.source != first.target:
-        return [Whole()]
-    try:
-        compared = compared_key(spec, Key(first.source), source, target)
-        known = source.key_statistics(spec.relation, compared, spec.where)
-        if not known.indexed:
-            return [Whole()]
-        if isinstance(source, CutsFiner):
-            known = source.finer_statistics(spec.relation, spec.where, known, count)
-        extents = [extent for extent, _ in cut_range(known, count).extents]
-        target.check_condition(spec.target_ref, spec.where, extents[0])
-    except PlanningError:
-        return [Whole()]
-    bounds = [each.lower for each in extents if isinstance(each, KeyRange) and each.lower]
-    if len(bounds) > 1 and source.misplaced(spec.relation, compared, bounds) is not None:
-        return [Whole()]
-    return extents
-
-
-def _extra(
-    spec: CopySpec,
-    run: RunRow,
-    source: SourceCatalog,
-    target: FindsGone,
-    key: Sequence[ColumnPair],
-    extent: Extent,
-) -> list[KeyDigest]:
-    names = [pair.target for pair in key]
-    with (
-        closing(
-            _as_generator(source.row_digests(spec.relation, spec.where, extent, key, names))
-        ) as mine,
-        closing(_as_generator(target.keys_there(run, extent))) as theirs,
-    ):
-        return list(_not_in(mine, theirs))
-
-
-def _as_generator(rows: Iterator[KeyDigest]) -> Generator[KeyDigest]:
-    yield from rows
-
-
-def _not_in(mine: Iterator[KeyDigest], theirs: Iterator[KeyDigest]) -> Iterator[KeyDigest]:
-    """Those of the target that the source has not; both are sorted."""
+def _not_in(mine: Iterator[KeyDigest], theirs: Iterator[KeyDigest]) -> Iterator[int]:
+    """The digests of those of the target that the source has not; both are sorted."""
     here = next(mine, None)
     for each in theirs:
         while here is not None and here < each:
             here = next(mine, None)
         if here != each:
-            yield each
+            yield int(each[1])
+    for _ in mine:
+        pass  # a session reads one stream at a time: this one is read to its end

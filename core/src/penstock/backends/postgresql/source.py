@@ -12,6 +12,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
+from penstock.backends.api.nights import Bucket, Chosen, KeyDigest
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
@@ -41,12 +42,13 @@ from penstock.backends.postgresql.catalog.versions import (
     read_versions,
 )
 from penstock.backends.postgresql.compare.checksums import (
+    Values,
     read_checksum,
     read_rows,
     source_values,
 )
 from penstock.backends.postgresql.compare.conditions import select
-from penstock.backends.postgresql.compare.gone import count_all
+from penstock.backends.postgresql.compare.gone import in_buckets, read_buckets
 from penstock.backends.postgresql.connection import Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.snapshot import (
@@ -57,7 +59,7 @@ from penstock.backends.postgresql.snapshot import (
 )
 from penstock.backends.postgresql.statements import column_list
 from penstock.errors import PenstockError
-from penstock.model.extents import Bound, Extent, Key
+from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.nights import Horizon, SourceVersions
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import (
@@ -328,14 +330,27 @@ class PostgresSource:
             source_values(pairs, lambda: self.columns(relation)),
         )
 
-    def counts(self, relation: Relation, where: str | None, extents: Sequence[Extent]) -> list[int]:
-        """See `CountsTogether`."""
-        asked = [
-            sql.SQL("(SELECT count(*) FROM {})").format(_rows(relation, extent, where, ()))
-            for extent in extents
-        ]
-        with planning("source", f"rows of {relation}"):
-            return count_all(self._connection, asked)
+    # See `GroupsKeys`
+
+    def key_buckets(
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], bits: int
+    ) -> dict[int, Bucket]:
+        rows, values = self._keys(relation, where, key)
+        return read_buckets(self._connection, "source", rows, values, bits)
+
+    def chosen_keys(
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair], chosen: Chosen
+    ) -> Iterator[KeyDigest]:
+        rows, values = self._keys(relation, where, key)
+        names = [pair.target for pair in key]
+        picked = in_buckets(values, chosen)
+        return read_rows(self._connection, "source", rows, picked, values, names, ())
+
+    def _keys(
+        self, relation: Relation, where: str | None, key: Sequence[ColumnPair]
+    ) -> tuple[sql.Composable, Values]:
+        rows = _rows(relation, Whole(), where, key)
+        return rows, source_values(key, lambda: self.columns(relation))
 
     def row_digests(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
@@ -11,7 +11,7 @@ from psycopg import sql
 from penstock.backends.api.children import ChildRequest, PlannedChildren
 from penstock.backends.api.control import RunRow
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
-from penstock.backends.api.nights import KeyDigest
+from penstock.backends.api.nights import Bucket, Chosen, KeyDigest
 from penstock.backends.api.worker import ARROW
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.attempt.stage import Stage
@@ -29,7 +29,7 @@ from penstock.backends.postgresql.compare.checksums import (
     written_by,
 )
 from penstock.backends.postgresql.compare.conditions import condition
-from penstock.backends.postgresql.compare.gone import count_all, keep_keys
+from penstock.backends.postgresql.compare.gone import in_buckets, keep_keys, read_buckets
 from penstock.backends.postgresql.connection import LOOK_LOCK, abandon, connect
 from penstock.backends.postgresql.control import ControlTables
 from penstock.backends.postgresql.errors import planning, translated
@@ -238,23 +238,27 @@ class PostgresTarget:
         spec = CopySpec.from_stored(run.spec, "", "")
         return open_stage(self._connection, spec, run.plan), spec
 
-    def counts_after(self, run: RunRow, extents: Sequence[Extent]) -> list[int]:
+    def count_after(self, run: RunRow) -> int:
         with translated("target"):
             stage, spec = self._stage(run)
-            return count_all(
-                self._connection, [stage.counted(extent, spec.where) for extent in extents]
-            )
+            rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
+            return int(self._connection.value(sql.SQL("SELECT count(*) FROM {}").format(rows)))
 
-    def keys_there(self, run: RunRow, extent: Extent) -> Iterator[KeyDigest]:
+    def buckets_after(self, run: RunRow, bits: int) -> dict[int, Bucket]:
         stage, spec = self._stage(run)
-        key = run.plan.load.conflict_columns
+        rows = stage.rows_after(spec.where, run.plan.load.conflict_columns)
+        return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
+
+    def keys_there(self, run: RunRow, chosen: Chosen | None) -> Iterator[KeyDigest]:
+        stage, spec = self._stage(run)
+        values = self._key_values(run)
         return read_rows(
             self._connection,
             "target",
             stage.rows_there(spec.where),
-            condition(None, extent),
-            self._key_values(run),
-            key,
+            in_buckets(values, chosen) if chosen else sql.SQL("true"),
+            values,
+            run.plan.load.conflict_columns,
             (),
         )
 
@@ -264,20 +268,21 @@ class PostgresTarget:
         target = CopySpec.from_stored(run.spec, "", "").target_ref
         return target_values(pairs, lambda: self.columns(target))
 
-    def note_gone(self, run_id: str, found: Iterable[tuple[Extent, Sequence[KeyDigest]]]) -> bool:
+    def note_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
         def keep(run: RunRow) -> None:
             stage, spec = self._stage(run)
-            values, key = self._key_values(run), run.plan.load.conflict_columns
-            for extent, keys in found:
+            check(
                 keep_keys(
                     self._connection,
                     gone_table(run.plan.load.table),
-                    key,
+                    run.plan.load.conflict_columns,
                     stage.rows_there(spec.where),
-                    condition(None, extent),
-                    values,
-                    keys,
+                    self._key_values(run),
+                    digests,
                 )
+                if digests
+                else 0
+            )
 
         with translated("target"):
             return self.control.note_gone(run_id, keep)

@@ -12,7 +12,6 @@ from penstock.backends.postgresql.catalog.unique_keys import (
     KeyColumn,
     read_unique_keys,
 )
-from penstock.backends.postgresql.compare.conditions import condition
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.statements import (
     OWN_XMIN,
@@ -26,7 +25,6 @@ from penstock.backends.postgresql.statements import (
 from penstock.backends.shared.refusals import key_twice, key_with_null
 from penstock.backends.sql.unique_keys import find_key
 from penstock.errors import Diagnosis, PermanentError
-from penstock.model.extents import Extent
 from penstock.model.tables import ColumnPair, TableRef
 
 # Every session has a pg_temp of its own.
@@ -116,14 +114,17 @@ class Stage:
             self._table, sql.Identifier(mark), found, sql.Identifier(mark)
         )
 
-    def counted(self, extent: Extent, where: str | None) -> sql.Composed:
-        """How many rows of an extent the target has once the stage is merged."""
+    def rows_after(self, where: str | None, columns: Sequence[str]) -> sql.Composed:
+        """What a condition selects of the target once the stage is merged, as an item of FROM.
+
+        Parameters:
+            columns: those that are asked for.
+        """
         there = self._there(where)
         return sql.SQL(
-            "(SELECT count(*) FROM {there} AS t WHERE {extent})"
-            " + (SELECT count(*) FROM {stage} AS s WHERE {extent}"
-            " AND NOT EXISTS (SELECT FROM {there} AS t WHERE {match}))"
-        ).format(there=there, stage=self.into, extent=condition(None, extent), match=self._match)
+            "(SELECT {columns} FROM {there} AS t UNION ALL SELECT {columns} FROM {stage} AS s"
+            " WHERE NOT EXISTS (SELECT FROM {there} AS t WHERE {match})) AS t"
+        ).format(columns=column_list(columns), there=there, stage=self.into, match=self._match)
 
     def _there(self, where: str | None) -> sql.Composed:
         """The target's rows that a condition selects, but for those found to be gone."""

@@ -1,4 +1,4 @@
-"""Rows of the target that the source has no more: counted by ranges, and kept by their keys."""
+"""Keys of rows that the source has no more: in buckets by their digests, and kept by themselves."""
 
 from __future__ import annotations
 
@@ -6,24 +6,38 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from penstock.backends.api.nights import KeyDigest
-from penstock.backends.postgresql.compare.checksums import Values
+from penstock.backends.api.nights import Bucket, Chosen
+from penstock.backends.postgresql.compare.checksums import Values, check_encoding
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import column_list, quoted
+from penstock.backends.postgresql.errors import planning
+from penstock.backends.postgresql.statements import column_list, quoted, statement
 from penstock.model.tables import TableRef
 
-# Counts of one statement.
-AT_ONCE = 200
+
+def read_buckets(
+    connection: Connection, side: str, rows: sql.Composable, values: Values, bits: int
+) -> dict[int, Bucket]:
+    """
+    Parameters:
+        rows: an item of FROM.
+        values: of the key.
+    """
+    check_encoding(connection, side)
+    query = statement("key_buckets").format(
+        digest=values.digest(), mask=sql.Literal(2**bits - 1), rows=rows
+    )
+    with planning(side, "digests of keys"):
+        found = connection.execute(query).fetchall()
+    return {number: Bucket(count, int(total)) for number, count, total in found}
 
 
-def count_all(connection: Connection, counts: Sequence[sql.Composable]) -> list[int]:
-    """Numbers that expressions have, in few statements."""
-    found: list[int] = []
-    for first in range(0, len(counts), AT_ONCE):
-        some = counts[first : first + AT_ONCE]
-        asked = sql.SQL("SELECT ") + sql.SQL(", ").join(some)
-        found += map(int, connection.first(asked))
-    return found
+def in_buckets(values: Values, chosen: Chosen) -> sql.Composed:
+    """A condition for the keys of some buckets."""
+    return sql.SQL("{digest} & {mask} = ANY ({buckets}::bigint[])").format(
+        digest=values.digest(),
+        mask=sql.Literal(2**chosen.bits - 1),
+        buckets=sql.Literal(list(chosen.buckets)),
+    )
 
 
 def keep_keys(
@@ -31,32 +45,21 @@ def keep_keys(
     gone: TableRef,
     key: Sequence[str],
     rows: sql.Composable,
-    condition: sql.Composable,
     values: Values,
-    found: Sequence[KeyDigest],
-) -> None:
-    """Put keys of the target's rows into a table of their own.
+    digests: Sequence[int],
+) -> int:
+    """Put keys of the target's rows into a table of their own. Returns how many there are.
 
     Parameters:
         gone: that table.
-        rows, condition: which rows they are among.
-        found: as `read_rows` gives them.
+        rows: those that they are among, as an item of FROM.
     """
-    texts, digests = [text for text, _ in found], [digest for _, digest in found]
-    query = sql.SQL(
-        "INSERT INTO {gone} SELECT {key} FROM ("
-        "SELECT {key}, {text} AS key_text, {digest}::text AS key_digest"
-        " FROM {rows} WHERE {condition}) AS rows"
-        " WHERE (key_text, key_digest) IN"
-        " (SELECT * FROM unnest({texts}::text[], {digests}::text[]))"
-    ).format(
+    query = statement("keep_keys").format(
         gone=quoted(gone),
         key=column_list(key),
-        text=values.key_text(key),
         digest=values.digest(),
         rows=rows,
-        condition=condition,
-        texts=sql.Literal(texts),
-        digests=sql.Literal(digests),
+        # A difference of sums that is no digest at all: the target lacks a key that it should have.
+        digests=sql.Literal([each for each in digests if -(2**63) <= each < 2**63]),
     )
-    connection.execute(query)
+    return connection.execute(query).rowcount
