@@ -85,3 +85,16 @@ def test_too_many_deletes_change_nothing(items: Pair) -> None:
     assert items.target.rows(ALL) == before
     night(items, deletes="hard", max_deletes="100%").done()
     assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_what_a_night_that_failed_has_left_is_dropped_by_the_next(items: Pair) -> None:
+    items.target.run("CREATE TABLE items (id int PRIMARY KEY, word text, at timestamptz)")
+    items.target.run("ALTER TABLE items ADD CHECK (word <> 'bad')")
+    items.source.run("INSERT INTO items VALUES (0, 'bad')")
+    assert night(items, deletes="hard").code == 65
+    stages = "SELECT relname FROM pg_class WHERE relname LIKE '%penstock%' AND relkind = 'r'"
+    assert len(items.target.rows(stages)) == 2
+    items.source.run("UPDATE items SET word = 'good' WHERE id = 0")
+    night(items, deletes="hard").done()
+    assert items.target.rows(stages) == []
+    assert items.target.rows(ALL) == items.source.rows(ALL)

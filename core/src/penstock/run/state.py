@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -398,6 +398,9 @@ class RunState:
             return control.committed(self.run_id), next(mine, None)
 
         records, mark = self._link.call(look)
+        # What stays is dropped by the night after the next.
+        with suppress(PenstockError):
+            self._link.call(lambda control: control.drop_overtaken(self.run_id))
         event = Merged(
             run_id=self.run_id,
             rows=sum(record.rows for record in records),

@@ -375,6 +375,11 @@ class ControlStore(Protocol):
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
+    def drop_overtaken(self, run_id: str) -> None:
+        """Drop the stages of other nights of the run's watermark, once the run has merged its own:
+        they have been planned from an earlier epoch, and merge nothing any more."""
+        ...
+
     def storage(self, table: TableRef) -> str:
         """What a table is recognised by from one night to the next; empty where it is not there."""
         ...

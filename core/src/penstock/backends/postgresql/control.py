@@ -22,7 +22,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs
-from penstock.backends.postgresql.load.night import merge, storage
+from penstock.backends.postgresql.load.night import drop_stages, merge, storage
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.statements import for_server, name, quoted, statement
@@ -179,6 +179,10 @@ class ControlTables(RecordedRuns):
             if self.is_done(run, step):
                 return
         self._connection.execute(step.statement.encode(), _parameters(step))
+
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        with translated("target"):
+            drop_stages(self._connection, stages)
 
     def storage(self, table: TableRef) -> str:
         with translated("target"):

@@ -381,6 +381,27 @@ class StepRecords(RunRecords, ABC):
                 )
             )
 
+    def drop_overtaken(self, run_id: str) -> None:
+        run = self.load_run(run_id)
+        if run is None or run.plan.night is None:
+            return
+        mine = run.plan.night
+        stopped = ("created", "running", "failed", "interrupted", "partial")
+        found = self._records.read(Kind.RUN, {"status": stopped}, ("run_id",))
+        others = self.load_runs([row["run_id"] for row in found if row["run_id"] != run_id])
+        stages = [
+            other.plan.load.table
+            for other in others.values()
+            for night in (other.plan.night,)
+            if night and night.name == mine.name and night.epoch <= mine.epoch
+        ]
+        if stages:
+            self.drop_stages(stages)
+
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        """Drop stages of runs that merge nothing any more, as far as that is possible at once."""
+        raise NotImplementedError  # as `merge`
+
     def storage(self, table: TableRef) -> str:
         raise NotImplementedError  # as `merge`
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+import psycopg
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.attempt.stage import Stage
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
-from penstock.backends.postgresql.ddl.text import beside
+from penstock.backends.postgresql.ddl.text import beside, shortened
 from penstock.backends.postgresql.statements import column_list, ident, name, rows_of, statement
 from penstock.backends.shared.step_records import Merged
 from penstock.model.plans import GONE_STEP, MERGE_STEP, LoadPlan, PartitionPlan, Step
@@ -21,6 +23,8 @@ from penstock.spec.copy_spec import CopySpec
 
 # Before whatever else comes after the last partition.
 FIRST = -1
+# How long to wait for a stage that an attempt of an overtaken run may hold.
+BRIEFLY_MS = 500
 
 
 def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
@@ -72,7 +76,7 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
 
 def gone_table(stage: TableRef) -> TableRef:
     """Holds the keys of rows that are to be deleted."""
-    return TableRef(stage.schema, beside(stage.name, "gone"))
+    return TableRef(stage.schema, shortened(stage.name, "_gone"))
 
 
 def merge(connection: Connection, spec: CopySpec, plan: PartitionPlan, rows: int) -> Merged:
@@ -98,6 +102,19 @@ def merge(connection: Connection, spec: CopySpec, plan: PartitionPlan, rows: int
     elif night:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
     return Merged(inserted, updated, deleted, count, storage(connection, ref))
+
+
+def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
+    """Drop what runs have left that merge nothing any more, but for what is locked."""
+    tables = [name(table) for stage in stages for table in (stage, gone_table(stage))]
+    found = connection.execute(
+        "SELECT name FROM unnest(%s::text[]) AS u (name) WHERE to_regclass(name) IS NOT NULL",
+        [tables],
+    ).fetchall()
+    for (table,) in found:
+        with suppress(psycopg.Error), connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout = {BRIEFLY_MS}")
+            connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
 
 
 def open_stage(connection: Connection, spec: CopySpec, plan: PartitionPlan) -> Stage:
