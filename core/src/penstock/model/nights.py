@@ -46,7 +46,7 @@ class SourceVersions:
     table: int
     leaves: Mapping[str, str]
     """The tables that hold the rows, by their ids, each with what changes when it is attached
-    again."""
+    again, or its columns are altered."""
     shape: str
     """Changes with whatever gives rows other values and no new version, such as the label of an
     enum or the default of an added column."""

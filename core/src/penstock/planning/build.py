@@ -112,7 +112,7 @@ def build_plan(
     load, left = with_steps_left(spec, load, target, capabilities.target)
     if spec.gone.found:
         _check_gone(spec, mapping, load, target, is_there=table.definition is None)
-    night, selection = _night(spec, mapping.pairs, source, target)
+    night, selection, night_reasons = _night(spec, mapping.pairs, source, target)
     with of_where(spec.where):
         statistics = source.statistics(relation, spec.where)
     names = {column.name for column in columns}
@@ -151,7 +151,7 @@ def build_plan(
             *children.reasons,
             *_made_columns(table.made, formats),
             *left,
-            *(explained(night) if night else ()),
+            *night_reasons,
         ),
         warnings=(
             *cut.warnings,
@@ -228,15 +228,15 @@ def _night(
     pairs: tuple[ColumnPair, ...],
     source: SourceCatalog,
     target: TargetCatalog,
-) -> tuple[Night | None, str]:
-    """What an incremental load continues, and the condition for the rows that it reads.
+) -> tuple[Night | None, str, tuple[str, ...]]:
+    """What an incremental load continues, the condition for the rows that it reads, and why.
 
     Raises:
         PlanningError: the source's rows have no versions.
         TransientError: the source is read as of an earlier moment than the last night.
     """
     if spec.incremental is None:
-        return None, ""
+        return None, "", ()
     assert isinstance(source, VersionedSource), "its capabilities say so"
     relation = spec.table_ref if spec.table is not None else None
     assert relation is not None, "checked with the options"
@@ -259,9 +259,9 @@ def _night(
             f"{last.run_id}, which has read it as of {last.moment}; try again"
             + (" once the standby has caught up" if versions.standby else "")
         )
-    if night.since is None:
-        return night, ""
-    return night, source.changed_since(night.since, new_leaves(night, last))
+    new = new_leaves(night, last) if night.since else ()
+    condition = source.changed_since(night.since, new) if night.since else ""
+    return night, condition, explained(night, new)
 
 
 def expect_tables(specs: Sequence[CopySpec], source: SourceCatalog, target: TargetCatalog) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from penstock.errors import PlanningError
 from penstock.model.codec import to_json
 from penstock.model.nights import Horizon, Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair
+from penstock.planning.cuts import counted
 from penstock.spec.copy_spec import CopySpec
 
 
@@ -82,8 +84,15 @@ def is_behind(last: Watermark, source: SourceVersions, now: Horizon) -> bool:
     )
 
 
-def explained(night: Night) -> tuple[str, ...]:
-    """What a night reads, and why, for people."""
+def explained(night: Night, new: Sequence[int]) -> tuple[str, ...]:
+    """What a night reads, and why, for people.
+
+    Parameters:
+        new: the tables all of whose rows are read.
+    """
+    new_ones = "is new, was attached again, or altered"
+    if len(new) > 1:
+        new_ones = "are new, were attached again, or altered"
     held = (
         f"; {night.source.oldest} holds the horizon back, so more rows are read again than needed"
         if night.source.oldest
@@ -91,7 +100,8 @@ def explained(night: Night) -> tuple[str, ...]:
     )
     if night.full:
         return (f"night: all rows are read, since {night.full}{held}",)
-    return (f"night: rows that may have changed since {night.moment} are read{held}",)
+    anew = f", and all rows of {counted(len(new), 'child table')} that {new_ones}" if new else ""
+    return (f"night: rows that may have changed since {night.moment} are read{anew}{held}",)
 
 
 def new_leaves(night: Night, last: Watermark | None) -> tuple[int, ...]:
@@ -166,7 +176,9 @@ def _why_full(
         return f"the source is on timeline {source.timeline} since a failover, not {then.timeline}"
     if last.selects != selects:
         return "--where or the columns have changed"
-    if then.shape != source.shape:
+    own = str(source.table)
+    altered = own in source.leaves and source.leaves[own] != then.leaves.get(own)
+    if altered or then.shape != source.shape:
         return "columns or types of the source were changed, which gives rows no new version"
     if now.xmax - last.horizon.xmin >= furthest:
         return f"{now.xmax - last.horizon.xmin:,} transactions have begun since the last night"

@@ -103,6 +103,8 @@ class RunState:
         self.is_new = False
         """Whether this execution has created it."""
         self._done: set[str] = set()
+        self._gone = 0
+        """Rows that this execution has found to be gone from the source."""
         self._records: Sequence[CommitRecord] = ()
 
     def begin(
@@ -383,6 +385,7 @@ class RunState:
             found = find_gone(self.spec, run, source, target, exact=exact)
             assert isinstance(target, FindsGone)
             target.note_gone(self.run_id, found.digests, found.check)
+            self._gone = len(found.digests)
         if self.spec.verify == "none" and not is_checked(self.spec, self.plan):
             # The source is not read again.
             self._link.call(lambda control: control.release_snapshot(self.run_id))
@@ -406,7 +409,7 @@ class RunState:
             rows=sum(record.rows for record in records),
             inserted=sum(record.inserted or 0 for record in records),
             updated=sum(record.updated or 0 for record in records),
-            deleted=mark.deleted if mark else 0,
+            deleted=mark.deleted if mark else self._gone,
             watermark=mark.name if mark else "",
             epoch=mark.epoch if mark else 0,
             moment=mark.moment if mark else "",

@@ -91,7 +91,8 @@ class RowSearch:
         if not self._comparison.pairs or theirs.total is None:
             return checks
         if not mine.parts or not theirs.parts:
-            where = "" if mine.parts else "; the source's partitions have changed since the run"
+            moved = not mine.parts and not self._comparison.is_merged
+            where = "; the source's partitions have changed since the run" if moved else ""
             self._comparison.notes.append(
                 "differing rows were searched for in the whole table" + where
             )

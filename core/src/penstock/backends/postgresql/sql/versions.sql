@@ -29,15 +29,15 @@ WITH RECURSIVE tree AS (
             WHERE a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0
     ) AS part
     WHERE part.oid <> 0
-), shape (fact) AS (
-    SELECT pg_catalog.concat_ws(
-        ' ', a.attrelid, a.attnum, a.atttypid, a.atttypmod, a.attisdropped, a.attmissingval,
+), attributes AS (
+    SELECT a.attrelid, pg_catalog.concat_ws(
+        ' ', a.attnum, a.atttypid, a.atttypmod, a.attisdropped, a.attmissingval,
         CASE WHEN a.attgenerated = 'v' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END
-    )
-    FROM tree
-    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = tree.oid AND a.attnum > 0
+    ) AS fact
+    FROM leaves
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = leaves.oid AND a.attnum > 0
     LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-    UNION ALL
+), shape (fact) AS (
     SELECT pg_catalog.concat_ws(' ', 'enum', e.enumtypid, e.oid, e.enumlabel)
     FROM types JOIN pg_catalog.pg_enum AS e ON e.enumtypid = types.oid
     UNION ALL
@@ -55,7 +55,16 @@ SELECT
         {timeline}
     ),
     (SELECT oid::bigint FROM pg_catalog.pg_database WHERE datname = current_database()),
-    (SELECT pg_catalog.json_object_agg(oid::text, attached) FROM leaves),
+    (
+        SELECT pg_catalog.json_object_agg(
+            leaves.oid::text,
+            pg_catalog.concat(leaves.attached, '/', (
+                SELECT pg_catalog.md5(pg_catalog.string_agg(fact, E'\n' ORDER BY fact COLLATE "C"))
+                FROM attributes WHERE attrelid = leaves.oid
+            ))
+        )
+        FROM leaves
+    ),
     (SELECT pg_catalog.md5(pg_catalog.string_agg(fact, E'\n' ORDER BY fact COLLATE "C")) FROM shape),
     pg_catalog.pg_is_in_recovery(),
     (SELECT coalesce(bool_or(pg_catalog.row_security_active(oid)), false) FROM tree),
