@@ -83,7 +83,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         mode: kinds.Mode | kinds.Text = "append",
         conflict_columns: kinds.Names | None = None,
         incremental: kinds.Incremental | kinds.Text | None = None,
-        atomic: bool | kinds.Returned = False,
+        atomic: kinds.Atomic | kinds.Text | None = None,
         deletes: kinds.Text = "ignore",
         max_deletes: kinds.Text = "30%,1000",
         full_every: float | kinds.Text | None = None,

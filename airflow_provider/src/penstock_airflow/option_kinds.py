@@ -52,6 +52,10 @@ Mode = Literal[
 Incremental = Literal[
     "xmin",
 ]
+Atomic = Literal[
+    "table",
+    "batch",
+]
 OnTargetChanged = Literal[
     "full",
     "fail",

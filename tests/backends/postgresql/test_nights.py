@@ -8,6 +8,9 @@ import psycopg
 import pytest
 from tests.one_copy import OneCopy
 
+from penstock import BatchSpec, PenstockError, copy_all
+from penstock.events import Merged
+
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
 
@@ -98,3 +101,45 @@ def test_what_a_night_that_failed_has_left_is_dropped_by_the_next(items: Pair) -
     night(items, deletes="hard").done()
     assert items.target.rows(stages) == []
     assert items.target.rows(ALL) == items.source.rows(ALL)
+
+
+def test_tables_of_a_batch_are_merged_together_or_not_at_all(pair: Pair) -> None:
+    made = (
+        "CREATE TABLE owners (id int PRIMARY KEY, word text)",
+        "CREATE TABLE pets (id int PRIMARY KEY, owner int NOT NULL REFERENCES owners, word text"
+        " CHECK (word <> 'bad'))",
+    )
+    pair.both(*made)
+    pair.source.run(
+        "ALTER TABLE pets DROP CONSTRAINT pets_word_check",
+        "INSERT INTO owners SELECT i, 'o' FROM generate_series(1, 100) AS i",
+        "INSERT INTO pets SELECT i, i, 'p' FROM generate_series(1, 100) AS i",
+    )
+
+    def nights(**options: Any) -> list[str]:
+        given = {"source": pair.source.url, "target": pair.target.url, "tables": ["public.*"]}
+        given |= {"mode": "upsert", "incremental": "xmin", "deletes": "hard", "atomic": "batch"}
+        try:
+            events = list(copy_all(BatchSpec.from_mapping({**given, **options}, "test")))
+        except PenstockError as error:
+            return [str(error)]
+        return [event.name for event in events if isinstance(event, Merged)]
+
+    assert nights() == ["merged", "merged"]
+    pair.source.run(
+        "INSERT INTO owners SELECT i, 'o' FROM generate_series(101, 120) AS i",
+        "UPDATE pets SET owner = 110 WHERE id < 50",
+        "DELETE FROM owners WHERE id < 50",
+    )
+    assert nights() == ["merged", "merged"]
+    pair.assert_same("public.owners")
+    pair.assert_same("public.pets")
+    pair.source.run(
+        "INSERT INTO owners VALUES (200, 'o')", "INSERT INTO pets VALUES (200, 200, 'bad')"
+    )
+    assert "merged" not in nights()
+    assert pair.target.count("public.owners") == 71
+    pair.source.run("UPDATE pets SET word = 'good' WHERE id = 200")
+    assert nights() == ["merged", "merged"]
+    pair.assert_same("public.owners")
+    pair.assert_same("public.pets")

@@ -102,6 +102,7 @@ def build_plan(
             heirs=heirs,
             siblings=siblings or Siblings(),
             deletes=spec.gone,
+            merges_together=spec.atomic == "batch" and siblings is not None,
             counted=frozenset(source.positions(relation)) if spec.sequences == "set" else None,
         )
     )

@@ -14,6 +14,7 @@ from penstock.backends.api.source import SourceCatalog
 from penstock.errors import (
     Interrupted,
     LoadLost,
+    Overtaken,
     PenstockError,
     RunFailedTransiently,
     SnapshotLost,
@@ -387,10 +388,59 @@ class Execution:
         load_records(self.working(), self._link)
         left = steps_due(self.working(), self._link)
         done = [run for run in self.working() if not left[run.run_id]]
-        failures = yield from self._do_steps(links_due(done, self._link), one_by_one=True)
+        due = links_due(done, self._link)
+        merging = [run for run in done if any(s.id == MERGE_STEP for s in due[run.run_id])]
+        if merging and not (yield from self._merge_together(merging)):
+            return
+        if merging:
+            due = self._with_positions(links_due(done, self._link))
+        failures = yield from self._do_steps(due, one_by_one=True)
         for run in self.working():
             if (error := failures.get(run.run_id)) is not None:
                 run.fail(error)
+
+    def _with_positions(self, due: Mapping[str, Sequence[Step]]) -> dict[str, list[Step]]:
+        with contextlib.ExitStack() as stack:
+
+            @cache
+            def open_source() -> SourceCatalog:
+                return stack.enter_context(contextlib.closing(self.window[0].view.open()))
+
+            return {
+                run.run_id: run.with_positions(list(due[run.run_id]), open_source)
+                for run in self.working()
+                if run.run_id in due
+            }
+
+    def _merge_together(self, runs: Sequence[RunState]) -> Generator[Event, None, bool]:
+        """Merge the rows of all tables in one transaction; False where none is merged."""
+        failed = [run for run in self._runs if run.error is not None or not run.all_committed]
+        error: PenstockError | None = None
+        if failed:
+            error = TransientError(
+                f"nothing was merged, since {failed[0].spec.source_name} is not copied, and "
+                "--atomic batch merges all tables or none"
+            )
+        attempts, ids = runs[0].spec.attempts, sorted(run.run_id for run in runs)
+        while error is None and attempts:
+            attempts -= 1
+            try:
+                self._link.call(lambda control: control.merge_all(ids))
+            except PenstockError as found:
+                if (
+                    not found.transient
+                    or isinstance(found, Interrupted | Overtaken)
+                    or not attempts
+                ):
+                    error = found
+            else:
+                break
+        for run in runs:
+            if error is not None:
+                run.fail(error)
+            else:
+                yield from self._events_of(run, run.merged)
+        return error is None
 
     def _do_steps(
         self, steps: Mapping[str, Sequence[Step]], *, one_by_one: bool = False

@@ -44,6 +44,7 @@ SNAPSHOTS = ("shared", "none")
 ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
 ON_ERROR = ("stop", "continue")
 INCREMENTALS = ("xmin",)
+ATOMIC = ("table", "batch")
 ON_TARGET_CHANGED = ("full", "fail")
 VERIFY = ("none", "counts", "checksums")
 CHECK_PARTITIONS = ("auto", "always", "never")
@@ -199,11 +200,13 @@ class CopySpec:
         "equals the source as of one moment",
         choices=INCREMENTALS,
     )
-    atomic: bool = option(
-        False,
+    atomic: str | None = option(
+        None,
         "with upsert: gather the rows in a stage beside the target, and merge all of them in one "
-        "transaction, so that readers see the target as before or as after, and nothing between; "
-        "implied by --incremental",
+        "transaction, so that readers see the target as before or as after, and nothing between: "
+        "those of a table, as --incremental does in any case; or those of all tables of a batch, "
+        "all or none, so that foreign keys between them hold",
+        choices=ATOMIC,
     )
     deletes: str = option(
         IGNORE,

@@ -375,6 +375,16 @@ class ControlStore(Protocol):
 
     def running(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
+    def merge_all(self, run_ids: Sequence[str]) -> None:
+        """Merge the stages of runs into their tables in one transaction, with the records of their
+        steps `MERGE_STEP`.
+
+        Raises:
+            Overtaken: another night has ended since one of them was planned.
+            PermanentError: this target cannot do that for several.
+        """
+        ...
+
     def drop_overtaken(self, run_id: str) -> None:
         """Drop the stages of other nights of the run's watermark, once the run has merged its own:
         they have been planned from an earlier epoch, and merge nothing any more."""

@@ -22,7 +22,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs
-from penstock.backends.postgresql.load.night import drop_stages, merge, storage
+from penstock.backends.postgresql.load.night import Nightly, drop_stages, merge_all, storage
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.statements import for_server, name, quoted, statement
@@ -188,13 +188,23 @@ class ControlTables(RecordedRuns):
         with translated("target"):
             return storage(self._connection, table)
 
-    def merge(self, run: RunRow, records: Sequence[CommitRecord]) -> Merged:
-        loaded = self._loaded(run.run_id)
-        loaded.check()
-        spec = CopySpec.from_stored(run.spec, "", "")
-        rows = sum(record.rows for record in records)
-        merged = merge(self._connection, spec, run.plan, rows)
-        loaded.forget()
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+        loaded = [self._loaded(run.run_id) for run, _ in nights]
+        for table in loaded:
+            table.check()
+        merged = merge_all(
+            self._connection,
+            [
+                Nightly(
+                    CopySpec.from_stored(run.spec, "", ""),
+                    run.plan,
+                    sum(record.rows for record in records),
+                )
+                for run, records in nights
+            ],
+        )
+        for table in loaded:
+            table.forget()
         return merged
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:

@@ -24,6 +24,7 @@ from penstock.errors import (
     TargetBusy,
     TargetChanged,
 )
+from penstock.model.nights import Watermark
 from penstock.model.plans import GONE_STEP, MERGE_STEP, OF_STOPPED, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
@@ -327,7 +328,7 @@ class StepRecords(RunRecords, ABC):
                     f"run {run_id}: rows that are gone were not looked for; resume it"
                 )
             if step.id == MERGE_STEP:
-                self._merge(run)
+                self._merge([run])
             else:
                 self.do(run, step)
             self.after_step(run, step)
@@ -353,33 +354,56 @@ class StepRecords(RunRecords, ABC):
 
             return self._records.transact(run_id, record, Hold.STEP)
 
-    def _merge(self, run: RunRow) -> None:
+    def merge_all(self, run_ids: Sequence[str]) -> None:
+        row = [{"run_id": run_id, "step_id": MERGE_STEP} for run_id in run_ids]
+
+        def together() -> None:
+            runs = [self._check_finishing(run_id) for run_id in run_ids]
+            if self._records.add(Kind.STEP, row) != len(row):
+                raise not_committed(run_ids[0])  # another execution has done some
+            self._merge(runs)
+
+        if len(run_ids) > 1 and not self._records.joins(run_ids):
+            raise PermanentError(
+                "--atomic batch: this target cannot merge several tables in one transaction; use "
+                "--atomic table"
+            )
+        if len(run_ids) > 1:
+            self._records.transact_all(run_ids, together, Hold.STEP)
+        else:
+            self._records.transact(run_ids[0], together, Hold.STEP)
+
+    def _merge(self, runs: Sequence[RunRow]) -> None:
         """In the transaction that records it."""
-        planned = {step.id for step in run.plan.load.after}
-        if GONE_STEP in planned and GONE_STEP not in self.steps_done(run.run_id):
-            raise not_committed(run.run_id)
-        records = self.committed(run.run_id)
-        night = run.plan.night
-        mark = self.take_epoch(run, night, records) if night else None
-        merged = self.merge(run, records)
-        for place, record in enumerate(records):
-            # Of a merge that all partitions share: told of the first, so that sums are right.
-            some = (merged.inserted, merged.updated) if place == 0 else (0, 0)
-            mine = {"run_id": run.run_id, "partition_id": record.partition_id}
-            self._records.change(
-                Kind.COMMIT, mine, dict(zip(("inserted", "updated"), some, strict=True))
-            )
-        if mark:
-            self.note_night(
-                replace(
-                    mark,
-                    target=merged.target,
-                    rows=merged.rows,
-                    inserted=merged.inserted,
-                    updated=merged.updated,
-                    deleted=merged.deleted,
+        nights = []
+        marks: dict[str, Watermark] = {}
+        for run in runs:
+            planned = {step.id for step in run.plan.load.after}
+            if GONE_STEP in planned and GONE_STEP not in self.steps_done(run.run_id):
+                raise not_committed(run.run_id)
+            records = self.committed(run.run_id)
+            nights.append((run, records))
+            if run.plan.night:
+                marks[run.run_id] = self.take_epoch(run, run.plan.night, records)
+        for (run, records), merged in zip(nights, self.merge(nights), strict=True):
+            for place, record in enumerate(records):
+                # Of a merge that all partitions share: told of the first, so that sums are right.
+                some = (merged.inserted, merged.updated) if place == 0 else (0, 0)
+                mine = {"run_id": run.run_id, "partition_id": record.partition_id}
+                self._records.change(
+                    Kind.COMMIT, mine, dict(zip(("inserted", "updated"), some, strict=True))
                 )
-            )
+            if mark := marks.get(run.run_id):
+                self.note_night(
+                    replace(
+                        mark,
+                        target=merged.target,
+                        rows=merged.rows,
+                        inserted=merged.inserted,
+                        updated=merged.updated,
+                        deleted=merged.deleted,
+                    )
+                )
 
     def drop_overtaken(self, run_id: str) -> None:
         run = self.load_run(run_id)
@@ -421,8 +445,12 @@ class StepRecords(RunRecords, ABC):
 
         return self._records.transact(run_id, note, Hold.STEP)
 
-    def merge(self, run: RunRow, records: Sequence[CommitRecord]) -> Merged:
-        """Merge a night's stage into the target's table; in the transaction that records it."""
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[Merged]:
+        """Merge the stages of runs into their tables; in the transaction that records it.
+
+        Parameters:
+            nights: the runs, each with its commit records; several where `joins` allows it.
+        """
         raise NotImplementedError  # its capabilities list no mode that gathers rows
 
     def _do_apart(self, run: RunRow, step: Step, hold: Hold) -> None:

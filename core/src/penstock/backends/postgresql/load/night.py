@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import psycopg
 from psycopg import sql
 
 from penstock.backends.api.facts import LoadRequest
+from penstock.backends.api.worker import Loaded
 from penstock.backends.postgresql.attempt.stage import Stage
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
@@ -67,11 +68,12 @@ def staged(plan: LoadPlan, request: LoadRequest) -> LoadPlan:
         )
         what = f"find rows of {ref} that the source has no more"
         after.insert(0, Step(GONE_STEP, what, "", after=True, rank=FIRST - 1))
-    return replace(
-        plan,
-        table=replace(stage, only=ref.only),
-        steps=(*plan.before, *before, *after, *plan.after),
-    )
+    *finding, merging = after
+    late, table = (merging, *plan.after), replace(stage, only=ref.only)
+    steps_ = (*plan.before, *before, *finding)
+    if request.merges_together:
+        return replace(plan, table=table, steps=steps_, links=(*late, *plan.links))
+    return replace(plan, table=table, steps=(*steps_, *late))
 
 
 def gone_table(stage: TableRef) -> TableRef:
@@ -79,29 +81,79 @@ def gone_table(stage: TableRef) -> TableRef:
     return TableRef(stage.schema, shortened(stage.name, "_gone"))
 
 
-def merge(connection: Connection, spec: CopySpec, plan: PartitionPlan, rows: int) -> Merged:
-    """Within a transaction: nothing of a night is seen before all of it. Deletes come first: a row
-    whose key has changed collides with nothing.
+@dataclass(frozen=True, slots=True)
+class Nightly:
+    """What is merged into one table."""
 
-    Parameters:
-        rows: of all partitions.
+    spec: CopySpec
+    plan: PartitionPlan
+    rows: int
+    """Of all partitions."""
+
+
+def merge_all(connection: Connection, nights: Sequence[Nightly]) -> list[Merged]:
+    """Within a transaction: nothing of a night is seen before all of it.
+
+    Deletes come first, where foreign keys allow it: a row whose key has changed collides with
+    nothing. They begin with the tables that reference others, and what is inserted ends with them.
     """
-    stage, run = open_stage(connection, spec, plan), partial(_run, connection)
-    ref, load, night = stage.target, plan.load, plan.night
-    deleted = 0
-    if spec.gone.found:
-        gone = gone_table(load.table)
-        (deleted,) = run([stage.delete(gone, spec.gone.column)])
+    order = _referenced_first(connection, [night.spec.target_ref for night in nights])
+    stages = [open_stage(connection, night.spec, night.plan) for night in nights]
+    run = partial(_run, connection)
+    deleted = dict.fromkeys(order, 0)
+    late = []
+
+    def delete(place: int) -> None:
+        gone = gone_table(nights[place].plan.load.table)
+        (deleted[place],) = run([stages[place].delete(gone, nights[place].spec.gone.column)])
         connection.execute(f"DROP TABLE {name(gone)}".encode())
-    merged = stage.merge(rows, run)
-    connection.execute(f"DROP TABLE {name(load.table)}".encode())
-    inserted, updated = merged.inserted or 0, merged.updated or 0
-    count = None
-    if night and night.rows is not None:
-        count = night.rows + inserted - (0 if spec.gone.column else deleted)
-    elif night:
+
+    for place in reversed(order):
+        if not nights[place].spec.gone.found:
+            continue
+        try:
+            with connection.transaction():
+                delete(place)
+        except psycopg.errors.ForeignKeyViolation:
+            late.append(place)  # rows reference it that are to reference another one
+    merged = {place: stages[place].merge(nights[place].rows, run) for place in order}
+    for place in late:
+        delete(place)
+    return [
+        _ended(connection, night, merged[place], deleted[place])
+        for place, night in enumerate(nights)
+    ]
+
+
+def _ended(connection: Connection, night: Nightly, loaded: Loaded, deleted: int) -> Merged:
+    ref = replace(night.spec.target_ref, only=night.plan.load.table.only)
+    connection.execute(f"DROP TABLE {name(night.plan.load.table)}".encode())
+    inserted, updated = loaded.inserted or 0, loaded.updated or 0
+    known, count = night.plan.night, None
+    if known and known.rows is not None:
+        count = known.rows + inserted - (0 if night.spec.gone.column else deleted)
+    elif known:
         count = connection.value(f"SELECT count(*) FROM {rows_of(ref).as_string(connection)}")
     return Merged(inserted, updated, deleted, count, storage(connection, ref))
+
+
+def _referenced_first(connection: Connection, tables: Sequence[TableRef]) -> list[int]:
+    """The places of the tables, each after those that its foreign keys reference; in circles as
+    they come, with checks put off as far as the keys allow it."""
+    if len(tables) < 2:
+        return list(range(len(tables)))
+    connection.execute("SET CONSTRAINTS ALL DEFERRED")
+    found = connection.execute(statement("references"), {"tables": list(map(name, tables))})
+    needs: dict[int, set[int]] = {place: set() for place in range(len(tables))}
+    for child, parent in found.fetchall():
+        needs[child].add(parent)
+    order: list[int] = []
+    while needs:
+        free = [place for place, on in needs.items() if not on.difference(order)]
+        for place in free or [min(needs)]:
+            order.append(place)
+            del needs[place]
+    return order
 
 
 def drop_stages(connection: Connection, stages: Sequence[TableRef]) -> None:
