@@ -19,6 +19,7 @@ from benchmarks import (
     modes,
     mssql,
     mysql,
+    nights,
     overhead,
     partitioned,
     snowflake,
@@ -38,6 +39,7 @@ PARTS = (
     "tables",
     "distance",
     "modes",
+    "nights",
     "partitioned",
     "files",
     "mysql",
@@ -56,6 +58,7 @@ Part = (
     | tables.Tables
     | tables.Distance
     | modes.Walls
+    | nights.Nights
     | partitioned.Partitioned
     | files.Files
     | mysql.Mysql
@@ -84,6 +87,8 @@ def main() -> int:
             found["distance"] = tables.distant(bench, options.repeat)
         if "modes" in options.only:
             found["modes"] = modes.measure(bench, options.scale, options.repeat)
+        if "nights" in options.only:
+            found["nights"] = nights.measure_nights(bench, options.scale, options.repeat)
         if "partitioned" in options.only:
             found["partitioned"] = partitioned.measure_all(bench, options.scale, options.repeat)
         if "files" in options.only:

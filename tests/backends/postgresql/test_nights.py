@@ -143,3 +143,30 @@ def test_tables_of_a_batch_are_merged_together_or_not_at_all(pair: Pair) -> None
     assert nights() == ["merged", "merged"]
     pair.assert_same("public.owners")
     pair.assert_same("public.pets")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "key", "values"),
+    [
+        ("a int, b bigint", "a int, b bigint", "b, a", "i, i % 7"),
+        ("a smallint, b text", "b text, a int", "a, b", "i, 'x' || i % 3"),
+        ("a int, b text", "a numeric(12, 0), b text", "a", "i, 'x'"),
+        ("a text, b int", "a text, b int", "a", "repeat('long', 100) || i, i"),
+        ("a uuid, b int", "a uuid, b int", "a", "md5(i::text)::uuid, i"),
+        ("a numeric, b date", "a numeric, b date", "a, b", "i / 10.0, date '2026-01-01' + i"),
+    ],
+)
+def test_keys_of_all_kinds_are_found_to_be_gone(
+    pair: Pair, mine: str, theirs: str, key: str, values: str
+) -> None:
+    pair.source.run(
+        f"CREATE TABLE items ({mine}, n int, PRIMARY KEY ({key}))",
+        f"INSERT INTO items SELECT {values}, i FROM generate_series(1, 3000) AS i",
+    )
+    pair.target.run(f"CREATE TABLE items ({theirs}, n int, PRIMARY KEY ({key}))")
+    night(pair, deletes="hard").done()
+    for condition in ("n = 77", "n % 3 = 0", "n BETWEEN 1000 AND 1100"):
+        pair.source.run(f"DELETE FROM items WHERE {condition}")
+        night(pair, deletes="hard", max_deletes="90%").done()
+        found = "SELECT a::text, b::text, n FROM items ORDER BY n"
+        assert pair.target.rows(found) == pair.source.rows(found)

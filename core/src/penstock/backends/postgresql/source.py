@@ -43,6 +43,8 @@ from penstock.backends.postgresql.catalog.versions import (
 )
 from penstock.backends.postgresql.compare.checksums import (
     Values,
+    integers_of,
+    key_values,
     read_checksum,
     read_rows,
     source_values,
@@ -349,8 +351,9 @@ class PostgresSource:
     def _keys(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair]
     ) -> tuple[sql.Composable, Values]:
-        rows = _rows(relation, Whole(), where, key)
-        return rows, source_values(key, lambda: self.columns(relation))
+        columns = self.columns(relation)
+        values = key_values(key, integers_of(key, columns), lambda: columns)
+        return _rows(relation, Whole(), where, key), values
 
     def row_digests(
         self,

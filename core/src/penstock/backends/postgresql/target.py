@@ -22,6 +22,8 @@ from penstock.backends.postgresql.catalog.relations import find_by_name, find_oi
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
 from penstock.backends.postgresql.compare.checksums import (
     Values,
+    integers_of,
+    key_values,
     read_checksum,
     read_loaded,
     read_rows,
@@ -38,6 +40,7 @@ from penstock.backends.postgresql.load.load_plan import plan_load
 from penstock.backends.postgresql.load.night import gone_table, open_stage
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import DIALECT, ident, name, rows_of
+from penstock.backends.sql.checksums import as_loaded
 from penstock.model.extents import Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
@@ -263,10 +266,12 @@ class PostgresTarget:
         )
 
     def _key_values(self, run: RunRow) -> Values:
-        key = set(run.plan.load.conflict_columns)
-        pairs = [pair for pair in run.plan.pairs if pair.target in key]
+        # In the order of the key: values that change places have other digests.
+        by_target = {pair.target: pair for pair in run.plan.pairs}
+        key = [by_target[name] for name in run.plan.load.conflict_columns]
         target = CopySpec.from_stored(run.spec, "", "").target_ref
-        return target_values(pairs, lambda: self.columns(target))
+        integers = integers_of(key, run.plan.columns)
+        return key_values(as_loaded(key), integers, lambda: self.columns(target))
 
     def note_gone(self, run_id: str, digests: Sequence[int], check: Callable[[int], None]) -> bool:
         def keep(run: RunRow) -> None:
