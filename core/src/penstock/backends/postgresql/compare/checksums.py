@@ -109,12 +109,11 @@ def key_values(
     if values.canonical:
         return values
     here = {column.name for column in mine() if column.type in _INTEGERS}
-    texts = {
-        name: text
-        if name not in integers or pair.source in here
-        else sql.SQL("{}::int8").format(text)
-        for pair, (name, text) in zip(key, values.texts.items(), strict=True)
-    }
+    texts = dict(values.texts)
+    for pair in key:
+        if pair.target in integers:
+            cast = "{}" if pair.source in here else "{}::pg_catalog.int8"
+            texts[pair.target] = sql.SQL(cast).format(sql.Identifier(pair.source))
     return Values(texts, integers=integers)
 
 
