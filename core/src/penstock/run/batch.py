@@ -31,6 +31,7 @@ from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied, Relation
 from penstock.planning.build import build_plan, expect_tables
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
+from penstock.planning.steps_left import StepsLeft
 from penstock.run.batch_tables import BatchTables, Found
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
@@ -353,12 +354,15 @@ class _Batch:
             stored = self._target.control.load_runs([run.run_id for run in window])
             unknown = [run.spec for run in window if run.run_id not in stored]
             expect_tables(unknown, self._source, self._target)
+            steps_left = StepsLeft(self._target, [run.spec for run in window])
             new: list[_Planned] = []
             for run in window:
                 begun = time.monotonic()
                 yield from self._execution.attempt(
                     run,
-                    lambda run=run: self._plan(run, stored.get(run.run_id), new),  # type: ignore[misc]
+                    lambda run=run: self._plan(  # type: ignore[misc]
+                        run, stored.get(run.run_id), steps_left, new
+                    ),
                 )
                 seconds[run] = time.monotonic() - begun
                 self._execution.stop_if_asked()
@@ -426,20 +430,22 @@ class _Batch:
                 yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
         self._lock(free)
 
-    def _plan(self, run: RunState, stored: RunRow | None, new: list[_Planned]) -> Iterator[Event]:
+    def _plan(
+        self, run: RunState, stored: RunRow | None, steps_left: StepsLeft, new: list[_Planned]
+    ) -> Iterator[Event]:
         """
         Parameters:
             new: receives the plan, if the run is to be created with it.
         """
         if stored is None:
-            planned = self._plan_anew(run)
+            planned = self._plan_anew(run, steps_left)
             if isinstance(planned, _Planned):
                 new.append(planned)
                 return
             stored = planned
         yield from self._continue_run(run, stored)
 
-    def _plan_anew(self, run: RunState) -> _Planned | RunRow:
+    def _plan_anew(self, run: RunState, steps_left: StepsLeft) -> _Planned | RunRow:
         """Returns the stored run if somebody else has created it."""
         request = self._requests[run.run_id]
         try:
@@ -454,6 +460,7 @@ class _Batch:
                 request.given,
                 request.series,
                 siblings=self._siblings,
+                steps_left=steps_left,
             )
             if request.check is not None:
                 request.check(plan)
