@@ -32,13 +32,14 @@ from penstock.model.tables import NotCopied, Relation
 from penstock.planning.build import build_plan, expect_tables
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.steps_left import StepsLeft
-from penstock.run.batch_tables import BatchTables, Found
+from penstock.run.batch_tables import BatchTables, Found, check_many, siblings_of
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.listing import unplanned, without_run
+from penstock.run.phases import Phases
 from penstock.run.resume_checks import committed_partitions, not_there
 from penstock.run.showing import apart_throughout
 from penstock.run.snapshot.as_of_now import ReadAsOfNow
@@ -124,12 +125,7 @@ class _Pool:
 def _run(
     pool: _Pool, ends: Connections, find: Callable[[SourceCatalog, TargetCatalog], Found]
 ) -> Generator[Event, None, None]:
-    for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
-        if backend.located:
-            raise UsageError(
-                f"{flag}: copying many tables needs a database; this URL leads to files, which are "
-                "one table: copy each table by itself, with its own URL"
-            )
+    check_many(ends)
     nursery = ends.nursery()
     try:
         with (
@@ -208,6 +204,7 @@ class _Batch:
         self._target = target
         self._link = link
         self._begun = time.monotonic()
+        self._phases = Phases(self._begun)
         self._id = pool.batch_id
         self._streams = streams_of(pool.degree)
         self._find = find
@@ -248,7 +245,10 @@ class _Batch:
             automatic=self._streams.automatic,
         )
         try:
-            yield from self._execution.run(self._plan_window)
+            with closing(self._execution.run(self._plan_window)) as events:
+                for event in events:
+                    self._phases.add(event)
+                    yield event
         except PenstockError as error:
             yield self._finished("interrupted" if isinstance(error, Interrupted) else "failed")
             raise
@@ -516,11 +516,7 @@ class _Batch:
     @cached_property
     def _siblings(self) -> Siblings:
         # Even those that cannot be copied: what is dropped for their sake is restored at the end.
-        specs = [run.spec for run in self._runs]
-        return Siblings(
-            {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
-            frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
-        )
+        return siblings_of([run.spec for run in self._runs])
 
     # Ending
 
@@ -535,6 +531,7 @@ class _Batch:
             bytes=sum(end.bytes for end in ends),
             seconds=round(time.monotonic() - self._begun, 3),
             not_copied=self._not_copied,
+            phases=self._phases.seconds,
         )
 
     def _raise_failure(self) -> None:
@@ -563,6 +560,9 @@ def _batch_table(run: RunState) -> BatchTable:
         failures=ended.failures if ended else (),
         warnings=run.plan.warnings if run.has_begun else (),
         not_copied=run.not_copied,
+        rows=ended.rows if ended else 0,
+        bytes=ended.bytes if ended else 0,
+        busy=ended.busy if ended else 0.0,
     )
 
 

@@ -394,3 +394,7 @@ class ControlStore(Protocol):
     def journals(self, run_id: str) -> tuple[Journal, ...]:
         """Of all executions of a run, or of a batch, the first one first."""
         ...
+
+    def journals_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[Journal, ...]]:
+        """The same by run."""
+        ...

@@ -24,7 +24,7 @@ from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.statements import for_server, name, quoted, statement
+from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.errors import PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
@@ -213,8 +213,7 @@ class ControlTables(RecordedRuns):
             self._connection.execute(self._statement("mark_volatile"), [run_id])
         # Mode attach adds children, and notes each.
         tables = [
-            (run.run_id, load.table, not MODES[run.spec["mode"]].attaches)
-            for run, load in prepared
+            (run.run_id, load.table, not MODES[run.spec["mode"]].attaches) for run, load in prepared
         ]
         note_tables(self._connection, self._schema, tables, prepared=True)
 
