@@ -22,7 +22,16 @@ from penstock.figures.run_report import (
 from penstock.figures.skew import outliers
 from penstock.figures.timeline import covered, executed, merged
 from penstock.model.extents import KeyRange
-from penstock.model.journal import COPYING, KILLED, PHASES, PLANNING, RUNNING, Journal, Waited
+from penstock.model.journal import (
+    COPYING,
+    FINISHING,
+    KILLED,
+    PHASES,
+    PLANNING,
+    RUNNING,
+    Journal,
+    Waited,
+)
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.modes import MODES
@@ -188,7 +197,12 @@ def _of_batch(
     facts = replace(_facts(journals), spent=spent, tables=tables)
     if phases:
         # Windows are copied one after the other, with other things in between.
-        facts = replace(facts, planning=phases[PLANNING], copying=phases[COPYING])
+        facts = replace(
+            facts,
+            planning=phases[PLANNING],
+            copying=phases[COPYING],
+            steps=phases[FINISHING],
+        )
     return RunReport(
         run_id=batch_id,
         what=f"{tables:,} table{'' if tables == 1 else 's'}",

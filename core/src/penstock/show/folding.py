@@ -33,10 +33,23 @@ class Folded:
 
 def pattern_of(table: str, text: str) -> str:
     """A text without the name of its table: the same for all texts that say the same."""
-    names = {table, table.rpartition(".")[2]} - {""}
-    named = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    found = re.sub(rf"(?<!\w)(?:{named})(?!\w)", "?", text) if names else text
+    found = text
+    for name in (table, table.rpartition(".")[2]):
+        found = _without(name, found) if name else found
     return _NUMBERS.sub("0", found)
+
+
+def _without(name: str, text: str) -> str:
+    """Of names that are words of the text. A regular expression for each table would be slow."""
+    first, *rest = text.split(name)
+    for part in rest:
+        is_word = not (_ends_in_word(first[-1:]) or _ends_in_word(part[:1]))
+        first += ("?" if is_word else name) + part
+    return first
+
+
+def _ends_in_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
 
 
 def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:

@@ -80,7 +80,7 @@ def print_run_report(console: Console, report: RunReport) -> None:
     if (timeline := drawn(report)) is not None:
         print_heading(console, "MB/s over time")
         print_line(console, Text(f"  {_sparkline(timeline)}"))
-    if len(report.slowest) > 1:
+    if len(report.slowest) > 1 and not one_partition_each(report):
         print_slowest(
             console,
             (
@@ -117,6 +117,8 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     if report.seconds is not None:
         streams = f", {counted(report.degree, 'stream')}" if report.degree else ""
         found.append(("time", f"{duration(report.seconds)}{streams}"))
+    if report.phases:
+        found.append(("of it", phases_text(report.phases)))
     if report.copying and report.timeline:
         # Not of what is committed: an execution that was killed has told of a part of it.
         points = report.timeline.points
@@ -125,8 +127,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
         said = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
         found.append(("rate", f"{said}, over {duration(report.copying)} of copying"))
     if report.phases:
-        found.append(("of it", phases_text(report.phases)))
-        return found
+        return found  # the same by window, and the steps of each table
     for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
         if seconds:
             found.append((name, duration(seconds)))
@@ -138,6 +139,11 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     if ending := tail(report):
         found.append(("at the end", ending))
     return found
+
+
+def one_partition_each(report: RunReport) -> bool:
+    """Whether it is a batch whose slowest partitions are its slowest tables."""
+    return FEW < len(report.runs) == report.partitions
 
 
 def _tables_done(report: RunReport) -> str:
