@@ -32,6 +32,7 @@ from penstock.show.console import make_console
 from penstock.show.folding import FEW, folded, pattern_of
 from penstock.show.lines import PlainDisplay
 from penstock.show.live import LiveDisplay
+from penstock.show.log import failure_text
 from penstock.show.report_table import print_batch
 from penstock.show.tally import Tally
 
@@ -220,18 +221,16 @@ def test_the_report_of_thousands_of_tables_is_a_page() -> None:
     error = {**ERROR, "message": "no space left"}
     tables += [batch_table(MANY + number, status="failed", error=error) for number in range(50)]
     file = io.StringIO()
-    print_batch(
-        make_console(file, 110),
-        BatchFinished(
-            run_id=BATCH,
-            status="failed",
-            tables=tuple(tables),
-            rows=300 * MANY,
-            bytes=20_000 * MANY,
-            seconds=100.0,
-            phases={"planning": 20.0, "preparing": 10.0, "copying": 50.0, "finishing": 20.0},
-        ),
+    finished_batch = BatchFinished(
+        run_id=BATCH,
+        status="failed",
+        tables=tuple(tables),
+        rows=300 * MANY,
+        bytes=20_000 * MANY,
+        seconds=100.0,
+        phases={"planning": 20.0, "preparing": 10.0, "copying": 50.0, "finishing": 20.0},
     )
+    print_batch(make_console(file, 110), finished_batch)
     text = file.getvalue()
     assert len(text.splitlines()) < 40
     assert "5,000 of 5,050 done" in text
@@ -239,6 +238,7 @@ def test_the_report_of_thousands_of_tables_is_a_page() -> None:
     assert text.index("public.t77 ") < text.index("warnings")
     assert "5,000 tables (public.t0, public.t1, public.t2, ...), the first: " in text
     assert "50 tables (public.t5000, " in text
+    assert len(failure_text(finished_batch).splitlines()) == 2
     assert "failed: no space left" in text
 
 
