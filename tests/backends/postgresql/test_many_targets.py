@@ -204,7 +204,7 @@ def test_attaching_to_many_asks_what_one_does(pair: Pair, plans: Plans) -> None:
             f"INSERT INTO t{number} SELECT generate_series(1, 9)",
         )
         pair.target.run(f"CREATE TABLE t{number} (id int) PARTITION BY RANGE (id)")
-    options = {"mode": "attach", "strategy": "range", "key": "id", "partitions": 1}
+    options: dict[str, Any] = {"mode": "attach", "strategy": "range", "key": "id", "partitions": 1}
     one = plans.make(1, **options)
     assert len(plans.plans) == 1, plans.errors
     many = plans.make(50, **options)
