@@ -99,6 +99,21 @@ def test_a_batch_is_logged_by_the_hundred_and_reported_whole(many: Pair, tmp_pat
     assert html.count("<tr><td>public.t") == TABLES - 1 + 10
 
 
+def test_the_status_of_a_batch_lists_what_is_not_done(many: Pair) -> None:
+    options = ["--tables", "public.t*", "--exclude", "t7", "--mode", "recreate"]
+    assert many.cli("copy-all", *many.ends, *options, "--run-id", "night").returncode == 0
+    many.target.run(
+        "UPDATE penstock.run SET status = 'failed' WHERE spec ->> 'table' = 'public.t9'"
+    )
+    status = many.cli("status", "night", "--target", many.target.url)
+    assert status.returncode == 0, status.stderr
+    assert f"{TABLES - 2} done" in status.stdout
+    assert "1 failed" in status.stdout
+    listed = [line for line in status.stdout.splitlines() if "public.t" in line]
+    assert len(listed) == 1
+    assert "public.t9" in listed[0]
+
+
 def test_events_are_written_as_they_happen(many: Pair) -> None:
     options = (*many.ends, "--tables", "public.t*", "--mode", "recreate", "--json")
     events = [json.loads(line) for line in many.cli("copy-all", *options).stdout.splitlines()]
