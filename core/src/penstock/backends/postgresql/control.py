@@ -21,10 +21,10 @@ from penstock.backends.postgresql.compare.checksums import read_loaded, target_v
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs
+from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.statements import for_server, name, quoted, statement
+from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.errors import PenstockError, PlanningError, TransientError
 from penstock.model.plans import OF_STOPPED, LoadPlan, Step
@@ -211,13 +211,11 @@ class ControlTables(RecordedRuns):
         volatile = [run.run_id for run, load in prepared if load.volatile]
         for run_id in volatile:
             self._connection.execute(self._statement("mark_volatile"), [run_id])
-        asked = {
-            "runs": [run.run_id for run, _ in prepared],
-            "tables": [name(load.table) for _, load in prepared],
-            # Mode attach adds children, and notes each.
-            "children": [not MODES[run.spec["mode"]].attaches for run, _ in prepared],
-        }
-        self._connection.execute(self._statement("note_targets"), asked)
+        # Mode attach adds children, and notes each.
+        tables = [
+            (run.run_id, load.table, not MODES[run.spec["mode"]].attaches) for run, load in prepared
+        ]
+        note_tables(self._connection, self._schema, tables, prepared=True)
 
     def is_executed(self, run_id: str, table: TableRef) -> bool:
         with translated("target"):
