@@ -48,7 +48,7 @@ def measure_nights(bench: Bench, scale: float, repeat: int) -> Nights:
             tell(f"turn {turn + 1} of {repeat}, {way}: {cost.wall:.2f} s, mover {cost.mover:.2f} s")
 
         note(ALL, ["--mode", "truncate"])
-        # The table is not what the last night has left: this one reads all rows, and is not counted.
+        # It reads all rows, since the table is not what the last night has left: not counted.
         run([penstock_command("copy", bench, TABLE, DEGREE, *NIGHT)])
         note(NOTHING, NIGHT)
         _change(bench, turn)

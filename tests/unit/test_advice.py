@@ -36,6 +36,23 @@ def facts(spent: TimeSpent | None, **given: object) -> Facts:
     ("given", "said"),
     [
         (
+            facts(EVEN, planning=60.0, copying=20.0, steps=20.0, tables=5000),
+            "60% of the time went into planning (60 s for 5,000 tables, 12 ms each), 20 s into the "
+            "copy itself: leave out tables that need no copy (--exclude)",
+        ),
+        (
+            facts(EVEN, planning=60.0, copying=20.0, tables=200),
+            "75% of the time went into planning (60 s for 200 tables, 300 ms each), 20 s into the "
+            "copy itself: run Penstock nearer to both servers, which it asks about each table",
+        ),
+        (
+            facts(EVEN, planning=60.0, copying=20.0, cheaper_plan="--strategy range"),
+            "75% of the time went into planning (60 s), 20 s into the copy itself: try --strategy "
+            "range",
+        ),
+        # A part of the time, and less than the copy: no advice about it.
+        (facts(EVEN, planning=19.0, copying=20.0), ""),
+        (
             facts(TARGET, waits={"target": {"log": 0.78, "working": 0.22}}, **BOTH),
             "target-bound: 80% of the time spent waiting for it, 78% of its sessions in its log "
             "(WAL): try --unlogged --allow-ddl or --indexes defer --allow-ddl",

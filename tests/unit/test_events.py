@@ -96,6 +96,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "automatic": st.booleans(),
     "cause": st.sampled_from(["connections", "auto", "lag"]),
     "waits": st.dictionaries(texts, numbers_from_1, max_size=3),
+    "phases": st.dictionaries(texts, seconds, max_size=3),
 }
 
 

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         verify,
     )
     from penstock.run.batch import copy_all, copy_tables, resume_all
+    from penstock.run.batch_plan import BatchPlan, TablePlan, plan_all
     from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
     from penstock.run.listing import RunEntry, batch_runs, runs
     from penstock.run.reports import report
@@ -107,6 +108,7 @@ __all__ = [
     "MODES",
     "STRATEGIES",
     "BatchFinished",
+    "BatchPlan",
     "BatchSpec",
     "BatchTable",
     "Bound",
@@ -146,6 +148,7 @@ __all__ = [
     "SnapshotLost",
     "SpecMismatch",
     "Superseded",
+    "TablePlan",
     "TableRef",
     "TableRequest",
     "TransientError",
@@ -173,6 +176,7 @@ __all__ = [
     "not_copied_lines",
     "place_of",
     "plan",
+    "plan_all",
     "release",
     "report",
     "report_text",
@@ -250,6 +254,7 @@ _HOMES = {
     "run.reports": ("report",),
     "show.html_report": ("run_report_html",),
     "show.run_report": ("run_report_markdown", "run_report_text"),
+    "run.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),

@@ -291,6 +291,8 @@ class PartitionsChecked(Event):
 class Warned(Event):
     name: ClassVar[str] = "warning"
     message: str
+    error: Mapping[str, Any] | None = None
+    """What a table of a batch has failed with before its first partition; as in `Failed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,6 +392,11 @@ class BatchTable:
     """Warnings of its plan."""
     not_copied: tuple[NotCopied, ...] = ()
     """What its run leaves out besides rows."""
+    rows: int = 0
+    """Committed by this execution."""
+    bytes: int = 0
+    busy: float = 0.0
+    """Seconds of its attempts, summed over all streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -418,6 +425,8 @@ class BatchFinished(Event):
     seconds: float
     not_copied: tuple[NotCopied, ...] = ()
     """What the batch leaves out besides its tables: views, for instance."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by what they went into: ``planning``, ``preparing``, ``copying``, ``finishing``."""
 
 
 _EVENTS: tuple[type[Event], ...] = (

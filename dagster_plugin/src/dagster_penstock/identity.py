@@ -44,18 +44,20 @@ def _continues(run: dg.DagsterRun) -> bool:
     return repeats and bool(run.tags.get(_PARENT))
 
 
-def run_id_of(asset: dg.AssetKey, request: str, keys: Iterable[str]) -> str:
-    return _name("dagster", asset.to_user_string(), request, *keys)
+def batch_id_of(context: dg.AssetExecutionContext, request: str) -> str:
+    """The id of the batch in which a step copies its assets, whichever of them are selected."""
+    # By the op's name: other ops of the same Dagster run are at work at the same time.
+    return f"dagster-{_digest(request, context.assets_def.op.name)[:16]}"
 
 
-def batch_id_of(run_ids: Iterable[str]) -> str:
-    """The id of a batch of runs."""
-    return _name("dagster-batch", *run_ids)
+def run_id_of(asset: dg.AssetKey, batch_id: str, keys: Iterable[str]) -> str:
+    """The id of a run that can be a table of a batch: see `penstock.spec.batch_spec.run_id_of`."""
+    return f"{batch_id}-{_digest(asset.to_user_string(), *keys)[:8]}"
 
 
 def plan_id_of(series: str) -> str:
     """The id of the run whose plan has the bounds of the ranges."""
-    return _name("ranges", series)
+    return f"ranges-{_digest(series)[:20]}"
 
 
 def series_of(asset: dg.AssetKey, target_table: str, version: str = "") -> str:
@@ -64,5 +66,5 @@ def series_of(asset: dg.AssetKey, target_table: str, version: str = "") -> str:
     return f"{name}, version {version}" if version else name
 
 
-def _name(prefix: str, *parts: str) -> str:
-    return f"{prefix}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}"
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(chr(0).join(parts).encode()).hexdigest()

@@ -70,7 +70,7 @@ class PartitionedCopy(Copy):
         version = self._partitions_def.version if isinstance(self._partitions_def, Ranges) else ""
         series = series_of(self.asset, str(spec.target_ref), version)
         partitions = self._partitions(keys, series)
-        run_id = run_id_of(self.asset, self._request, keys)
+        run_id = run_id_of(self.asset, self.batch_id, keys)
         empty = [key for key in keys if key not in partitions]
         for key in empty:
             if self._is_first_try or not self._history.has_run(key, run_id):

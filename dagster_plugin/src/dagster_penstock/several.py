@@ -8,7 +8,6 @@ from contextlib import closing
 import dagster as dg
 
 import penstock
-from dagster_penstock.identity import batch_id_of
 from dagster_penstock.partition_keys import with_partition_keys
 from dagster_penstock.step_failure import Trouble
 from dagster_penstock.table_copy import Copied, Copy
@@ -102,8 +101,9 @@ class _Together:
             PenstockError: some tables, or all, could not be copied.
         """
         log, copies = self._context.log, self._copies.values()
+        batch_id = next(iter(copies)).batch_id
         events = penstock.copy_tables(
-            self._requests, run_id=batch_id_of(self._copies), degree=self._requests[0].spec.degree
+            self._requests, run_id=batch_id, degree=self._requests[0].spec.degree
         )
         with closing(events):
             for event in narrate(

@@ -13,7 +13,7 @@ import dagster as dg
 
 import penstock
 from dagster_penstock.checks import NAMES
-from dagster_penstock.identity import reexecuted_by_hand, request_of
+from dagster_penstock.identity import batch_id_of, reexecuted_by_hand, request_of
 from dagster_penstock.materialization_history import MaterializationHistory
 from dagster_penstock.object_store import with_keys
 from dagster_penstock.partition_keys import report_with_keys, with_partition_keys
@@ -252,6 +252,11 @@ class Copy(ABC):
             UsageError: see `with_keys`.
         """
         return with_keys(self._written, self._s3)
+
+    @cached_property
+    def batch_id(self) -> str:
+        """Of the batch of its step, also where it is copied by itself."""
+        return batch_id_of(self._context, self._request)
 
     @cached_property
     def _request(self) -> str:

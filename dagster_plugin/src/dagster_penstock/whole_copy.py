@@ -20,7 +20,7 @@ class WholeCopy(Copy):
     def start(self) -> Generator[Copied, None, TableRequest]:
         yield from ()
         spec = self._spec
-        request = self.request(run_id_of(self.asset, self._request, ()))
+        request = self.request(run_id_of(self.asset, self.batch_id, ()))
         if not spec.load_mode.only_adds:
             return request
         series = series_of(self.asset, str(spec.target_ref))

@@ -1,11 +1,11 @@
-"""`plan`, `create`, `copy`, `copy-all`: commands that take a source, a target and tables."""
+"""`plan`, `create`, `copy`, and those of many tables: commands that take a source and a target."""
 
 # ruff: noqa: PLC0415 - the engine and rich are imported by what needs them: --help is fast
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.cli.help import (
     BATCH_EXAMPLES,
@@ -22,10 +22,11 @@ from penstock.cli.options import (
     read_batch,
     read_spec,
 )
-from penstock.cli.output import print_result, signals
+from penstock.cli.output import print_json_line, print_result, signals, stdout_console
 from penstock.cli.parser import Commands, add_json
 from penstock.cli.watch import command_words, fork_early, watch
-from penstock.errors import EXIT_DONE, MissingTarget
+from penstock.errors import EXIT_DONE, EXIT_PERMANENT, MissingTarget
+from penstock.model.codec import to_json
 
 
 def add_plan(commands: Commands) -> None:
@@ -96,18 +97,46 @@ def _copy(arguments: argparse.Namespace) -> int:
 
 
 def add_copy_all(commands: Commands) -> None:
-    parser = commands.add(
+    _add_for_tables(
+        commands,
         "copy-all",
         _copy_all,
         "copy many tables with one snapshot and one pool of streams",
-        "[FILE] --source URL --target URL --tables PATTERN ... [options]",
         (BATCH_EXAMPLES, BATCH_FILE, STREAMS),
+        "events, one a line,",
     )
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"
+
+
+def add_plan_all(commands: Commands) -> None:
+    _add_for_tables(
+        commands,
+        "plan-all",
+        _plan_all,
+        "show how many tables would be copied; changes nothing",
+        (BATCH_EXAMPLES.replace("penstock copy-all", "penstock plan-all"), BATCH_FILE),
+        "each table's plan, one a line,",
     )
-    add_batch_options(parser)
-    add_json(parser, "events, one a line,")
+
+
+def _plan_all(arguments: argparse.Namespace) -> int:
+    batch = read_batch(arguments)
+    from penstock.run.batch_plan import BatchPlan, plan_all
+    from penstock.show.batch_plan_table import PlanSums, print_plans
+
+    sums, end = PlanSums(), None
+    with signals():
+        for found in plan_all(batch):
+            if arguments.json:
+                print_json_line(to_json(found))
+            if isinstance(found, BatchPlan):
+                end = found
+            elif not arguments.json:
+                sums.add(found)
+    assert end is not None
+    if not arguments.json:
+        with stdout_console() as console:
+            print_plans(console, sums, end)
+    return EXIT_PERMANENT if end.failed else EXIT_DONE
 
 
 def _copy_all(arguments: argparse.Namespace) -> int:
@@ -117,6 +146,27 @@ def _copy_all(arguments: argparse.Namespace) -> int:
 
     go_on = ["penstock", "copy-all", *batch_words(arguments), "--run-id"]
     return watch(copy_all(batch), arguments, title="", go_on=go_on)
+
+
+def _add_for_tables(
+    commands: Commands,
+    name: str,
+    call: Callable[[argparse.Namespace], int],
+    text: str,
+    epilog: Sequence[str],
+    json_content: str,
+) -> None:
+    """
+    Parameters:
+        json_content: what `--json` writes.
+    """
+    usage = "[FILE] --source URL --target URL --tables PATTERN ... [options]"
+    parser = commands.add(name, call, text, usage, epilog)
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="a TOML file with tables and options"
+    )
+    add_batch_options(parser)
+    add_json(parser, json_content)
 
 
 def _add_for_table(

@@ -9,7 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from penstock.cli.copy_commands import add_copy, add_copy_all, add_create, add_plan
+from penstock.cli.copy_commands import (
+    add_copy,
+    add_copy_all,
+    add_create,
+    add_plan,
+    add_plan_all,
+)
 from penstock.cli.entry import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.output import discard, flush_output, report_end, signals
@@ -36,6 +42,7 @@ class _Version(argparse.Action):
 
 _COMMANDS = {
     "plan": add_plan,
+    "plan-all": add_plan_all,
     "create": add_create,
     "copy": add_copy,
     "copy-all": add_copy_all,

@@ -233,7 +233,8 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
     """
     options, origin = _from_file(arguments, environ)
     if "tables" in options or isinstance(options.get("table"), list):
-        raise UsageError(f"{origin}: describes many tables: use penstock copy-all")
+        many = "plan-all" if arguments.command == "plan" else "copy-all"
+        raise UsageError(f"{origin}: describes many tables: use penstock {many}")
     explicit = _explicit_options(arguments)
     if (tuned := getattr(arguments, "tuned", None)) is not None:
         from penstock.tuning.tuned_file import tuned_options  # noqa: PLC0415 - seldom

@@ -94,6 +94,11 @@ def _print_json(result: Any) -> None:
         print(json.dumps(result, indent=2))
 
 
+def print_json_line(found: Any) -> None:
+    """To standard output, as soon as it is found."""
+    print(json.dumps(_shown(found), separators=(",", ":")), flush=True)
+
+
 def print_result(
     arguments: argparse.Namespace,
     result: R,

@@ -83,8 +83,7 @@ def watch(
         from penstock.show.report_table import print_report
 
         with stdout_console() as console:
-            before = tally.planned.committed if tally.planned else 0
-            print_report(console, finished, command, before)
+            print_report(console, finished, command, tally.before)
     complete = finished is not None and finished.status in ("done", "partial")
     if complete and isinstance(failure, Interrupted | KeyboardInterrupt):
         # The signal came after the end.

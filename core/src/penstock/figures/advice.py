@@ -16,6 +16,8 @@ BOUND, MOSTLY = 0.5, 0.3
 TAIL = 0.1
 # Seconds: below, a partition is mostly begin and end.
 TINY = 0.25
+# Seconds of planning for a table: more is spent waiting for answers, or on a scan.
+FAR_AWAY = 0.1
 MANY = 20
 """Partitions of each stream."""
 
@@ -27,6 +29,12 @@ class Facts:
     spent: TimeSpent | None
     copying: float
     """Seconds in which partitions were copied."""
+    planning: float = 0.0
+    """Seconds before them that went into plans."""
+    tables: int = 1
+    """That were planned."""
+    cheaper_plan: str = ""
+    """The option by which the table is cut without a scan of it, where planning has scanned it."""
     steps: float = 0.0
     """Seconds of the steps after them."""
     degree: int = 0
@@ -54,12 +62,31 @@ class Facts:
 
 def advice(facts: Facts) -> str:
     """What was slow, in numbers, and which option may help; empty where nothing stands out."""
-    if facts.copying + facts.steps < SHORT:
+    if facts.planning + facts.copying + facts.steps < SHORT:
         return ""
     for rule in _RULES:
         if said := rule(facts):
             return said
     return ""
+
+
+def _planning(facts: Facts) -> str:
+    whole = facts.planning + facts.copying + facts.steps
+    if facts.planning <= max(facts.copying, MOSTLY * whole):
+        return ""
+    each = facts.planning / facts.tables
+    many = f" for {facts.tables:,} tables, {each * 1000:,.0f} ms each" if facts.tables > 1 else ""
+    said = (
+        f"{_percent(facts.planning, whole)} of the time went into planning "
+        f"({facts.planning:,.0f} s{many}), {facts.copying:,.0f} s into the copy itself"
+    )
+    if facts.cheaper_plan:
+        return f"{said}{_try(facts.cheaper_plan)}"
+    if each > FAR_AWAY:
+        return f"{said}: run Penstock nearer to both servers, which it asks about each table"
+    if facts.tables > 1:
+        return f"{said}: leave out tables that need no copy (--exclude)"
+    return said
 
 
 def _after_the_load(facts: Facts) -> str:
@@ -183,6 +210,7 @@ def _mover(facts: Facts) -> str:
 
 
 _RULES: tuple[Callable[[Facts], str], ...] = (
+    _planning,
     _after_the_load,
     _failures,
     _too_few,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
 from typing import Any
@@ -22,15 +22,28 @@ from penstock.figures.run_report import (
 from penstock.figures.skew import outliers
 from penstock.figures.timeline import covered, executed, merged
 from penstock.model.extents import KeyRange
-from penstock.model.journal import KILLED, RUNNING, Journal, Waited
+from penstock.model.journal import (
+    COPYING,
+    FINISHING,
+    KILLED,
+    PHASES,
+    PLANNING,
+    RUNNING,
+    Journal,
+    Waited,
+)
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.modes import mode_of
-from penstock.spec.strategies import NAMED, NTILE, STRATEGIES, Strategy
+from penstock.spec.strategies import NAMED, NTILE, RANGE, STRATEGIES, VALUES, Strategy
 
 SLOWEST = 10
+# Runs of a batch that are asked for in one statement.
+_AT_ONCE = 100
 # Of one server.
 MOST_WAITS = 8
+# By strategy, what cuts the table without a scan of it.
+_CHEAPER_PLANS = {NTILE: f"--strategy {RANGE}", VALUES: "--values-query"}
 _FLAGS = {"indexes": "--indexes defer", "unlogged": "--unlogged"}
 _SIDES = ("source", "target")
 
@@ -50,20 +63,54 @@ def report_of(
 
     Returns: None where there is neither.
     """
+    look = _Look(control, target, has_indexes, at_work)
+    if found := look.at_runs([run_id]):
+        return found[0]
     journals = control.journals(run_id)
-    run = control.load_run(run_id)
-    if run is not None:
-        records, keeps = control.committed(run_id), control.keeps_figures
+    if not journals:
+        return None
+    tables = list(dict.fromkeys(name for journal in journals for name in journal.runs))
+    reports = [
+        report
+        for start in range(0, len(tables), _AT_ONCE)
+        for report in look.at_runs(tables[start : start + _AT_ONCE])
+    ]
+    if any(report.status == KILLED for report in reports):
+        journals = _killed(journals)
+    return _of_batch(run_id, journals, reports, len(tables))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Where to look for what is reported; see `report_of`."""
+
+    control: ControlStore
+    target: TargetCapabilities
+    has_indexes: Callable[[TableRef], bool]
+    at_work: Callable[[RunRow], bool | None]
+
+    def at_runs(self, run_ids: Sequence[str]) -> list[RunReport]:
+        """Of those that there are."""
+        control = self.control
+        stored = control.load_runs(run_ids)
+        runs = [stored[run_id] for run_id in run_ids if run_id in stored]
+        if not runs:
+            return []
+        records, journals = control.committed_of(run_ids), control.journals_of(run_ids)
+        return [
+            self._at_run(run, records.get(run.run_id, ()), journals.get(run.run_id, ()))
+            for run in runs
+        ]
+
+    def _at_run(
+        self, run: RunRow, records: Sequence[CommitRecord], journals: Sequence[Journal]
+    ) -> RunReport:
         open_ended = RUNNING in (run.status, *(journal.status for journal in journals))
-        if open_ended and at_work(run) is False:
+        if open_ended and self.at_work(run) is False:
             journals = _killed(journals)
             run = replace(run, status=KILLED if run.status == RUNNING else run.status)
-        return of_run(run, records, journals, keeps, target, has_indexes)
-    tables = dict.fromkeys(name for journal in journals for name in journal.runs)
-    reports = [report_of(control, target, name, has_indexes, at_work) for name in tables]
-    if any(each and each.status == KILLED for each in reports):
-        journals = _killed(journals)
-    return _of_batch(run_id, journals, [each for each in reports if each]) if journals else None
+        keeps = self.control.keeps_figures
+        return of_run(run, records, journals, keeps, self.target, self.has_indexes)
 
 
 def _killed(journals: Sequence[Journal]) -> tuple[Journal, ...]:
@@ -104,6 +151,7 @@ def of_run(
         unlogged=applicable(run.spec, target, "unlogged"),
         counts=_strategy(run).counts,
         even=_even(run) if slow and slow.partition_id in large else "",
+        cheaper_plan=_CHEAPER_PLANS.get(_strategy(run), ""),
     )
     said = advice(facts)
     if facts.deferrable and facts.deferrable in said and not has_indexes(plan.load.table):
@@ -129,7 +177,13 @@ def of_run(
     )
 
 
-def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunReport]) -> RunReport:
+def _of_batch(
+    batch_id: str, journals: Sequence[Journal], runs: Sequence[RunReport], tables: int
+) -> RunReport:
+    """
+    Parameters:
+        tables: of the batch; some may have no run.
+    """
     slowest = sorted(
         (
             replace(partition, label=f"{run.what}: {partition.label}")
@@ -139,9 +193,19 @@ def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunRepo
         key=lambda partition: -partition.seconds,
     )
     spent, last = _sum(run.spent for run in runs), journals[-1]
+    phases = _phases(journals)
+    facts = replace(_facts(journals), spent=spent, tables=tables)
+    if phases:
+        # Windows are copied one after the other, with other things in between.
+        facts = replace(
+            facts,
+            planning=phases[PLANNING],
+            copying=phases[COPYING],
+            steps=phases[FINISHING],
+        )
     return RunReport(
         run_id=batch_id,
-        what=f"{len(runs):,} table{'' if len(runs) == 1 else 's'}",
+        what=f"{tables:,} table{'' if tables == 1 else 's'}",
         status=last.status,
         mode=", ".join(dict.fromkeys(run.mode for run in runs)),
         strategy="",
@@ -154,11 +218,22 @@ def _of_batch(batch_id: str, journals: Sequence[Journal], runs: Sequence[RunRepo
         spent=spent,
         slowest=tuple(slowest[:SLOWEST]),
         outliers=(),
-        advice=advice(replace(_facts(journals), spent=spent)),
+        advice=advice(facts),
         unknown=tuple(_unheard(journals)),
         runs=tuple(sorted(runs, key=lambda run: -(run.spent.total if run.spent else 0.0))),
-        **_from_journals(journals),
+        phases=phases,
+        **_from_journals(journals) | ({"copying": phases[COPYING]} if phases else {}),
     )
+
+
+def _phases(journals: Sequence[Journal]) -> dict[str, float]:
+    """Of a batch; empty where an execution of it was made by an earlier version."""
+    if not all(journal.phases for journal in journals):
+        return {}
+    return {
+        phase: round(sum(journal.phases.get(phase, 0.0) for journal in journals), 3)
+        for phase in PHASES
+    }
 
 
 def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
@@ -184,6 +259,7 @@ def _from_journals(journals: Sequence[Journal]) -> dict[str, Any]:
 def _facts(journals: Sequence[Journal]) -> Facts:
     return Facts(
         spent=None,
+        planning=_total(journals, "planning"),
         copying=_copying(journals),
         steps=_total(journals, "finishing"),
         degree=max((journal.degree for journal in journals), default=0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.model.codec import to_json
 from penstock.model.journal import DegreeChange, FailedAttempt, Point
@@ -150,6 +150,9 @@ class RunReport:
     """What is not known, and why."""
     runs: tuple[RunReport, ...] = ()
     """Of a batch: its tables."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Of a batch: seconds by what they went into, one after the other; empty where that is not
+    known."""
 
     def as_json(self) -> dict[str, object]:
         written: dict[str, object] = to_json(self)

@@ -17,6 +17,14 @@ RUNNING = "running"
 KILLED = "killed"
 """As it is shown where nobody is at work."""
 
+PHASES = PLANNING, PREPARING, COPYING, FINISHING = (
+    "planning",
+    "preparing",
+    "copying",
+    "finishing",
+)
+"""What the time of a batch goes into."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -202,3 +210,5 @@ class Journal:
     """Seconds in which one or more of these were done: some go side by side."""
     runs: tuple[str, ...] = ()
     """Of a batch: the ids of its tables' runs."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Of a batch: seconds by what they went into, one after the other; see `PHASES`."""

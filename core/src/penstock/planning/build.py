@@ -40,7 +40,7 @@ from penstock.planning.nights import (
 )
 from penstock.planning.one_statement import expecting_one_statement
 from penstock.planning.orders import compared_key, disorder
-from penstock.planning.steps_left import with_steps_left
+from penstock.planning.steps_left import StepsLeft, with_steps_left
 from penstock.planning.support import check_supported
 from penstock.planning.where_words import of_where
 from penstock.spec.copy_spec import CopySpec
@@ -58,6 +58,7 @@ def build_plan(
     given: Sequence[Partition] = (),
     series: str = "",
     siblings: Siblings | None = None,
+    steps_left: StepsLeft | None = None,
 ) -> PartitionPlan:
     """Plan a copy and check that the target can take it. Changes nothing.
 
@@ -66,6 +67,7 @@ def build_plan(
         given: partitions that the caller names; by default the strategy makes them.
         series: see `PartitionPlan`.
         siblings: the tables of the batch that it is copied in.
+        steps_left: on the tables that are planned together with this one.
 
     Raises:
         PlanningError: the plan cannot be made, or the target cannot take it; says everything
@@ -108,9 +110,19 @@ def build_plan(
     )
     if _is_there_by_now(spec, table, target):
         return build_plan(
-            spec, streams, run_id, source, target, capabilities, given, series, siblings
+            spec,
+            streams,
+            run_id,
+            source,
+            target,
+            capabilities,
+            given,
+            series,
+            siblings,
+            steps_left,
         )
-    load, left = with_steps_left(spec, load, target, capabilities.target)
+    steps_left = steps_left or StepsLeft(target, [spec])
+    load, left = with_steps_left(spec, load, steps_left, capabilities.target)
     if spec.gone.found:
         _check_gone(spec, mapping, load, target, is_there=table.definition is None)
     night, selection, night_reasons = _night(spec, mapping.pairs, source, target)

@@ -31,13 +31,15 @@ from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied, Relation
 from penstock.planning.build import build_plan, expect_tables
 from penstock.planning.search_path import lacks_schema, with_stored_schemas
-from penstock.run.batch_tables import BatchTables, Found
+from penstock.planning.steps_left import StepsLeft
+from penstock.run.batch_tables import BatchTables, Found, check_many, siblings_of
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.journals import journaled
 from penstock.run.listing import unplanned, without_run
+from penstock.run.phases import Phases
 from penstock.run.resume_checks import committed_partitions, not_there
 from penstock.run.showing import apart_throughout
 from penstock.run.snapshot.as_of_now import ReadAsOfNow
@@ -123,12 +125,7 @@ class _Pool:
 def _run(
     pool: _Pool, ends: Connections, find: Callable[[SourceCatalog, TargetCatalog], Found]
 ) -> Generator[Event, None, None]:
-    for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
-        if backend.located:
-            raise UsageError(
-                f"{flag}: copying many tables needs a database; this URL leads to files, which are "
-                "one table: copy each table by itself, with its own URL"
-            )
+    check_many(ends)
     nursery = ends.nursery()
     try:
         with (
@@ -207,6 +204,7 @@ class _Batch:
         self._target = target
         self._link = link
         self._begun = time.monotonic()
+        self._phases = Phases(self._begun)
         self._id = pool.batch_id
         self._streams = streams_of(pool.degree)
         self._find = find
@@ -247,7 +245,10 @@ class _Batch:
             automatic=self._streams.automatic,
         )
         try:
-            yield from self._execution.run(self._plan_window)
+            with closing(self._execution.run(self._plan_window)) as events:
+                for event in events:
+                    self._phases.add(event)
+                    yield event
         except PenstockError as error:
             yield self._finished("interrupted" if isinstance(error, Interrupted) else "failed")
             raise
@@ -353,12 +354,15 @@ class _Batch:
             stored = self._target.control.load_runs([run.run_id for run in window])
             unknown = [run.spec for run in window if run.run_id not in stored]
             expect_tables(unknown, self._source, self._target)
+            steps_left = StepsLeft(self._target, [run.spec for run in window])
             new: list[_Planned] = []
             for run in window:
                 begun = time.monotonic()
                 yield from self._execution.attempt(
                     run,
-                    lambda run=run: self._plan(run, stored.get(run.run_id), new),  # type: ignore[misc]
+                    lambda run=run: self._plan(  # type: ignore[misc]
+                        run, stored.get(run.run_id), steps_left, new
+                    ),
                 )
                 seconds[run] = time.monotonic() - begun
                 self._execution.stop_if_asked()
@@ -426,20 +430,22 @@ class _Batch:
                 yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
         self._lock(free)
 
-    def _plan(self, run: RunState, stored: RunRow | None, new: list[_Planned]) -> Iterator[Event]:
+    def _plan(
+        self, run: RunState, stored: RunRow | None, steps_left: StepsLeft, new: list[_Planned]
+    ) -> Iterator[Event]:
         """
         Parameters:
             new: receives the plan, if the run is to be created with it.
         """
         if stored is None:
-            planned = self._plan_anew(run)
+            planned = self._plan_anew(run, steps_left)
             if isinstance(planned, _Planned):
                 new.append(planned)
                 return
             stored = planned
         yield from self._continue_run(run, stored)
 
-    def _plan_anew(self, run: RunState) -> _Planned | RunRow:
+    def _plan_anew(self, run: RunState, steps_left: StepsLeft) -> _Planned | RunRow:
         """Returns the stored run if somebody else has created it."""
         request = self._requests[run.run_id]
         try:
@@ -454,6 +460,7 @@ class _Batch:
                 request.given,
                 request.series,
                 siblings=self._siblings,
+                steps_left=steps_left,
             )
             if request.check is not None:
                 request.check(plan)
@@ -509,11 +516,7 @@ class _Batch:
     @cached_property
     def _siblings(self) -> Siblings:
         # Even those that cannot be copied: what is dropped for their sake is restored at the end.
-        specs = [run.spec for run in self._runs]
-        return Siblings(
-            {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
-            frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
-        )
+        return siblings_of([run.spec for run in self._runs])
 
     # Ending
 
@@ -528,6 +531,7 @@ class _Batch:
             bytes=sum(end.bytes for end in ends),
             seconds=round(time.monotonic() - self._begun, 3),
             not_copied=self._not_copied,
+            phases=self._phases.seconds,
         )
 
     def _raise_failure(self) -> None:
@@ -556,6 +560,9 @@ def _batch_table(run: RunState) -> BatchTable:
         failures=ended.failures if ended else (),
         warnings=run.plan.warnings if run.has_begun else (),
         not_copied=run.not_copied,
+        rows=ended.rows if ended else 0,
+        bytes=ended.bytes if ended else 0,
+        busy=ended.busy if ended else 0.0,
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from penstock.backends.api.described import describing
+from penstock.backends.api.facts import Siblings
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError, UsageError
@@ -126,4 +127,25 @@ def partial_inheritance(spec: CopySpec, missing: Sequence[TableRef]) -> Planning
         f"the batch copies some of the tables that inherit from {spec.source_name}, but not "
         f"{', '.join(map(str, missing))}: copy all of them or none, or use --descendants to "
         "include or exclude their rows"
+    )
+
+
+def check_many(ends: Connections) -> None:
+    """
+    Raises:
+        UsageError: one of the ends is files, which are one table.
+    """
+    for flag, backend in (("--source", ends.source_backend), ("--target", ends.target_backend)):
+        if backend.located:
+            raise UsageError(
+                f"{flag}: copying many tables needs a database; this URL leads to files, which are "
+                "one table: copy each table by itself, with its own URL"
+            )
+
+
+def siblings_of(specs: Sequence[CopySpec]) -> Siblings:
+    """The tables of a batch, as the plan of each sees them."""
+    return Siblings(
+        {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
+        frozenset(spec.target_ref for spec in specs if spec.load_mode.recreates),
     )

@@ -32,15 +32,13 @@ from penstock.run.standing import links_due, load_records, set_statuses, steps_d
 from penstock.run.state import RunState
 from penstock.run.steps_together import StepsTogether
 from penstock.run.whole_counts import WholeCounts
+from penstock.run.windows import windows
 from penstock.spec.degrees import Streams
 from penstock.workers.process import Nursery
 from penstock.workers.steering import Senses, Steering
 from penstock.workers.supervisor import Supervisor, Work
 from penstock.workers.throttle import LagBrake
 
-# Runs that are planned, prepared, copied and finished before the next ones are looked at. Each
-# takes locks on both servers, and memory here.
-WINDOW = 100
 # Seconds. A cancellation does not wait for a server that does not answer.
 BRIEFLY = 2.0
 # How long to look whether another execution has started a run over, after its attempts have ended.
@@ -111,7 +109,7 @@ class Execution:
         """
         prepared = False
         try:
-            for window in self._windows():
+            for window in windows(self.working()):
                 self._window = window
                 yield from plan(window)
                 self._look_at_lag()
@@ -144,10 +142,6 @@ class Execution:
         """The runs that nothing has ended: of the window, once there is one."""
         runs = self._runs if self._window is None else self._window
         return [run for run in runs if run.error is None]
-
-    def _windows(self) -> Iterator[Sequence[RunState]]:
-        runs = self.working()
-        yield from (runs[first : first + WINDOW] for first in range(0, len(runs), WINDOW))
 
     def _leave_window(self) -> Iterator[Event]:
         """Let go of the runs that have ended; those whose tables are linked to others wait."""
@@ -551,7 +545,7 @@ class Execution:
 def _cannot_be_copied(run: RunState) -> Event:
     assert run.error is not None
     message = f"{run.spec.source_name} cannot be copied: {run.error.message}"
-    return Warned(run_id=run.run_id, message=message)
+    return Warned(run_id=run.run_id, message=message, error=run.error.as_json())
 
 
 def _stopped() -> RunFailedTransiently:

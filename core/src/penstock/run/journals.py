@@ -41,6 +41,7 @@ from penstock.model.journal import (
 )
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import briefly
+from penstock.run.phases import Phases
 
 # Seconds after which a journal is written first, and between two times at most. Before that it is
 # a quarter of the time that went by: what is killed leaves most of it.
@@ -77,6 +78,8 @@ class _Journals:
         self._kind_of = kind_of
         self._id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{token_hex(3)}"
         self._keepers: dict[str, Keeper] = {}
+        self._ended: dict[str, Journal] = {}
+        """Journals of a batch's runs that have ended, until they are written."""
         self._batch = ""
         self._begun = time.monotonic()
         self._due = self._begun + FIRST
@@ -87,12 +90,18 @@ class _Journals:
             keeper = Keeper(self._id, event.degree, self._kind_of)
             self._keepers.setdefault(event.run_id, keeper)
         if isinstance(event, BatchStarted):
+            # Its tables were looked for before.
+            self._keepers[event.run_id].phases = Phases(self._begun)
             # Soon: without it nobody finds the tables' runs by the batch's id.
             self._batch, self._due = event.run_id, 0.0
         if isinstance(event, DegreeChanged) and event.cause == CONNECTIONS:
             self._due = math.inf  # no connection is left for it: only at the end
         for run_id in {event.run_id, self._batch} & self._keepers.keys():
             self._keepers[run_id].add(event)
+        if isinstance(event, Finished) and self._batch and event.run_id in self._keepers:
+            keeper = self._keepers.pop(event.run_id)
+            if keeper.says_something:
+                self._ended[event.run_id] = keeper.journal(event.status)
         if self._keepers and time.monotonic() >= self._due:
             self._write_meanwhile()
 
@@ -107,14 +116,25 @@ class _Journals:
             for run_id, keeper in self._keepers.items()
             if keeper.changed
         }
-        self._writing = threading.Thread(target=self._write, args=(journals,), daemon=True)
+        ended = dict(self._ended)
+        self._writing = threading.Thread(
+            target=self._write_some, args=(journals, ended), daemon=True
+        )
         self._writing.start()
 
-    def _write(self, journals: dict[str, Journal]) -> None:
+    def _write_some(self, journals: dict[str, Journal], ended: dict[str, Journal]) -> None:
+        if self._write(journals | ended):
+            for run_id in ended:
+                self._ended.pop(run_id)
+
+    def _write(self, journals: dict[str, Journal]) -> bool:
+        """Returns whether they are written."""
         # On a connection of its own: this thread may be left behind while it waits for the server,
         # and nobody else may use, or close, what it waits on.
         with suppress(PenstockError), closing(self._link.reconnect()) as target:
             target.control.put_journals(journals)
+            return True
+        return False
 
     def end(self, status: str) -> None:
         """
@@ -126,6 +146,7 @@ class _Journals:
             for run_id, keeper in self._keepers.items()
             if keeper.says_something or run_id == self._batch
         }
+        journals |= dict(self._ended)
         if journals:
             briefly(lambda: self._write_last(journals))
 
@@ -156,6 +177,8 @@ class Keeper:
         """Whether there is more to say than the last journal did."""
         self._runs: dict[str, str] = {}
         """Of a batch: what each run copies."""
+        self.phases: Phases | None = None
+        """Of a batch."""
         self._id = execution_id
         self._degree = self._highest = degree
         self._kind_of = kind_of
@@ -189,6 +212,8 @@ class Keeper:
 
     def add(self, event: Event) -> None:
         self.changed = True
+        if self.phases is not None:
+            self.phases.add(event)
         at = self._clock() - self._begun
         self._allow(at)
         match event:
@@ -332,4 +357,5 @@ class Keeper:
             steps={name: round(seconds, 3) for name, seconds in self._steps.items()},
             finishing=round(self._finishing, 3),
             runs=tuple(self._runs),
+            phases={} if self.phases is None else self.phases.seconds,
         )

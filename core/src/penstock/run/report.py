@@ -49,6 +49,10 @@ class Report:
         """Planning is over: the reported time starts now."""
         self._begun = time.monotonic()
 
+    def release(self) -> None:
+        """Forget what only `finish` needs."""
+        self._opened, self._timings = {}, []
+
     def add(self, event: Event) -> None:
         if isinstance(event, Merged):
             self._inserted, self._updated = event.inserted, event.updated

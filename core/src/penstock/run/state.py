@@ -129,8 +129,12 @@ class RunState:
     def release(self) -> None:
         """Forget what the plan holds for the execution, which is over."""
         load = replace(self.plan.load, steps=(), links=())
-        self._plan = replace(self.plan, partitions=(), columns=(), pairs=(), load=load)
+        self._plan = replace(self.plan, partitions=(), columns=(), pairs=(), reasons=(), load=load)
+        self.view.use_plan(self._plan)
         self._partitions, self._records, self._done = (), (), set()
+        if self.ended is not None:
+            self.ended = replace(self.ended, timings=())
+        self._report.release()
 
     @property
     def has_begun(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from penstock.figures.run_report import PartitionFigures, RunReport, TimeSpent
 from penstock.model.journal import MOST_CHANGES, Point
 from penstock.show.charts import Part, areas, bars, text
+from penstock.show.folding import FEW
 from penstock.show.page import CLASSES, fact_list, legend, page, section, table
 from penstock.show.run_report import (
     KINDS,
@@ -14,11 +15,14 @@ from penstock.show.run_report import (
     drawn,
     facts,
     happenings,
+    one_partition_each,
     outlier_value,
     tail,
     times,
 )
 from penstock.show.text import PACED, counted, duration, megabytes, moment, number, size
+
+_SLOWEST_TABLES = 10
 
 
 def run_report_html(report: RunReport) -> str:
@@ -26,10 +30,13 @@ def run_report_html(report: RunReport) -> str:
     kind = "Batch" if report.runs else "Run"
     sections = [
         _facts(report),
+        _phases(report),
+        _slowest_tables(report),
+        _undone(report),
         _time(report),
         _waits(report),
         _over_time(report),
-        _slowest(report.slowest),
+        "" if one_partition_each(report) else _slowest(report.slowest),
         _skew(report),
         _executions(report),
         _tables(report),
@@ -282,24 +289,54 @@ def _executions(report: RunReport) -> str:
     return section("Executions", listed, f"<ul>{''.join(happened)}</ul>" if happened else "")
 
 
+def _phases(report: RunReport) -> str:
+    """Of a batch."""
+    if not report.phases:
+        return ""
+    total = max(sum(report.phases.values()), 0.001)
+    said = ", ".join(f"{name} {spent / total:.0%}" for name, spent in report.phases.items())
+    rows: list[tuple[str, list[Part], str]] = [
+        (name, [(CLASSES["moving"], name, spent)], f"{spent:,.1f} s, {spent / total:.1%}")
+        for name, spent in report.phases.items()
+    ]
+    title = "What the time went into"
+    return section(title, bars("phases", title, said, rows, max(*report.phases.values(), 0.001)))
+
+
+_TABLE_HEAD = ("table", "status", "run", "rows", "bytes", "streams' time", "advice")
+
+
+def _table_row(run: RunReport) -> tuple[str, ...]:
+    spent = duration(run.spent.total) if run.spent else "?"
+    return run.what, run.status, run.run_id, number(run.rows), size(run.bytes), spent, run.advice
+
+
+def _slowest_tables(report: RunReport) -> str:
+    if len(report.runs) <= FEW:
+        return ""
+    listed = table(_TABLE_HEAD, map(_table_row, report.runs[:_SLOWEST_TABLES]), words=3)
+    return section("Slowest tables", listed)
+
+
+def _undone(report: RunReport) -> str:
+    undone = [run for run in report.runs if run.status != "done"]
+    if not undone:
+        return ""
+    listed = table(_TABLE_HEAD, map(_table_row, undone), words=3)
+    if len(undone) > FEW:
+        listed = f"<details><summary>All {len(undone):,}</summary>{listed}</details>"
+    return section("Tables that are not done", listed)
+
+
 def _tables(report: RunReport) -> str:
     if not report.runs:
         return ""
-    head = ("run", "what", "status", "rows", "bytes", "streams' time", "advice")
-    rows = (
-        (
-            run.run_id,
-            run.what,
-            run.status,
-            number(run.rows),
-            size(run.bytes),
-            duration(run.spent.total) if run.spent else "?",
-            run.advice,
-        )
-        for run in report.runs
-    )
     named = counted(len(report.runs), "table")
-    return section(f"The batch's {named}", table(head, rows, words=3))
+    listed = table(_TABLE_HEAD, map(_table_row, report.runs), words=3)
+    if len(report.runs) > FEW:
+        # A browser lays out what is open: a page of thousands of tables opens at once.
+        listed = f"<details><summary>All of them, the slowest first</summary>{listed}</details>"
+    return section(f"The batch's {named}", listed)
 
 
 def _unknown(report: RunReport) -> str:

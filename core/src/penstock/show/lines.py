@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from penstock.events import Committed, Event, Progress
-from penstock.show.notes import note
+from penstock.show.folding import FEW
+from penstock.show.notes import Notes
 from penstock.show.tally import Tally
 from penstock.show.text import duration, megabytes, number, one_line, percent, size
 
@@ -71,16 +72,19 @@ class Narrator:
         self.tally = tally
         self._clock = clock
         self._last_progress = clock()
+        self._notes = Notes(tally)
 
     def lines(self, event: Event) -> tuple[str, ...]:
         """Take an event into account, and return the lines for it."""
         self.tally.add(event)
-        if isinstance(event, Committed):
+        many = len(self.tally.tables.names) > FEW
+        if isinstance(event, Committed) and not many:
             return (self._committed(event),)
-        found = note(event, self.tally)
-        if found is not None:
-            return found.lines
-        if isinstance(event, Progress) and self._clock() - self._last_progress >= _PROGRESS_EVERY:
+        lines = [line for note in self._notes.of(event) for line in note.lines]
+        if lines:
+            return tuple(lines)
+        moves = isinstance(event, Progress) or (many and isinstance(event, Committed))
+        if moves and self._clock() - self._last_progress >= _PROGRESS_EVERY:
             self._last_progress = self._clock()
             return (self._progress(),)
         return ()
@@ -102,9 +106,12 @@ class Narrator:
         rows, size = tally.rate()
         left = tally.seconds_left()
         done, asked = tally.commit_counts()
+        what = "partitions"
+        if len(tally.tables.names) > FEW:
+            done, asked, what = tally.tables.ended, len(tally.tables.names), "tables"
         return (
             f"progress: {percent(tally.overall())}, {done:,} of {asked:,} "
-            f"partitions, {number(tally.rows)} rows, {number(rows)} rows/s, "
+            f"{what}, {number(tally.rows)} rows, {number(rows)} rows/s, "
             f"{megabytes(size)} MB/s" + (f", about {duration(left)} left" if left else "")
         )
 

@@ -14,12 +14,14 @@ from rich.text import Text
 
 from penstock.events import Event
 from penstock.show.console import STYLES, Column, Shortened, make_table, print_line
-from penstock.show.notes import note
+from penstock.show.notes import Notes
 from penstock.show.tally import Tally
-from penstock.show.text import cells, duration, megabytes, number, one_line, percent, size
+from penstock.show.text import cells, counted, duration, megabytes, number, one_line, percent, size
 
 # Title, bar, figures, an empty line, the streams' heading, an empty line, and one to spare.
 _OTHER_LINES = 7
+# Failed tables.
+_MOST_NAMED = 10
 
 
 class LiveDisplay:
@@ -33,6 +35,7 @@ class LiveDisplay:
 
     def __init__(self, tally: Tally, console: Console, title: str) -> None:
         self.tally = tally
+        self._notes = Notes(tally)
         self._console = console
         self._title = title
         # The refresh thread reads the tally. Never held while printing: that takes the console's
@@ -62,8 +65,8 @@ class LiveDisplay:
     def show(self, event: Event) -> None:
         with self._lock:
             self.tally.add(event)
-            found = note(event, self.tally)
-        if found is not None:
+            notes = self._notes.of(event)
+        for found in notes:
             first, *rest = found.lines
             print_line(self._console, Text(first, style=STYLES[found.style]))
             for line in rest:
@@ -74,7 +77,9 @@ class LiveDisplay:
         """The lower part of the screen."""
         with self._lock:
             # Ends with an empty line, where the terminal's echo of ^C breaks nothing.
-            return Group(self._header(), self._bar(), self._figures(), "", self._streams(), "")
+            tables = self._tables()
+            streams = self._streams(max(1, self._console.height - _OTHER_LINES - len(tables)))
+            return Group(self._header(), self._bar(), self._figures(), *tables, "", streams, "")
 
     def _header(self) -> RenderableType:
         kind = "batch" if self.tally.is_batch else "run"
@@ -91,14 +96,16 @@ class LiveDisplay:
         table.add_column(ratio=1)
         table.add_column(no_wrap=True, justify="right", min_width=4)
         done, asked = tally.commit_counts()
-        count = f"{done:,}/{asked:,}" if tally.planned else ""
+        count = f"{done:,}/{asked:,} partitions" if tally.is_planned else "planning"
+        if tally.is_batch:
+            count = f"{tally.tables.ended:,}/{len(tally.tables.names):,} tables"
         parts: list[RenderableType] = [
             ProgressBar(total=1.0, completed=share),
             Text(percent(share), style="bold"),
         ]
         if self._console.width >= 40:
             table.add_column(no_wrap=True)
-            parts.append(Text(f"{count} partitions" if count else "planning"))
+            parts.append(Text(count))
         table.add_row(*parts)
         return table
 
@@ -122,6 +129,22 @@ class LiveDisplay:
             text = longer
         return Text(text, no_wrap=True, overflow="ellipsis")
 
+    def _tables(self) -> list[RenderableType]:
+        """Of a batch: the tables that are done, in one line, and those that have failed."""
+        tables = self.tally.tables
+        if not self.tally.is_batch or not tables.ended:
+            return []
+        rows, moved = number(tables.done_rows), size(tables.done_bytes)
+        done = f"done: {counted(tables.done, 'table')}, {rows} rows, {moved}"
+        lines = [Text(done, style="dim", no_wrap=True, overflow="ellipsis")]
+        if tables.failed:
+            names = list(tables.failed.values())
+            named = ", ".join(map(one_line, names[:_MOST_NAMED]))
+            more = ", ..." if len(names) > _MOST_NAMED else ""
+            failed = f"failed: {counted(len(names), 'table')}: {named}{more}"
+            lines.append(Text(failed, style="bold red", no_wrap=True, overflow="ellipsis"))
+        return list(lines)
+
     def _steps(self, room: int) -> list[str]:
         """The steps after the last partition that are under way."""
         steps = [
@@ -130,10 +153,9 @@ class LiveDisplay:
         ]
         return steps[:room]
 
-    def _streams(self) -> RenderableType:
+    def _streams(self, room: int) -> RenderableType:
         tally = self.tally
         streams = list(tally.streams.values())
-        room = max(1, self._console.height - _OTHER_LINES)
         shown = streams if len(streams) <= room else streams[: max(1, room - 1)]
         if tally.steps and not streams:
             return Group(*(Text(one_line(step), no_wrap=True) for step in self._steps(room)))

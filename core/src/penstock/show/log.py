@@ -19,8 +19,9 @@ from penstock.events import (
 )
 from penstock.model.plans import MOST_NAMED
 from penstock.show.console import make_console
+from penstock.show.folding import FEW, folded_lines
 from penstock.show.lines import Narrator
-from penstock.show.report_table import print_batch, print_report
+from penstock.show.report_table import print_batch, print_report, why_not_done
 from penstock.show.tally import Tally
 from penstock.show.text import error_lines, one_line
 
@@ -96,6 +97,9 @@ def _batch_failure(finished: BatchFinished) -> Iterator[str]:
         f"batch {finished.run_id}: {len(failed):,} of {len(finished.tables):,} tables are not "
         f"done: {names}{more}"
     )
+    if len(failed) > FEW:
+        yield from folded_lines([(table.table, why_not_done(table)) for table in failed])
+        return
     for table in failed:
         if table.error:
             first, *rest = error_lines(table.error)

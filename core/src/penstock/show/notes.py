@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from penstock.events import (
     Warned,
 )
 from penstock.model.plans import CHOSEN, GIVEN
+from penstock.show.folding import FEW, folded, pattern_of
 from penstock.show.tally import Tally
 from penstock.show.text import (
     counted,
@@ -37,6 +39,8 @@ from penstock.show.text import (
 
 # Of a batch's many steps, only those that take longer are shown, in seconds.
 _SHOW_STEP_AFTER = 1.0
+# Of the notes about many tables that say the same.
+_MOST_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,74 @@ class Note:
     lines: tuple[str, ...]
 
 
+class Notes:
+    """The notes of an execution. In a batch of many tables, those that each would repeat are
+    folded: plans into one line for each window, and of what goes wrong alike the first ones are
+    shown. The report at the end counts all of them.
+
+    Parameters:
+        tally: has added up an event before its notes are asked for.
+    """
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._window: list[Planned] = []
+        """Plans that nothing was said of yet."""
+        self._planned = 0
+        self._shown: Counter[str] = Counter()
+        """How many notes there were of each pattern."""
+
+    def of(self, event: Event) -> list[Note]:
+        """The notes for an event, whatever the display."""
+        if len(self._tally.tables.names) <= FEW:
+            found = note(event, self._tally)
+            return [] if found is None else [found]
+        if isinstance(event, Planned):
+            self._window.append(event)
+            warnings = (f"warning: {one_line(warning)}" for warning in event.warnings)
+            return [
+                found
+                for warning in warnings
+                for found in self._first(event, Note("warning", (warning,)), 1)
+            ]
+        return [*self._plans(), *self._of_many(event)]
+
+    def _of_many(self, event: Event) -> list[Note]:
+        if isinstance(event, Verified | PartitionsChecked) and event.ok:
+            return []
+        found = note(event, self._tally)
+        if found is None or isinstance(event, BatchStarted | DegreeChanged | SnapshotChanged):
+            return [] if found is None else [found]
+        return self._first(event, found, _MOST_ALIKE)
+
+    def _plans(self) -> list[Note]:
+        """What was planned since this was asked last."""
+        plans, self._window = self._window, []
+        if not plans:
+            return []
+        self._planned += len(plans)
+        partitions = sum(plan.partitions for plan in plans)
+        about = _about(_total(plan.rows for plan in plans), _total(plan.bytes for plan in plans))
+        of = f"{self._planned:,} of {len(self._tally.tables.names):,}"
+        text = f"{counted(len(plans), 'table')}, {counted(partitions, 'partition')}{about} ({of})"
+        return [Note("plain", (f"planned: {text}",))]
+
+    def _first(self, event: Event, found: Note, most: int) -> list[Note]:
+        """A note, if there were no more than so many like it."""
+        table = self._tally.table(event.run_id)
+        pattern = pattern_of(table, " ".join(found.lines))
+        self._shown[pattern] += 1
+        if self._shown[pattern] > most:
+            return []
+        first, *rest = found.lines
+        lines = [first if table in first else f"{one_line(table)}: {first}", *rest]
+        if self._shown[pattern] == most:
+            lines.append("    more of these are not shown here; the report at the end counts them")
+        return [Note(found.style, tuple(lines))]
+
+
 def note(event: Event, tally: Tally) -> Note | None:
-    """The lines for an event, whatever the display; None if it needs none."""
+    """The lines for an event, by itself; None if it needs none."""
     match event:
         case BatchStarted():
             return Note("plain", tuple(_batch_lines(event)))
@@ -76,7 +146,7 @@ def note(event: Event, tally: Tally) -> Note | None:
             style = "warning" if event.error.get("transient") else "error"
             first, *rest = error_lines(event.error)
             shown = one_line(tally.partition_name(event))
-            label = one_line(tally.label(tally.partition_name(event)))
+            label = one_line(tally.label(event))
             what = f"{shown} ({shorten(label, 60)})" if label else shown
             return Note(
                 style,
@@ -144,23 +214,16 @@ def _batch_lines(event: BatchStarted) -> Iterable[str]:
         + _streams(event)
         + (f"; {len(failed):,} cannot be copied:" if failed else "")
     )
-    for table in failed:
-        first, *rest = error_lines(table.error or {})
-        yield f"    {one_line(table.table)}: {first}"
-        for line in rest:
-            yield f"      {line}"
+    texts = ((table.table, "\n      ".join(error_lines(table.error or {}))) for table in failed)
+    if len(failed) > FEW:
+        yield from (f"    {each}" for each in folded(texts))
+        return
+    for table, text in texts:
+        yield from f"    {one_line(table)}: {text}".split("\n")
 
 
 def _plan_lines(event: Planned) -> Iterable[str]:
-    known = [
-        text
-        for text, value in (
-            (f"{number(event.rows)} rows", event.rows),
-            (f"{size(event.bytes)} in the source", event.bytes),
-        )
-        if value is not None
-    ]
-    about = f", about {' and '.join(known)}" if known else ""
+    about = _about(event.rows, event.bytes)
     before = f", {event.committed:,} of them already committed" if event.committed else ""
     yield (
         f"planned: {counted(event.partitions, 'partition')}{_cut_by(event)}{before}{about}; "
@@ -169,6 +232,27 @@ def _plan_lines(event: Planned) -> Iterable[str]:
     for reason in event.reasons:
         yield f"    {one_line(reason)}"
     yield from plan_warnings(event)
+
+
+def _about(rows: int | None, bytes: int | None) -> str:
+    known = [
+        text
+        for text, value in (
+            (f"{number(rows)} rows", rows),
+            (f"{size(bytes)} in the source", bytes),
+        )
+        if value is not None
+    ]
+    return f", about {' and '.join(known)}" if known else ""
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
 
 
 def _cut_by(event: Planned) -> str:

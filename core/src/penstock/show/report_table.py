@@ -18,6 +18,7 @@ from penstock.show.console import (
     print_heading,
     print_line,
 )
+from penstock.show.folding import FEW, folded_lines
 from penstock.show.plan_table import print_not_copied
 from penstock.show.text import (
     PACED,
@@ -129,17 +130,21 @@ def _changes(finished: Finished) -> list[tuple[str, str | Text]]:
 
 
 def print_batch(console: Console, finished: BatchFinished) -> None:
-    """The report of a batch: its tables, and what failed."""
+    """The report of a batch: totals, what was slow, and what failed; of many tables, what is alike
+    in one line."""
     _print_ending(console, "batch", finished.run_id, finished.status)
-    done = sum(table.status == "done" for table in finished.tables)
+    tables = finished.tables
+    done = sum(table.status == "done" for table in tables)
     seconds = max(finished.seconds, 0.001)
+    spent = phases_text(finished.phases)
     print_facts(
         console,
         [
-            ("tables", f"{done:,} of {len(finished.tables):,} done"),
+            ("tables", f"{done:,} of {len(tables):,} done"),
             ("rows", number(finished.rows)),
             ("bytes", size(finished.bytes)),
             ("time", duration(finished.seconds)),
+            *([("of it", spent)] if spent else []),
             (
                 "rate",
                 f"{number(finished.rows / seconds)} rows/s, "
@@ -147,20 +152,63 @@ def print_batch(console: Console, finished: BatchFinished) -> None:
             ),
         ],
     )
-    warned = [table for table in finished.tables if table.warnings]
-    if warned:
+    if len(tables) > FEW:
+        print_slowest_tables(
+            console,
+            (
+                (table.table, table.rows, table.bytes, table.busy)
+                for table in sorted(tables, key=lambda table: -table.busy)[:_SLOWEST]
+                if table.busy
+            ),
+        )
+    warnings = [(table.table, warning) for table in tables for warning in table.warnings]
+    if warnings:
         print_heading(console, "warnings")
-    for table in warned:
-        for warning in table.warnings:
-            line = f"  {one_line(table.table)}: {one_line(warning)}"
-            print_line(console, Text(line, style=STYLES["warning"]))
-    of_tables = (item for table in finished.tables for item in table.not_copied)
+    for line in folded_lines(warnings):
+        print_line(console, Text(f"  {line}", style=STYLES["warning"]))
+    of_tables = (item for table in tables for item in table.not_copied)
     print_not_copied(console, [*of_tables, *finished.not_copied])
-    failed = [table for table in finished.tables if table.status != "done"]
+    failed = [table for table in tables if table.status != "done"]
     if failed:
         print_heading(console, "tables that are not done")
+    if len(failed) > FEW:
+        for line in folded_lines([(table.table, why_not_done(table)) for table in failed]):
+            print_line(console, Text(f"  {line}", style=STYLES["error"]))
+        return
     for table in failed:
         _print_failed_table(console, table)
+
+
+def phases_text(phases: Mapping[str, float]) -> str:
+    """Where the time of a batch went; empty where that is not known."""
+    return ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in phases.items())
+
+
+def print_slowest_tables(console: Console, slowest: Iterable[tuple[str, int, int, float]]) -> None:
+    """
+    Parameters:
+        slowest: tables, their rows, bytes, and the seconds of their streams.
+    """
+    rows: list[list[RenderableType]] = [
+        [f"  {one_line(name)}", number(count), size(moved), duration(seconds)]
+        for name, count, moved, seconds in slowest
+    ]
+    if not rows:
+        return
+    print_heading(console, "slowest tables")
+    columns = [
+        Column("  table"),
+        Column("rows", right=True),
+        Column("bytes", right=True, from_width=60),
+        Column("streams' time", right=True),
+    ]
+    console.print(make_table(console, columns, rows))
+
+
+def why_not_done(table: BatchTable) -> str:
+    """In one line: the status, and the first error."""
+    error = table.error or (table.failures[0].error if table.failures else None)
+    return f"{table.status}: {error_lines(error)[0]}" if error else table.status
 
 
 def _print_failed_table(console: Console, table: BatchTable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,13 @@ from penstock.show.console import (
     print_heading,
     print_line,
 )
-from penstock.show.report_table import STATUS_STYLES, print_slowest
+from penstock.show.folding import FEW
+from penstock.show.report_table import (
+    STATUS_STYLES,
+    phases_text,
+    print_slowest,
+    print_slowest_tables,
+)
 from penstock.show.text import PACED, counted, duration, megabytes, moment, number, one_line, size
 
 if TYPE_CHECKING:
@@ -30,6 +37,7 @@ HOW_TO_GO_ON = (
     "no process is at work on it, and none has said how it ended: penstock resume continues it"
 )
 _WIDTH = 110
+_SLOWEST_TABLES = 10
 _SPARKS = "▁▂▃▄▅▆▇█"
 _MOST_SPARKS = 60
 FEWEST_POINTS = 2
@@ -63,14 +71,16 @@ def print_run_report(console: Console, report: RunReport) -> None:
     if report.status == KILLED:
         print_line(console, Text(f"  {HOW_TO_GO_ON}", style=STYLES["warning"]))
     print_facts(console, [(name, one_line(value)) for name, value in facts(report)])
-    if report.runs:
+    if len(report.runs) > FEW:
+        _print_many_tables(console, report.runs)
+    elif report.runs:
         _print_tables(console, report.runs)
     _print_time(console, report)
     _print_waits(console, report)
     if (timeline := drawn(report)) is not None:
         print_heading(console, "MB/s over time")
         print_line(console, Text(f"  {_sparkline(timeline)}"))
-    if len(report.slowest) > 1:
+    if len(report.slowest) > 1 and not one_partition_each(report):
         print_slowest(
             console,
             (
@@ -98,6 +108,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     cut = f", {report.strategy}" if report.strategy else ""
     found = [
         ("copied", f"{report.what} ({report.mode}{cut})"),
+        *([("tables", _tables_done(report))] if report.runs else []),
         ("partitions", f"{report.committed:,} of {report.partitions:,} committed"),
         *_attempts(report),
         ("rows", number(report.rows)),
@@ -106,6 +117,8 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     if report.seconds is not None:
         streams = f", {counted(report.degree, 'stream')}" if report.degree else ""
         found.append(("time", f"{duration(report.seconds)}{streams}"))
+    if report.phases:
+        found.append(("of it", phases_text(report.phases)))
     if report.copying and report.timeline:
         # Not of what is committed: an execution that was killed has told of a part of it.
         points = report.timeline.points
@@ -113,6 +126,8 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
         moved = sum(point.bytes for point in points) / report.copying
         said = f"{number(rows)} rows/s, {megabytes(moved)} MB/s"
         found.append(("rate", f"{said}, over {duration(report.copying)} of copying"))
+    if report.phases:
+        return found  # the same by window, and the steps of each table
     for name, seconds in (("planning", report.planning), ("comparing", report.comparing)):
         if seconds:
             found.append((name, duration(seconds)))
@@ -124,6 +139,17 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     if ending := tail(report):
         found.append(("at the end", ending))
     return found
+
+
+def one_partition_each(report: RunReport) -> bool:
+    """Whether it is a batch whose slowest partitions are its slowest tables."""
+    return FEW < len(report.runs) == report.partitions
+
+
+def _tables_done(report: RunReport) -> str:
+    statuses = Counter(run.status for run in report.runs)
+    others = [f"{count:,} {status}" for status, count in statuses.items() if status != "done"]
+    return ", ".join((f"{statuses['done']:,} of {len(report.runs):,} done", *others))
 
 
 def _attempts(report: RunReport) -> list[tuple[str, str]]:
@@ -283,6 +309,27 @@ def happenings(degrees: Sequence[DegreeChange], failures: Sequence[FailedAttempt
 
 def degree_change(change: DegreeChange) -> str:
     return f"{counted(change.degree, 'stream')}: {change.message}"
+
+
+def _print_many_tables(console: Console, runs: Sequence[RunReport]) -> None:
+    """Those that were slow, and those that are not done."""
+    timed = [run for run in runs if run.spent]
+    print_slowest_tables(
+        console,
+        (
+            (run.what, run.rows, run.bytes, run.spent.total if run.spent else 0.0)
+            for run in timed[:_SLOWEST_TABLES]
+        ),
+    )
+    undone = [run for run in runs if run.status != "done"]
+    if undone:
+        print_heading(console, "tables that are not done")
+    for run in undone[:FEW]:
+        line = f"  {one_line(run.what)} {run.status}, run {run.run_id}"
+        print_line(console, Text(line, style=STYLES["error"]))
+    if len(undone) > FEW:
+        print_line(console, Text(f"  and {len(undone) - FEW:,} more"))
+    print_line(console, Text("  --html FILE and --json show all tables", style="dim"))
 
 
 def _print_tables(console: Console, runs: Sequence[RunReport]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.show.console import Column, Console, Text, make_table, print_facts
+from penstock.show.folding import FEW
 from penstock.show.report_table import STATUS_STYLES
 from penstock.show.text import duration, moment, number, one_line
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from penstock.run.listing import RunEntry
 
 _LONGEST = 50
+# Tables of a batch that are listed.
+_MOST_UNDONE = 40
 
 
 def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
@@ -75,8 +78,18 @@ def print_batch_runs(
     )
     if missing:
         console.print(Text(missing, style="yellow"))
+    if len(entries) <= FEW:
+        console.print()
+        print_runs(console, entries)
+        return
+    undone = [entry for entry in entries if entry.status != "done"]
+    if undone:
+        console.print()
+        print_runs(console, undone[:_MOST_UNDONE])
+    if (more := len(undone) - _MOST_UNDONE) > 0:
+        console.print(f"and {more:,} more that are not done")
     console.print()
-    print_runs(console, entries)
+    console.print("tables that are done are not listed: --json shows all")
 
 
 def batch_status(entries: Sequence[RunEntry], *, all_planned: bool) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from penstock.events import (
     AttemptEvent,
@@ -23,6 +22,7 @@ from penstock.events import (
     Retrying,
     SnapshotChanged,
     StepChanged,
+    Warned,
 )
 
 _RATE_WINDOW = 10.0
@@ -55,6 +55,81 @@ class Stream:
         return (self.recent[-1][1] - rows) / seconds, (self.recent[-1][2] - size) / seconds
 
 
+@dataclass(slots=True)
+class _Run:
+    """What is planned for a run, and what this execution has committed of it."""
+
+    partitions: int
+    before: int
+    """Partitions that earlier executions have committed."""
+    rows: int | None
+    """Estimated."""
+    bytes: int | None
+    """Estimated."""
+    done: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Rows and bytes by partition; forgotten at the run's end."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """What partitions select; forgotten at the run's end."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Sums over all runs. So many may be in a batch that nothing is added up twice."""
+
+    runs: int = 0
+    partitions: int = 0
+    before: int = 0
+    rows: int = 0
+    bytes: int = 0
+    without_rows: int = 0
+    """Runs whose rows nobody has estimated."""
+    without_bytes: int = 0
+    done: int = 0
+    """Partitions that this execution has committed."""
+    done_rows: int = 0
+    done_bytes: int = 0
+
+    def add(self, run: _Run, sign: int = 1) -> None:
+        """
+        Parameters:
+            sign: -1 takes the run out again.
+        """
+        self.runs += sign
+        self.partitions += sign * run.partitions
+        self.before += sign * run.before
+        self.rows += sign * (run.rows or 0)
+        self.bytes += sign * (run.bytes or 0)
+        self.without_rows += sign * (run.rows is None)
+        self.without_bytes += sign * (run.bytes is None)
+        for rows, size in run.done.values():
+            self.add_done(rows, size, sign)
+
+    def add_done(self, rows: int, size: int, sign: int = 1) -> None:
+        self.done += sign
+        self.done_rows += sign * rows
+        self.done_bytes += sign * size
+
+
+@dataclass(slots=True)
+class Tables:
+    """How far the tables of a batch are."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """By run."""
+    done: int = 0
+    done_rows: int = 0
+    """Of those that are done, by this execution."""
+    done_bytes: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    """The names of those that have failed, by run."""
+    unplanned: int = 0
+    """How many of those have failed before they were planned."""
+
+    @property
+    def ended(self) -> int:
+        return self.done + len(self.failed)
+
+
 class Tally:
     """Adds up the events of one execution, of a run or of a batch of runs.
 
@@ -72,17 +147,13 @@ class Tally:
         self.batch_finished: BatchFinished | None = None
         self.steps: dict[tuple[str, str], str] = {}
         """Steps after the last partition that are under way."""
-        self._tables: dict[str, str] = {}
-        """In a batch, the tables by run."""
+        self.tables = Tables()
+        """Of a batch."""
         self.cancelling = False
         """A signal has arrived; the streams are being ended."""
         self.streams: dict[str, Stream] = {}
-        self._labels: dict[str, str] = {}
-        self._plans: dict[str, Planned] = {}
-        """By run."""
-        self._total: Planned | None = None
-        self._done: dict[tuple[str, str], tuple[int, int]] = {}
-        """Rows and bytes that this execution has committed, by run and partition."""
+        self._runs: dict[str, _Run] = {}
+        self._sums = _Sums()
         self._begin()
 
     def _begin(self) -> None:
@@ -91,36 +162,43 @@ class Tally:
         self._moved_rows = self._moved_bytes = 0
         self._samples: deque[tuple[float, int, int]] = deque()
 
-    def _plan(self, planned: Planned) -> None:
+    def _plan(self, run_id: str, run: _Run) -> None:
         """Begin a run, or start it over."""
-        run_id = planned.run_id
-        self._plans[run_id] = planned
-        self._total = None
-        self._done = {key: moved for key, moved in self._done.items() if key[0] != run_id}
-        self.streams = {
-            shown: stream for shown, stream in self.streams.items() if stream.run_id != run_id
-        }
-        if not self._done and not self.streams:
+        if before := self._runs.get(run_id):
+            self._sums.add(before, -1)
+        self._runs[run_id] = run
+        self._sums.add(run)
+        self._end_streams(run_id)
+        if not self._sums.done and not self.streams:
             self._begin()
+
+    def _end_streams(self, run_id: str) -> None:
+        for shown in [name for name, each in self.streams.items() if each.run_id == run_id]:
+            del self.streams[shown]
 
     def add(self, event: Event) -> None:
         """Take an event into account."""
-        if not self._tables:
+        if not self.is_batch:
             self.run_id = event.run_id
         match event:
             case BatchStarted():
-                self._tables = {table.run_id: table.table for table in event.tables}
+                self.tables = Tables(
+                    {table.run_id: table.table for table in event.tables},
+                    failed={table.run_id: table.table for table in event.tables if table.error},
+                )
+                self.tables.unplanned = len(self.tables.failed)
             case BatchFinished():
                 self.batch_finished = event
             case Planned():
-                self._plan(event)
+                planned = _Run(event.partitions, event.committed, event.rows, event.bytes)
+                self._plan(event.run_id, planned)
             case StepChanged(state="started"):
                 self.steps[event.run_id, event.step_id] = event.step
             case StepChanged(state="done" | "failed"):
                 self.steps.pop((event.run_id, event.step_id), None)
-            case Prepared(already=False) if event.run_id in self._plans:
+            case Prepared(already=False) if run := self._runs.get(event.run_id):
                 # Once per run, unless the run starts over.
-                self._plan(replace(self._plans[event.run_id], committed=0))
+                self._plan(event.run_id, _Run(run.partitions, 0, run.rows, run.bytes))
             case SnapshotChanged(state="lost"):
                 self.streams.clear()
             case Opened():
@@ -131,25 +209,46 @@ class Tally:
                 self._commit(event)
             case Failed():
                 self.streams.pop(self.partition_name(event), None)
+            case Warned(error=Mapping()) if event.run_id not in self.tables.failed:
+                self.tables.failed[event.run_id] = self.table(event.run_id)
+                self.tables.unplanned += event.run_id not in self._runs
             case Finished():
-                self.finished = event
-                self.streams.clear()
-                self.steps.clear()
+                self._finish(event)
+
+    def _finish(self, event: Finished) -> None:
+        self.finished = event
+        self._end_streams(event.run_id)
+        for step in [step for step in self.steps if step[0] == event.run_id]:
+            del self.steps[step]
+        if run := self._runs.get(event.run_id):
+            # All that is left of it is in the sums.
+            run.done, run.labels = {}, {}
+        if not self.is_batch:
+            return
+        if event.status == "done":
+            self.tables.done += 1
+            self.tables.done_rows += event.rows
+            self.tables.done_bytes += event.bytes
+        else:
+            self.tables.failed.setdefault(event.run_id, self.table(event.run_id))
 
     @property
-    def planned(self) -> Planned | None:
-        """The plans of all runs combined."""
-        if self._total is None and self._plans:
-            self._total = reduce(_as_one, self._plans.values())
-        return self._total
+    def is_planned(self) -> bool:
+        """Whether there is a plan, of one of the runs at least."""
+        return bool(self._runs)
+
+    @property
+    def before(self) -> int:
+        """Partitions that earlier executions have committed."""
+        return self._sums.before
 
     @property
     def is_batch(self) -> bool:
-        return bool(self._tables)
+        return bool(self.tables.names)
 
     def table(self, run_id: str) -> str:
         """The table of a run, in a batch."""
-        return self._tables.get(run_id, "")
+        return self.tables.names.get(run_id, "")
 
     def partition_name(self, event: AttemptEvent | Retrying) -> str:
         """A partition's name: its id, in a batch with its table."""
@@ -162,7 +261,8 @@ class Tally:
             self.opened = moment
             self._samples.append((moment, 0, 0))
         shown = self.partition_name(event)
-        self._labels[shown] = event.label
+        if run := self._runs.get(event.run_id):
+            run.labels[event.partition_id] = event.label
         self.streams[shown] = Stream(event.run_id, shown, event.label, event.attempt, moment)
 
     def _progress(self, event: Progress | Committed) -> None:
@@ -185,11 +285,15 @@ class Tally:
             self._progress(event)
         shown = self.partition_name(event)
         self.streams.pop(shown, None)
-        self._done.setdefault((event.run_id, event.partition_id), (event.rows, event.bytes))
+        run = self._runs.get(event.run_id)
+        if run is not None and event.partition_id not in run.done:
+            run.done[event.partition_id] = (event.rows, event.bytes)
+            self._sums.add_done(event.rows, event.bytes)
 
-    def label(self, shown: str) -> str:
+    def label(self, event: AttemptEvent) -> str:
         """What a partition selects, if an event has said so."""
-        return self._labels.get(shown, "")
+        run = self._runs.get(event.run_id)
+        return run.labels.get(event.partition_id, "") if run else ""
 
     @property
     def elapsed(self) -> float:
@@ -197,34 +301,25 @@ class Tally:
 
     @property
     def partitions(self) -> int:
-        return self.planned.partitions if self.planned else 0
+        return self._sums.partitions
 
     @property
     def committed(self) -> int:
-        before = self.planned.committed if self.planned else 0
-        return min(before + len(self._done), self.partitions)
+        return min(self._sums.before + self._sums.done, self.partitions)
 
     def commit_counts(self) -> tuple[int, int]:
         """Partitions that are committed, and of how many: if only some were requested, of those,
         since others may be copying the rest."""
-        return (len(self._done), self._only) if self._only else (self.committed, self.partitions)
-
-    @property
-    def _committed_rows(self) -> int:
-        return sum(rows for rows, _ in self._done.values())
-
-    @property
-    def _committed_bytes(self) -> int:
-        return sum(size for _, size in self._done.values())
+        return (self._sums.done, self._only) if self._only else (self.committed, self.partitions)
 
     @property
     def rows(self) -> int:
         """Committed by this execution, or under way."""
-        return self._committed_rows + sum(stream.rows for stream in self.streams.values())
+        return self._sums.done_rows + sum(stream.rows for stream in self.streams.values())
 
     @property
     def bytes(self) -> int:
-        return self._committed_bytes + sum(stream.bytes for stream in self.streams.values())
+        return self._sums.done_bytes + sum(stream.bytes for stream in self.streams.values())
 
     def rate(self) -> tuple[float, float]:
         """Rows and bytes a second, of all streams, over the last seconds."""
@@ -246,52 +341,46 @@ class Tally:
         In rows, or else in bytes, if their number was estimated; otherwise in partitions. The more
         partitions are committed, the more weight their size gets against the estimate.
         """
-        if self.planned is None:
+        sums = self._sums
+        if not self.is_planned:
             return 0.0
-        asked = self._only or self.planned.partitions - self.planned.committed
-        done = len(self._done) / asked if asked > 0 else 1.0
+        asked = self._only or sums.partitions - sums.before
+        done = sums.done / asked if asked > 0 else 1.0
         if done >= 1:
             return 1.0
-        estimate: float | None = self.planned.rows
-        committed, covered = self._committed_rows, self.rows
+        # If one table's number is unknown, so is the total.
+        estimate: float = 0 if sums.without_rows else sums.rows
+        committed, covered = sums.done_rows, self.rows
         if not estimate:
-            estimate = self.planned.bytes
-            committed, covered = self._committed_bytes, self.bytes
+            estimate = 0 if sums.without_bytes else sums.bytes
+            committed, covered = sums.done_bytes, self.bytes
         if not estimate:
             return done
-        estimate *= asked / self.planned.partitions
+        estimate *= asked / sums.partitions
         if covered >= estimate:
             return done
         # Committed partitions count with their share of all partitions.
         return covered / max((1 - done) * estimate + committed, covered)
 
     def overall(self) -> float:
-        """How much is done of what `commit_counts` counts, earlier executions included, 0 to 1."""
-        if self._only or self.planned is None or not self.planned.partitions:
+        """How much is done of what `commit_counts` counts, earlier executions included, 0 to 1;
+        of a batch, how much of all its tables."""
+        sums = self._sums
+        if self._only or not sums.partitions:
             return self.share()
-        before = self.planned.committed / self.planned.partitions
-        return before + (1 - before) * self.share()
+        before = sums.before / sums.partitions
+        return (before + (1 - before) * self.share()) * self._known()
+
+    def _known(self) -> float:
+        """The share of a batch's tables that are planned: one window of them after the other. The
+        others are taken to be like these."""
+        tables = self.tables
+        return (self._sums.runs + tables.unplanned) / len(tables.names) if tables.names else 1.0
 
     def seconds_left(self) -> float | None:
         """Estimated seconds to the end; None while it is too early to tell."""
-        share = self.share()
+        share = self.share() * self._known()
         if self.opened is None or share < 0.01:
             return None
         spent = self._clock() - self.opened
         return None if spent < _ESTIMATE_AFTER else spent * (1 - share) / share
-
-
-def _as_one(first: Planned, second: Planned) -> Planned:
-    """The plans of two tables combined."""
-
-    def total(mine: int | None, other: int | None) -> int | None:
-        # If one table's number is unknown, so is the total.
-        return None if mine is None or other is None else mine + other
-
-    return replace(
-        first,
-        partitions=first.partitions + second.partitions,
-        committed=first.committed + second.committed,
-        rows=total(first.rows, second.rows),
-        bytes=total(first.bytes, second.bytes),
-    )

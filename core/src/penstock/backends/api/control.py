@@ -247,10 +247,12 @@ class ControlStore(Protocol):
         """Those, and the ones that somebody has done and has not come to record."""
         ...
 
-    def steps_left(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
-        """Steps after the load that runs have left undone on a table which they load in place, each
-        with its run's id: of runs that have not ended well and are not executed, unless another one
-        has done those steps since."""
+    def steps_left(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+        """By table, the steps after the load that runs have left undone on one which they load in
+        place, each with its run's id: of runs that have not ended well and are not executed, unless
+        another one has done those steps since."""
         ...
 
     def intact(self, run_id: str) -> bool:
@@ -428,4 +430,8 @@ class ControlStore(Protocol):
 
     def journals(self, run_id: str) -> tuple[Journal, ...]:
         """Of all executions of a run, or of a batch, the first one first."""
+        ...
+
+    def journals_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[Journal, ...]]:
+        """The same by run."""
         ...

@@ -21,11 +21,11 @@ from penstock.backends.postgresql.compare.checksums import read_loaded, target_v
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS
 from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs
+from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
 from penstock.backends.postgresql.load.night import Nightly, drop_stages, merge_all, storage
 from penstock.backends.postgresql.load.sequences import ADVANCE
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.statements import for_server, name, quoted, statement
+from penstock.backends.postgresql.statements import for_server, quoted, statement
 from penstock.backends.shared.control_store import RecordedRuns
 from penstock.backends.shared.step_records import Merged
 from penstock.errors import PenstockError, PlanningError, TransientError
@@ -240,13 +240,11 @@ class ControlTables(RecordedRuns):
         volatile = [run.run_id for run, load in prepared if load.volatile]
         for run_id in volatile:
             self._connection.execute(self._statement("mark_volatile"), [run_id])
-        asked = {
-            "runs": [run.run_id for run, _ in prepared],
-            "tables": [name(load.table) for _, load in prepared],
-            # Mode attach adds children, and notes each.
-            "children": [not mode_of(run.spec).attaches for run, _ in prepared],
-        }
-        self._connection.execute(self._statement("note_targets"), asked)
+        # Mode attach adds children, and notes each.
+        tables = [
+            (run.run_id, load.table, not mode_of(run.spec).attaches) for run, load in prepared
+        ]
+        note_tables(self._connection, self._schema, tables, prepared=True)
 
     def is_executed(self, run_id: str, table: TableRef) -> bool:
         with translated("target"):

@@ -181,7 +181,7 @@ class PostgresTarget:
     def plan_children(self, request: ChildRequest) -> PlannedChildren:
         from penstock.backends.postgresql.load.children import plan_children  # noqa: PLC0415 - seldom
 
-        return plan_children(self._connection, self._control_schema, request)
+        return plan_children(self._facts(request.table), self._control_schema, request)
 
     def shares_order(self, table: TableRef, key: Key, collation: str) -> bool:
         return False  # no other system's; its own ends compare by bytes

@@ -78,7 +78,9 @@ class PostgresTransaction:
             spec.run_id,
             Patience(spec.grace, 0),
             lambda: connect(spec.target, "target", "penstock:watch", lock_seconds=LOOK_LOCK),
-            find=lambda looker: looker.value(statement("lock_holder"), lock),
+            find=lambda looker: looker.value(
+                for_server(looker, "lock_holders"), {**lock, "prefix": ""}
+            ),
         )
         with connection.together():
             connection.begin()

@@ -232,12 +232,17 @@ class RunRecords(WatermarkRecords):
             )
 
     def journals(self, run_id: str) -> tuple[Journal, ...]:
+        return self.journals_of([run_id])[run_id]
+
+    def journals_of(self, run_ids: Sequence[str]) -> dict[str, tuple[Journal, ...]]:
         if not self.keeps_figures:
-            return ()
-        with reading_run(run_id):
-            rows = self._records.read(Kind.JOURNAL, {"run_id": run_id}, ("content",))
-            found = [from_json(Journal, row["content"]) for row in rows]
-        return tuple(sorted(found, key=lambda journal: journal.started_at))
+            return dict.fromkeys(run_ids, ())
+        journals: dict[str, tuple[Journal, ...]] = {}
+        for run_id, rows in self._records.read_all(Kind.JOURNAL, run_ids, ("content",)).items():
+            with reading_run(run_id):
+                found = [from_json(Journal, row["content"]) for row in rows]
+            journals[run_id] = tuple(sorted(found, key=lambda journal: journal.started_at))
+        return journals
 
     def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
         found = self._commit_records({"run_id": run_id})

@@ -7,7 +7,7 @@ again. Where a database undoes a step together with its record, both are one tra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -100,26 +100,40 @@ class StepRecords(RunRecords, ABC):
         """In the transaction that records a step after the last partition."""
         return
 
-    def steps_left(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
-        left: list[tuple[str, Step]] = []
+    def steps_left(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+        left: dict[TableRef, tuple[tuple[str, Step], ...]] = dict.fromkeys(tables, ())
         stopped = ["running", "failed", "interrupted", "partial"]
         if not self._records.steps_with_records:
             # Its first steps may be done, and it has not come to record that it is prepared.
             stopped.append("created")
-        for row in self._runs_in_place(table, *stopped):
-            run, done = self.load_run(row["run_id"]), self.steps_done(row["run_id"])
-            begun = row["prepared_at"] is not None or not self._records.steps_with_records
-            if run is None or run.plan.load.table != table or not begun:
-                continue
-            after = [s for s in run.plan.load.after if s.id not in done and not s.sequence_of]
-            undone = [step for step in after if not self.is_done(run, step)]
-            if undone and not self.is_executed(run.run_id, table) and not self.left_to_another(run):
-                left += [(run.run_id, step) for step in undone]
-        return tuple(left)
+        rows = self._runs_in_place(left, *stopped)
+        begun = [
+            row["run_id"]
+            for row in rows
+            if row["prepared_at"] is not None or not self._records.steps_with_records
+        ]
+        if not begun:
+            return left
+        runs, done = self.load_runs(begun), self.steps_done_of(begun)
+        for run_id in begun:
+            run = runs.get(run_id)
+            if run is not None and (table := run.plan.load.table) in left:
+                undone = self._steps_left_by(run, done[run_id])
+                left[table] += tuple((run_id, step) for step in undone)
+        return left
+
+    def _steps_left_by(self, run: RunRow, done: Collection[str]) -> Sequence[Step]:
+        after = [s for s in run.plan.load.after if s.id not in done and not s.sequence_of]
+        undone = [step for step in after if not self.is_done(run, step)]
+        if not undone or self.is_executed(run.run_id, run.plan.load.table):
+            return ()
+        return () if self.left_to_another(run) else undone
 
     def left_to_another(self, run: RunRow) -> bool:
         """Whether another run has done the steps that a stopped one had left undone."""
-        for row in self._runs_in_place(run.plan.load.table, "done"):
+        for row in self._runs_in_place([run.plan.load.table], "done"):
             if row["created_at"] > run.created_at and row["spec"]["allow_ddl"]:
                 other = self.load_run(row["run_id"])
                 steps = other.plan.load.after if other else ()
@@ -127,11 +141,12 @@ class StepRecords(RunRecords, ABC):
                     return True
         return False
 
-    def _runs_in_place(self, table: TableRef, *status: str) -> list[Row]:
-        """The runs of some status that load the very table that is their target."""
+    def _runs_in_place(self, tables: Collection[TableRef], *status: str) -> list[Row]:
+        """The runs of some status that load the very table that is their target, if that is one of
+        these."""
         asked = ("run_id", "spec", "created_at", "prepared_at")
         found = self._records.read(Kind.RUN, {"status": status}, asked)
-        return [row for row in found if _loads_in_place(row["spec"], table)]
+        return [row for row in found if _loads_in_place(row["spec"], tables)]
 
     # Before the first partition
 
@@ -509,7 +524,7 @@ class StepRecords(RunRecords, ABC):
         return left if left and self._all_committed(run) else []
 
 
-def _loads_in_place(spec: Mapping[str, Any], table: TableRef) -> bool:
+def _loads_in_place(spec: Mapping[str, Any], tables: Collection[TableRef]) -> bool:
     if mode_of(spec).loads_new_table:
         return False
-    return CopySpec.from_stored(spec, "", "").target_ref == table
+    return CopySpec.from_stored(spec, "", "").target_ref in tables

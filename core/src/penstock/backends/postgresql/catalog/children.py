@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
 
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.statements import name, statement
+from penstock.backends.postgresql.statements import for_server, name, statement
 from penstock.model.tables import TableRef
 from penstock.spec.modes import mode_names
 
@@ -29,8 +29,46 @@ class Existing:
 
 def read_children(connection: Connection, table: TableRef) -> list[Existing]:
     """Call it where names are full. It locks none of the tables."""
-    rows = connection.execute(statement("children_of"), {"table": name(table)}).fetchall()
-    return [Existing(row[0], TableRef(row[1], row[2]), row[3]) for row in rows]
+    return children_of(connection, [table])[table]
+
+
+def children_of(
+    connection: Connection, tables: Sequence[TableRef]
+) -> dict[TableRef, list[Existing]]:
+    """The same by table."""
+    found: dict[TableRef, list[Existing]] = {table: [] for table in tables}
+    asked = {"tables": [name(table) for table in tables]}
+    for place, oid, schema, child, bounds in connection.execute(statement("children_of"), asked):
+        found[tables[place - 1]].append(Existing(oid, TableRef(schema, child), bounds))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioned:
+    """How a table is partitioned, and what rows that are loaded into a child would pass by."""
+
+    strategy: str
+    keys: int
+    """Columns and expressions of its key."""
+    column: str | None
+    """The first of these; None for an expression."""
+    type: str | None
+    nested: bool
+    """It is a partition itself."""
+    key: str
+    """As PARTITION BY names it."""
+    triggers: list[str]
+    publications: list[str]
+    identities: list[str]
+    """Columns."""
+    default: str | None
+    """The default partition."""
+
+
+def read_partitioned(connection: Connection, tables: Sequence[int]) -> dict[int, Partitioned]:
+    """By object id, of those that are partitioned."""
+    query = for_server(connection, "partitioned", tables=sql.Literal(list(tables)))
+    return {oid: Partitioned(*facts) for oid, *facts in connection.execute(query).fetchall()}
 
 
 def read_attached(connection: Connection, schema: str) -> Mapping[int, tuple[str, ...]]:

@@ -61,6 +61,29 @@ def read_table_rights(
 
 
 @dataclass(frozen=True, slots=True)
+class UpsertRights:
+    """What mode upsert needs besides."""
+
+    unread: list[str]
+    """Columns without the privilege to select."""
+    fixed: list[str]
+    """Columns without the privilege to update."""
+    identities: list[str]
+    """Columns that are GENERATED ALWAYS AS IDENTITY."""
+    may_stage: bool
+    """The user may make temporary tables in the database."""
+    database: str
+
+
+def read_upsert_rights(
+    connection: Connection, refs: Sequence[TableRef]
+) -> dict[TableRef, UpsertRights]:
+    asked = {"tables": [name(ref) for ref in refs]}
+    rows = connection.execute(statement("upsert_privileges"), asked).fetchall()
+    return {refs[row[0] - 1]: UpsertRights(*row[1:]) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaRights:
     """What the user may do in a schema, or with the database if there is no such schema."""
 

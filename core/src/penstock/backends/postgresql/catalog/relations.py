@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from penstock.backends.postgresql.connection import Connection, full_names
-from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.statements import name, statement
 from penstock.errors import PlanningError
 from penstock.model.tables import NotCopied, TableRef
@@ -160,13 +160,6 @@ def missing(connection: Connection, ref: TableRef, side: str) -> PlanningError:
             else ""
         )
     )
-
-
-def list_heirs(connection: Connection, ref: TableRef) -> tuple[TableRef, ...]:
-    """See `SourceCatalog.heirs`."""
-    with planning("source", f"table {ref}"):
-        oid = connection.value("SELECT %s::regclass::oid", [name(ref)])
-        return heirs_of(connection, [oid])[oid]
 
 
 def heirs_of(connection: Connection, oids: Sequence[int]) -> dict[int, tuple[TableRef, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.backends.postgresql.connection import Connection
@@ -48,18 +49,20 @@ class UniqueKey:
 
 def read_unique_keys(connection: Connection, table: TableRef) -> tuple[UniqueKey, ...]:
     """All of a table's unique indexes, the primary key first."""
+    return unique_keys_of(connection, [table])[table]
+
+
+def unique_keys_of(
+    connection: Connection, tables: Sequence[TableRef]
+) -> dict[TableRef, tuple[UniqueKey, ...]]:
+    """The same by table."""
+    found: dict[TableRef, tuple[UniqueKey, ...]] = dict.fromkeys(tables, ())
     query = for_server(connection, "unique_keys")
-    rows = connection.execute(query, {"table": name(table)}).fetchall()
-    return tuple(
-        UniqueKey(
-            index,
-            primary,
-            obstacle,
-            nulls_equal,
-            tuple(
-                KeyColumn(c["name"] or "", c["nullable"], c["equals"], c["collate"], c["class"])
-                for c in columns
-            ),
+    rows = connection.execute(query, {"tables": [name(table) for table in tables]}).fetchall()
+    for place, index, primary, obstacle, nulls_equal, columns in rows:
+        key_columns = tuple(
+            KeyColumn(c["name"] or "", c["nullable"], c["equals"], c["collate"], c["class"])
+            for c in columns
         )
-        for index, primary, obstacle, nulls_equal, columns in rows
-    )
+        found[tables[place - 1]] += (UniqueKey(index, primary, obstacle, nulls_equal, key_columns),)
+    return found

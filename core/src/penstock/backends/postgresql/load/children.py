@@ -7,27 +7,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import psycopg
-from psycopg import sql
 
 from penstock.backends.api.children import ChildRequest, PlannedChildren, Windows
-from penstock.backends.postgresql.catalog.children import (
-    DEFAULT,
-    Existing,
-    read_attached,
-    read_children,
-)
-from penstock.backends.postgresql.catalog.existing import kind_name, read_names, table_tree
-from penstock.backends.postgresql.catalog.privileges import (
-    check_creatable,
-    check_owned,
-    check_writable_server,
-)
+from penstock.backends.postgresql.catalog.children import DEFAULT, Existing
+from penstock.backends.postgresql.catalog.existing import NamesInSchema, kind_name
+from penstock.backends.postgresql.catalog.privileges import check_owned
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.ddl.children import create_child, index_child
-from penstock.backends.postgresql.ddl.definition import read_table
-from penstock.backends.postgresql.ddl.text import beside, shortened
+from penstock.backends.postgresql.ddl.text import Json, beside, shortened
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import for_server, ident, literal, name
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.statements import ident, literal
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Extent, KeyIsNull, KeyOther, KeyRange, KeyValues
 from penstock.model.plans import Child, Partition
@@ -58,22 +48,25 @@ class _Parent:
     default: str | None
 
 
-def plan_children(connection: Connection, schema: str, request: ChildRequest) -> PlannedChildren:
+def plan_children(facts: TargetFacts, schema: str, request: ChildRequest) -> PlannedChildren:
     """See `AttachesChildren.plan_children`.
 
     Parameters:
         schema: of the control tables.
     """
+    connection = facts.connection
     with planning("target", f"{MODE}: {request.table}"):
-        check_writable_server(connection)
-        parent = _read_parent(connection, request)
-        check_creatable(connection, request.table.schema, MODE)
+        facts.check_server()
+        parent = _read_parent(facts, request)
+        facts.creatable(request.table.schema, MODE)
+        table = facts.root_definition(request.table)
+        existing = facts.children(request.table)
+        attached = facts.attached(schema)
+        names = facts.names(request.table.schema)
         with connection.transaction(force_rollback=True), full_names(connection):
-            existing = read_children(connection, request.table)
-            attached = read_attached(connection, schema)
-            _rehearse(connection, parent)
+            _rehearse(connection, parent, table)
             partitions = _with_bounds(connection, request, parent)
-            planned = _beside_others(connection, request, partitions, existing, attached)
+            planned = _beside_others(connection, request, partitions, existing, attached, names)
     warnings = list(planned.warnings)
     if parent.default:
         warnings.append(
@@ -83,25 +76,24 @@ def plan_children(connection: Connection, schema: str, request: ChildRequest) ->
     return replace(planned, warnings=tuple(warnings))
 
 
-def _read_parent(connection: Connection, request: ChildRequest) -> _Parent:
+def _read_parent(facts: TargetFacts, request: ChildRequest) -> _Parent:
     """
     Raises:
         PlanningError: it has no children, or not such as could be made apart from it.
     """
     ref = request.table
-    root, *_ = table_tree(connection, ref)
+    facts.check_there(ref)
+    root, *_ = facts.tree(ref)
     if root.kind != "p":
         raise PlanningError(
             f"{MODE}: expected {ref} to be a partitioned table, found {kind_name(root)}; use "
             "--mode append, or make it with PARTITION BY"
         )
-    check_owned(connection, [root], MODE)
-    query = for_server(connection, "partitioned", table=sql.Literal(name(ref)))
-    strategy, keys, column, type_, nested, key, triggers, publications, identities, default = (
-        connection.first(query)
-    )
+    check_owned(facts.connection, [root], MODE)
+    found = facts.partitioned(ref)
+    column, type_, key = found.column, found.type, found.key
     into = {pair.source: pair.target for pair in request.pairs}
-    if strategy not in (RANGES, LISTS) or keys != 1 or column is None:
+    if found.strategy not in (RANGES, LISTS) or found.keys != 1 or column is None:
         raise PlanningError(
             f"{MODE}: expected {ref} to be partitioned by RANGE or LIST of one column, found "
             f"PARTITION BY {key}; use --mode append"
@@ -111,36 +103,34 @@ def _read_parent(connection: Connection, request: ChildRequest) -> _Parent:
             f"{MODE}: {ref} is partitioned by {key}: expected the --key that is loaded into "
             f"{column}, found {request.key}"
         )
-    if nested:
+    if found.nested:
         raise PlanningError(
             f"{MODE}: expected {ref} to be the top of its partitions, but it is one itself; use "
             "--mode append"
         )
-    if triggers:
+    if found.triggers:
         raise PlanningError(
-            f"{MODE}: triggers of {ref} for INSERT ({', '.join(triggers)}) would not see the rows, "
-            "which are loaded before their table is attached; drop or disable them, or use --mode "
-            "append"
+            f"{MODE}: triggers of {ref} for INSERT ({', '.join(found.triggers)}) would not see the "
+            "rows, which are loaded before their table is attached; drop or disable them, or use "
+            "--mode append"
         )
-    if publications:
+    if found.publications:
         raise PlanningError(
-            f"{MODE}: {ref} is published ({', '.join(publications)}), and subscribers would not "
-            "get the rows, which are loaded before their table is attached; use --mode append"
+            f"{MODE}: {ref} is published ({', '.join(found.publications)}), and subscribers would "
+            "not get the rows, which are loaded before their table is attached; use --mode append"
         )
-    lacking = [column for column in identities if column not in into.values()]
+    lacking = [column for column in found.identities if column not in into.values()]
     if lacking:
         raise PlanningError(
             f"{MODE}: the identity column {', '.join(lacking)} of {ref} is not copied, and a table "
             "that is not attached yet draws no numbers for it; copy it, or use --mode append"
         )
-    return _Parent(ref, strategy, key, column, type_, default)
+    return _Parent(ref, found.strategy, key, column, str(type_), found.default)
 
 
-def _rehearse(connection: Connection, parent: _Parent) -> None:
+def _rehearse(connection: Connection, parent: _Parent, table: Json) -> None:
     """Make one child, without rows: what would refuse that is found now. And make a table that is
     partitioned alike, of the key alone, where bounds can be tried."""
-    (oid,) = connection.first("SELECT %s::regclass::oid::bigint", [name(parent.ref)])
-    table = read_table(connection, oid)
     child = TableRef(parent.ref.schema, beside("rehearsal", parent.ref.name))
     version = connection.info.server_version
     (key,) = [column for column in table["columns"] if column["name"] == parent.column]
@@ -244,10 +234,12 @@ def _beside_others(
     partitions: Sequence[Partition],
     existing: Sequence[Existing],
     attached: Collection[int],
+    names: NamesInSchema,
 ) -> PlannedChildren:
     """
     Parameters:
         attached: object ids of children that runs of mode attach have made.
+        names: of the table's schema.
 
     Raises:
         PlanningError: a child is in the way.
@@ -278,7 +270,7 @@ def _beside_others(
                 f"{old.ref} ({bounds}) is there, and a run with a condition replaces none: "
                 f"partition {partition.id} fails if it has rows"
             )
-    named = _named(connection, request.table, partitions, same)
+    named = _named(names, request.table, partitions, same)
     return PlannedChildren(tuple(named), (), tuple(warnings))
 
 
@@ -295,13 +287,12 @@ def _overlap(
 
 
 def _named(
-    connection: Connection,
+    there: NamesInSchema,
     table: TableRef,
     partitions: Sequence[Partition],
     same: Mapping[str, Existing],
 ) -> list[Partition]:
     """Each child is called after its parent and its first value, by a name that is free."""
-    there = read_names(connection, [table.schema])[table.schema]
     given: set[str] = set()
     found = []
     for partition in partitions:

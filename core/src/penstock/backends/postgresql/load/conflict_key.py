@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog.privileges import missing_grant
+from penstock.backends.postgresql.catalog.privileges import (
+    UpsertRights,
+    missing_grant,
+    read_upsert_rights,
+)
 from penstock.backends.postgresql.catalog.unique_keys import read_unique_keys
-from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
-from penstock.backends.postgresql.statements import ident, name, statement
+from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.statements import ident, name
 from penstock.backends.sql.unique_keys import choose_key
 from penstock.model.tables import TableRef
 
@@ -18,7 +22,7 @@ _WANTED = (
 
 
 def conflict_columns(
-    connection: Connection, request: LoadRequest, table: TableRef | None = None
+    facts: TargetFacts, request: LoadRequest, table: TableRef | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The columns of the key, and warnings; both empty in other modes.
 
@@ -30,20 +34,22 @@ def conflict_columns(
     """
     if not request.mode.merges_by_key:
         return (), ()
-    table = table or request.target
     with planning("target", f"table {request.target}"):
         copied = {pair.target for pair in request.pairs}
-        keys = read_unique_keys(connection, table)
+        if table is None:
+            keys, rights = facts.unique_keys(request.target), facts.upsert_rights(request.target)
+        else:
+            keys = read_unique_keys(facts.connection, table)
+            rights = read_upsert_rights(facts.connection, [table])[table]
         key = choose_key(request, keys, _WANTED)
-        _check_privileges(connection, request, table)
-        facts = connection.first(statement("upsert_facts"), {"table": name(table)})
+        _check_privileges(facts, request, rights)
     warnings = []
     if key.may_repeat:
         warnings.append(
             f"--mode upsert: {', '.join(key.may_repeat)} may be NULL, and {key.index} "
             "treats NULLs as distinct: a row with a NULL there fails its partition"
         )
-    fixed = sorted(copied.intersection(facts[1]).difference(key.names))
+    fixed = sorted(copied.intersection(rights.identities).difference(key.names))
     if fixed:
         warnings.append(
             f"--mode upsert: {', '.join(fixed)} is GENERATED ALWAYS AS IDENTITY: rows that "
@@ -52,18 +58,19 @@ def conflict_columns(
     return key.names, tuple(warnings)
 
 
-def _check_privileges(connection: Connection, request: LoadRequest, of: TableRef) -> None:
-    table = name(of)
-    columns = [pair.target for pair in request.pairs]
-    wanted = {"table": table, "columns": columns}
-    missing, may_stage, database = connection.first(statement("upsert_privileges"), wanted)
+def _check_privileges(facts: TargetFacts, request: LoadRequest, rights: UpsertRights) -> None:
+    columns = {pair.target for pair in request.pairs}
+    missing = [
+        word
+        for word, closed in (("SELECT", rights.unread), ("UPDATE", rights.fixed))
+        if not columns.isdisjoint(closed)
+    ]
     if missing:
         listed = ", ".join(missing)
         refused = f"may not {listed} on {request.target}"
-        raise missing_grant(
-            connection, refused, "--mode upsert", f"{listed} ON {name(request.target)}"
-        )
-    if not may_stage:
-        refused = f"may not create temporary tables in database {database!r}"
-        grant = f"TEMPORARY ON DATABASE {ident(database)}"
-        raise missing_grant(connection, refused, "--mode upsert", grant)
+        grant = f"{listed} ON {name(request.target)}"
+        raise missing_grant(facts.connection, refused, "--mode upsert", grant)
+    if not rights.may_stage:
+        refused = f"may not create temporary tables in database {rights.database!r}"
+        grant = f"TEMPORARY ON DATABASE {ident(rights.database)}"
+        raise missing_grant(facts.connection, refused, "--mode upsert", grant)

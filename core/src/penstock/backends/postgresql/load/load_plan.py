@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.postgresql.catalog.relations import list_heirs
-from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import steps
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
@@ -30,7 +28,6 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         return staged(plan_load(facts, replace(request, mode=UPSERT)), request)
     if request.definition is not None:
         return _plan_made(facts, request, request.definition)
-    connection = facts.connection
     if request.mode.builds_beside:
         from penstock.backends.postgresql.load.swap import plan_swap  # noqa: PLC0415 - as above
 
@@ -41,7 +38,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         tree = facts.tree(ref)
         # What inherits from it is a table of its own, and left alone.
         only = tree[0].kind == "r" and tree[0].inherits
-        _check_heirs(connection, request)
+        _check_heirs(facts, request)
         before: list[Step] = []
         after: list[Step] = []
         warnings: list[str] = []
@@ -53,9 +50,9 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
             from penstock.backends.postgresql.load import while_loading  # noqa: PLC0415 - seldom
 
             if request.unlogged:
-                while_loading.unlog(connection, tree, before, after)
+                while_loading.unlog(facts, ref, before, after)
             if request.indexes == "defer":
-                while_loading.defer_indexes(connection, tree, before, after, warnings)
+                while_loading.defer_indexes(facts, ref, before, after, warnings)
     stored = [relation for relation in tree if relation.kind == "r"]
     unlogged = [relation for relation in stored if relation.persistence == "u"]
     if unlogged and len(unlogged) < len(stored) and request.mode.only_adds:
@@ -63,7 +60,7 @@ def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
             f"--mode append: some partitions of {ref} are unlogged, such as {unlogged[0].ref}, "
             "and others are not: a crash would empty some; expected all or none"
         )
-    key, remarks = conflict_columns(connection, request)
+    key, remarks = conflict_columns(facts, request)
     with planning("target", f"sequences of {ref}"):
         advanced, refused = advance_existing(facts, request)
     return LoadPlan(
@@ -96,12 +93,12 @@ def _plan_made(facts: TargetFacts, request: LoadRequest, definition: TableDefini
     return replace(planned, steps=(*planned.steps, *late))
 
 
-def _check_heirs(connection: Connection, request: LoadRequest) -> None:
+def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:
     """
     Raises:
         PlanningError: rows of several tables would go into one of several.
     """
-    theirs = list_heirs(connection, request.target) if request.heirs else ()
+    theirs = facts.heirs(request.target) if request.heirs else ()
     if theirs:
         raise PlanningError(
             f"source: {', '.join(map(str, request.heirs))} inherit from {request.source}, and its "

@@ -34,6 +34,36 @@ def changed_runs(
     return {run_id for (run_id,) in connection.execute(text, asked).fetchall()}
 
 
+# What becomes of a run that is just prepared, too.
+_PREPARED = "prepared_at = pg_catalog.clock_timestamp(), status = 'running',"
+
+
+def note_tables(
+    connection: Connection,
+    schema: str,
+    tables: Sequence[tuple[str, TableRef, bool]],
+    *,
+    prepared: bool = False,
+) -> None:
+    """Store in the rows of runs what their tables are recognised by.
+
+    Parameters:
+        schema: of the control tables.
+        tables: the run, its table, and whether it loads the children that are there, too, so that
+            none of them may go.
+        prepared: also that the runs are prepared.
+    """
+    text = statement("note_targets").format(
+        schema=sql.Identifier(schema), prepared=sql.SQL(_PREPARED if prepared else "")
+    )
+    asked = {
+        "runs": [run_id for run_id, *_ in tables],
+        "tables": [name(table) for _, table, _ in tables],
+        "children": [children for *_, children in tables],
+    }
+    connection.execute(text, asked)
+
+
 class LoadedTable:
     """
     Parameters:
@@ -42,6 +72,7 @@ class LoadedTable:
 
     def __init__(self, connection: Connection, schema: str, run_id: str) -> None:
         self._connection = connection
+        self._name = schema
         self._schema = sql.Identifier(schema)
         self._run_id = run_id
 
@@ -56,7 +87,7 @@ class LoadedTable:
         Parameters:
             children: the run loads those that are there, too, so none of them may go.
         """
-        self._execute("note_target", table=name(table), children=children)
+        note_tables(self._connection, self._name, [(self._run_id, table, children)])
 
     def note_attached(self, child: TableRef | None, before: int | None) -> None:
         """Keep what the child is recognised by that this transaction has attached.

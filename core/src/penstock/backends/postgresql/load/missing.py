@@ -56,7 +56,7 @@ def plan_missing(
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.rehearsals.missing(ref, content)
         with rehearsed(facts, ref, content) as rehearsal:
-            key, remarks = conflict_columns(connection, request, rehearsal)
+            key, remarks = conflict_columns(facts, request, rehearsal)
             parts = connection.execute(_parts(rehearsal)).fetchall()
         names = names_for(facts, ref, made, [], warnings)
         schemas = [

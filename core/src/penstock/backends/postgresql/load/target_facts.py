@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.answers import Answers
 from penstock.backends.postgresql.catalog import existing
+from penstock.backends.postgresql.catalog.children import (
+    Existing,
+    Partitioned,
+    children_of,
+    read_attached,
+    read_partitioned,
+)
 from penstock.backends.postgresql.catalog.columns import columns_of
 from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.catalog.privileges import (
     SchemaRights,
     TableRights,
+    UpsertRights,
     check_creatable,
     check_writable_server,
     granted_by_default,
     read_schema_rights,
     read_table_rights,
+    read_upsert_rights,
 )
-from penstock.backends.postgresql.catalog.relations import table_oid
+from penstock.backends.postgresql.catalog.relations import heirs_of, table_oid
 from penstock.backends.postgresql.catalog.sequences import ColumnSequence, sequences_of
+from penstock.backends.postgresql.catalog.unique_keys import UniqueKey, unique_keys_of
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.loadable import check_loadable, read_loadable
+from penstock.errors import PlanningError
 from penstock.model.tables import Column, TableRef
 from penstock.spec.modes import Mode
 
@@ -63,6 +74,13 @@ class TargetFacts:
         self._column_sequences = Answers(refs, self._read_column_sequences)
         self._numbers = Answers(refs, self._read_numbers)
         self._shapes = Answers(refs, self._read_shapes)
+        self._heirs = Answers(refs, self._read_heirs)
+        self._unique_keys = Answers(refs, self._read_unique_keys)
+        self._upsert_rights = Answers(refs, self._read_upsert_rights)
+        self._partitioned = Answers(refs, self._read_partitioned)
+        self._children = Answers(refs, self._read_children)
+        self._root_definitions = Answers(refs, self._read_root_definitions)
+        self._attached: dict[str, Mapping[int, tuple[str, ...]]] = {}
         self._granted = Answers(schemas, partial(granted_by_default, connection))
         self._definitions = Answers(refs, self._read_definitions)
         self._sequences = Answers((), partial(existing.read_sequences, connection))
@@ -139,10 +157,60 @@ class TargetFacts:
         """
         self.check_there(ref)
         if not (found := self._definitions[ref]):
-            from penstock.backends.postgresql.ddl.definition import TableGone  # noqa: PLC0415
-
-            raise TableGone(self.tree(ref)[0].oid)
+            raise self._gone(ref)
         return found[0]
+
+    def whole_definition(self, ref: TableRef) -> list[Json]:
+        """Of the existing table and each of its partitions.
+
+        Raises:
+            PlanningError: one of them was dropped in between.
+        """
+        found = self._definitions[ref]
+        if len(found) < len(self.tree(ref)):
+            raise self._gone(ref)
+        return found
+
+    def _gone(self, ref: TableRef) -> PlanningError:
+        from penstock.backends.postgresql.ddl.definition import TableGone  # noqa: PLC0415 - seldom
+
+        return TableGone(self.tree(ref)[0].oid)
+
+    def root_definition(self, ref: TableRef) -> Json:
+        """Of an existing table alone, whatever partitions it has.
+
+        Raises:
+            PlanningError: it was dropped in between.
+        """
+        self.check_there(ref)
+        try:
+            return self._root_definitions[ref]
+        except KeyError:
+            raise self._gone(ref) from None
+
+    def heirs(self, ref: TableRef) -> tuple[TableRef, ...]:
+        """See `SourceCatalog.heirs`."""
+        self.check_there(ref)
+        return self._heirs[ref]
+
+    def unique_keys(self, ref: TableRef) -> tuple[UniqueKey, ...]:
+        return self._unique_keys[ref]
+
+    def upsert_rights(self, ref: TableRef) -> UpsertRights:
+        return self._upsert_rights[ref]
+
+    def partitioned(self, ref: TableRef) -> Partitioned:
+        """Of a partitioned table."""
+        return self._partitioned[ref]
+
+    def children(self, ref: TableRef) -> list[Existing]:
+        return self._children[ref]
+
+    def attached(self, schema: str) -> Mapping[int, tuple[str, ...]]:
+        """See `read_attached`."""
+        if schema not in self._attached:
+            self._attached[schema] = read_attached(self.connection, schema)
+        return self._attached[schema]
 
     def shape(self, ref: TableRef) -> str:
         """See `existing.shape_of`."""
@@ -189,6 +257,26 @@ class TargetFacts:
         found = columns_of(self.connection, list(roots.values()), self.types) if roots else {}
         return {ref: found.get(roots.get(ref, 0), ()) for ref in refs}
 
+    def _read_heirs(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[TableRef, ...]]:
+        roots = self._roots(refs)
+        found = heirs_of(self.connection, list(roots.values())) if roots else {}
+        return {ref: found.get(roots.get(ref, 0), ()) for ref in refs}
+
+    def _read_unique_keys(self, refs: Sequence[TableRef]) -> dict[TableRef, tuple[UniqueKey, ...]]:
+        return dict.fromkeys(refs, ()) | unique_keys_of(self.connection, list(self._roots(refs)))
+
+    def _read_upsert_rights(self, refs: Sequence[TableRef]) -> dict[TableRef, UpsertRights]:
+        return read_upsert_rights(self.connection, list(self._roots(refs)))
+
+    def _read_partitioned(self, refs: Sequence[TableRef]) -> dict[TableRef, Partitioned]:
+        roots = self._roots(refs)
+        found = read_partitioned(self.connection, list(roots.values()))
+        return {ref: found[oid] for ref, oid in roots.items() if oid in found}
+
+    def _read_children(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Existing]]:
+        with full_names(self.connection):
+            return children_of(self.connection, refs)
+
     def _read_links(self, refs: Sequence[TableRef]) -> dict[TableRef, list[existing.Linked]]:
         trees = self._known_trees(refs)
         if not any(trees.values()):
@@ -222,13 +310,26 @@ class TargetFacts:
         return existing.read_dependents(self.connection, trees, sequences)
 
     def _read_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, list[Json]]:
+        trees = self._known_trees(refs)
+        found = self._read_tables(relation.oid for tree in trees.values() for relation in tree)
+        return {
+            ref: [found[relation.oid] for relation in tree if relation.oid in found]
+            for ref, tree in trees.items()
+        }
+
+    def _read_root_definitions(self, refs: Sequence[TableRef]) -> dict[TableRef, Json]:
+        roots = self._roots(refs)
+        found = self._read_tables(roots.values())
+        return {ref: found[oid] for ref, oid in roots.items() if oid in found}
+
+    def _read_tables(self, asked: Iterable[int]) -> dict[int, Json]:
+        """By object id, but for those that are just dropped."""
         from penstock.backends.postgresql.ddl.definition import (  # noqa: PLC0415 - seldom
             TableGone,
             read_tables,
         )
 
-        trees = self._known_trees(refs)
-        oids = [relation.oid for tree in trees.values() for relation in tree]
+        oids = list(asked)
         found: dict[int, Json] = {}
         try:
             found = {table["oid"]: table for table in read_tables(self.connection, oids)}
@@ -236,10 +337,7 @@ class TargetFacts:
             for oid in oids:
                 with suppress(TableGone):
                     (found[oid],) = read_tables(self.connection, [oid])
-        return {
-            ref: [found[relation.oid] for relation in tree if relation.oid in found]
-            for ref, tree in trees.items()
-        }
+        return found
 
 
 def check_place(facts: TargetFacts, ref: TableRef, needed_by: str) -> None:

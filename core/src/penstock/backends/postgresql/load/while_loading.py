@@ -5,29 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.backends.postgresql.catalog import existing
-from penstock.backends.postgresql.catalog.privileges import check_creatable, check_owned
-from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl import definition, indexes, steps
+from penstock.backends.postgresql.catalog.privileges import check_owned
+from penstock.backends.postgresql.ddl import indexes, steps
 from penstock.backends.postgresql.ddl.text import Json, Names
+from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.statements import ident, name
 from penstock.errors import PlanningError
 from penstock.model.plans import Step
+from penstock.model.tables import TableRef
 
 
-def unlog(
-    connection: Connection,
-    tree: Sequence[existing.Relation],
-    before: list[Step],
-    after: list[Step],
-) -> None:
+def unlog(facts: TargetFacts, ref: TableRef, before: list[Step], after: list[Step]) -> None:
     """The table, or every partition of it, unlogged while it is loaded.
 
     Raises:
         PlanningError: the server would refuse it.
     """
-    check_owned(connection, tree, "--unlogged")
-    tables = definition.read_tables(connection, [relation.oid for relation in tree])
-    for relation, table in zip(tree, tables, strict=True):
+    tree = facts.tree(ref)
+    check_owned(facts.connection, tree, "--unlogged")
+    for relation, table in zip(tree, facts.whole_definition(ref), strict=True):
         if relation.kind not in ("r", "p"):
             raise PlanningError(
                 f"--unlogged: expected {relation.ref} to be a table, found "
@@ -41,7 +37,7 @@ def unlog(
             )
         if relation.kind == "r" and relation.persistence == "p":
             alter = [f"ALTER TABLE {name(relation.ref)} SET UNLOGGED"]
-            if connection.info.server_version >= 150000:
+            if facts.connection.info.server_version >= 150000:
                 # They went with the table; a crash would set them back to their start.
                 alter += [
                     f"ALTER SEQUENCE {ident(s['schema'], s['name'])} SET LOGGED"
@@ -54,8 +50,8 @@ def unlog(
 
 
 def defer_indexes(
-    connection: Connection,
-    tree: Sequence[existing.Relation],
+    facts: TargetFacts,
+    ref: TableRef,
     before: list[Step],
     after: list[Step],
     warnings: list[str],
@@ -65,6 +61,7 @@ def defer_indexes(
     Raises:
         PlanningError: something else needs them, or the user may not.
     """
+    tree = facts.tree(ref)
     if tree[0].kind not in ("r", "p"):
         raise PlanningError(
             f"--indexes defer: expected {tree[0].ref} to be a table, found "
@@ -75,10 +72,10 @@ def defer_indexes(
             f"--indexes defer: {tree[0].ref} is a partition of another table, whose indexes hold "
             "its own; expected the table itself, or --indexes keep"
         )
-    check_owned(connection, tree, "--indexes defer")
+    check_owned(facts.connection, tree, "--indexes defer")
     for schema in sorted({relation.ref.schema for relation in tree}):
-        check_creatable(connection, schema, "--indexes defer")
-    tables = definition.read_tables(connection, [relation.oid for relation in tree])
+        facts.creatable(schema, "--indexes defer")
+    tables = facts.whole_definition(ref)
     usable, broken = indexes.usable_indexes(tables)
     kept = _kept(tables, usable, broken, warnings)
     deferred = {oid: index["name"] for oid, index in usable.items() if oid not in kept}

@@ -1,4 +1,4 @@
--- Sessions that hold a partition's lock and are attempts of it, by their name.
+-- Sessions that hold a partition's lock, and whose name begins as asked: as attempts' of it do.
 SELECT a.pid, pg_catalog.concat_ws(' ', a.state, a.query_start, {progress})
 FROM (SELECT pg_catalog.hashtextextended(%(partition)s, 0) AS key) AS k
 JOIN pg_catalog.pg_locks AS l

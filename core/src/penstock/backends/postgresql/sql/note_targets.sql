@@ -1,8 +1,8 @@
--- What the tables of many runs are known by, as "note_target" has it, and that they are prepared.
+-- What the tables of runs are known by: their oids, and where their rows are stored. TRUNCATE, and
+-- whatever writes a table anew, gives it another file. NULL where it is not there.
 UPDATE {schema}.run AS r
 SET
-    prepared_at = pg_catalog.clock_timestamp(),
-    status = 'running',
+    {prepared}
     target_state = (
         SELECT pg_catalog.jsonb_build_object(
             'table', made.name,

@@ -1,5 +1,6 @@
--- How a table is partitioned, and what rows that are loaded into a child of its own would pass by.
+-- How tables are partitioned, and what rows that are loaded into a child of its own would pass by.
 SELECT
+    c.oid::bigint,
     p.partstrat::text,
     p.partnatts,
     (
@@ -39,4 +40,4 @@ SELECT
     )
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_partitioned_table AS p ON p.partrelid = c.oid
-WHERE c.oid = {table}::regclass
+WHERE c.oid = ANY ({tables}::oid[])

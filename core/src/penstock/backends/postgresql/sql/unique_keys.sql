@@ -1,7 +1,8 @@
--- The unique indexes of a table, the primary key first. "obstacle" says why rows cannot be found by
+-- The unique indexes of tables, by the place of each, the primary key first. "obstacle" says why rows cannot be found by
 -- an index; "columns" are its key columns in their order, each with the operator by which the index
 -- holds two values for equal.
 SELECT
+    asked.place,
     i.relname,
     x.indisprimary,
     pg_catalog.concat_ws(
@@ -45,8 +46,9 @@ SELECT
         ) AS eq
         WHERE k.position <= x.indnkeyatts
     )
-FROM pg_catalog.pg_index AS x
+FROM pg_catalog.unnest(%(tables)s::text[]) WITH ORDINALITY AS asked (name, place)
+JOIN pg_catalog.pg_index AS x ON x.indrelid = asked.name::regclass AND x.indisunique
 JOIN pg_catalog.pg_class AS i ON i.oid = x.indexrelid
 JOIN pg_catalog.pg_am AS am ON am.oid = i.relam
-WHERE x.indrelid = %(table)s::regclass AND x.indisunique AND am.amname = 'btree'
-ORDER BY NOT x.indisprimary, i.relname
+WHERE am.amname = 'btree'
+ORDER BY asked.place, NOT x.indisprimary, i.relname

@@ -1,12 +1,22 @@
--- What is missing for --mode upsert, as the words of a GRANT; and whether there may be temporary
--- tables in this database.
+-- What is missing for --mode upsert, by the place of each table: the columns that may not be read, and
+-- those that may not be updated; which of its columns are always generated identities; and whether
+-- there may be temporary tables in this database.
 SELECT
+    asked.place,
     ARRAY(
-        SELECT wanted FROM unnest(ARRAY['SELECT', 'UPDATE']) AS wanted
-        WHERE NOT pg_catalog.has_table_privilege(%(table)s::regclass, wanted) AND EXISTS (
-            SELECT FROM unnest(%(columns)s::text[]) AS written
-            WHERE NOT pg_catalog.has_column_privilege(%(table)s::regclass, written, wanted)
-        )
+        SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+        WHERE a.attrelid = asked.name::regclass AND a.attnum > 0 AND NOT a.attisdropped
+            AND NOT pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+    ),
+    ARRAY(
+        SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+        WHERE a.attrelid = asked.name::regclass AND a.attnum > 0 AND NOT a.attisdropped
+            AND NOT pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'UPDATE')
+    ),
+    ARRAY(
+        SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+        WHERE a.attrelid = asked.name::regclass AND a.attidentity = 'a' AND NOT a.attisdropped
     ),
     pg_catalog.has_database_privilege(current_database(), 'TEMPORARY'),
     current_database()
+FROM pg_catalog.unnest(%(tables)s::text[]) WITH ORDINALITY AS asked (name, place)

@@ -1,0 +1,133 @@
+"""`plan_all`: the plans of many tables, a window of them after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.backends.api.described import describing
+from penstock.backends.api.facts import Siblings
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.errors import PenstockError
+from penstock.model import values
+from penstock.model.plans import PartitionPlan
+from penstock.model.tables import NotCopied
+from penstock.planning.build import build_plan, expect_tables
+from penstock.planning.search_path import lacks_schema
+from penstock.planning.steps_left import StepsLeft
+from penstock.run.batch_tables import BatchTables, check_many, siblings_of
+from penstock.run.connections import Connections, connect
+from penstock.run.showing import apart_throughout
+from penstock.run.state import new_run_id
+from penstock.run.table_requests import TableRequest
+from penstock.run.windows import windows
+from penstock.spec.batch_spec import BatchSpec
+from penstock.workers.degree import streams_of
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """How a table of a batch would be copied, or why it cannot be."""
+
+    table: str
+    target_table: str
+    mode: str
+    plan: PartitionPlan | None
+    error: Mapping[str, Any] | None
+    """As in the event `Failed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """The end of a batch's plans."""
+
+    tables: int
+    failed: int
+    """How many of them cannot be copied."""
+    seconds: float
+    not_copied: tuple[NotCopied, ...]
+    """What the batch leaves out besides its tables: views, for instance."""
+
+
+@apart_throughout
+def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
+    """Plan the tables of a batch: a dry run that changes nothing. Yields each table's plan as soon
+    as it is made, and keeps none; last `BatchPlan`.
+
+    Raises:
+        UsageError: the request is wrong.
+        TransientError: a server cannot be reached.
+    """
+    values.choose(batch.show_values)
+    begun = time.monotonic()
+    ends = connect(batch.source, batch.target)
+    check_many(ends)
+    batch_id = batch.run_id or new_run_id()
+    with (
+        closing(ends.open_source()) as source,
+        closing(ends.open_target(batch.control_schema)) as target,
+    ):
+        requests, not_copied = BatchTables(batch, ends, source, target).requests(batch_id)
+        siblings = siblings_of([asked.spec for asked in requests])
+        failed = 0
+        planner = _Planner(ends, source, target, siblings)
+        for window in windows(requests):
+            for planned in planner.plans(window):
+                failed += planned.error is not None
+                yield planned
+        if batch.max_lag is not None:
+            ends.lag_gauge().close()
+    yield BatchPlan(len(requests), failed, round(time.monotonic() - begun, 3), not_copied)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """Plans the tables of a window together."""
+
+    ends: Connections
+    source: SourceCatalog
+    target: TargetCatalog
+    siblings: Siblings
+
+    def plans(self, requests: Sequence[TableRequest]) -> Iterator[TablePlan]:
+        specs = [asked.spec for asked in requests]
+        with ExitStack() as facts:
+            relations = [spec.relation for spec in specs]
+            facts.enter_context(describing(self.source, relations))
+            facts.enter_context(describing(self.target, [spec.target_ref for spec in specs]))
+            expect_tables(specs, self.source, self.target)
+            steps_left = StepsLeft(self.target, specs)
+            for asked in requests:
+                yield self._planned(asked, steps_left)
+
+    def _planned(self, asked: TableRequest, steps_left: StepsLeft) -> TablePlan:
+        plan = error = None
+        try:
+            plan = self._plan(asked, steps_left)
+        except PenstockError as found:
+            if found.transient:
+                raise
+            error = found.as_json()
+        spec = asked.spec
+        return TablePlan(spec.source_name, str(spec.target_ref), spec.mode, plan, error)
+
+    def _plan(self, asked: TableRequest, steps_left: StepsLeft) -> PartitionPlan:
+        if asked.error is not None:
+            raise asked.error
+        spec = asked.spec
+        if lacks_schema(spec):
+            spec, _ = self.ends.with_schemas(spec, self.source, self.target)
+        return build_plan(
+            spec,
+            streams_of(spec.degree),
+            asked.run_id,
+            self.source,
+            self.target,
+            self.ends.capabilities,
+            siblings=self.siblings,
+            steps_left=steps_left,
+        )

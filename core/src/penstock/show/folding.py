@@ -1,0 +1,80 @@
+"""Texts about many tables, folded where they differ in nothing but the tables' names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.show.text import one_line
+
+FEW = 20
+"""Of so many tables each is shown by itself."""
+_NAMED = 3
+# What else may differ: ids of runs, and object ids.
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(slots=True)
+class Folded:
+    """Texts that say the same of many tables."""
+
+    text: str
+    """Of the first table."""
+    tables: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text, count = one_line(self.text), len(self.tables)
+        if count == 1:
+            return f"{one_line(self.tables[0])}: {text}"
+        named = ", ".join(map(one_line, self.tables[:_NAMED]))
+        return f"{count:,} tables ({named}{', ...' if count > _NAMED else ''}), the first: {text}"
+
+
+def pattern_of(table: str, text: str) -> str:
+    """A text without the name of its table: the same for all texts that say the same."""
+    found = text
+    for name in (table, table.rpartition(".")[2]):
+        found = _without(name, found) if name else found
+    return _NUMBERS.sub("0", found)
+
+
+def _without(name: str, text: str) -> str:
+    """Of names that are words of the text. A regular expression for each table would be slow."""
+    first, *rest = text.split(name)
+    for part in rest:
+        is_word = not (_ends_in_word(first[-1:]) or _ends_in_word(part[:1]))
+        first += ("?" if is_word else name) + part
+    return first
+
+
+def _ends_in_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def folded(texts: Iterable[tuple[str, str]]) -> list[Folded]:
+    """
+    Parameters:
+        texts: with the tables that they are about.
+
+    Returns: those about most tables first.
+    """
+    found: dict[str, Folded] = {}
+    for table, text in texts:
+        found.setdefault(pattern_of(table, text), Folded(text)).tables.append(table)
+    return sorted(found.values(), key=lambda each: -len(each.tables))
+
+
+def folded_lines(texts: Sequence[tuple[str, str]]) -> list[str]:
+    """A line for each text if they are few; else one for all that say the same.
+
+    Parameters:
+        texts: with the tables that they are about.
+    """
+    if len(texts) <= FEW:
+        return [f"{one_line(table)}: {one_line(text)}" for table, text in texts]
+    found = folded(texts)
+    lines = list(map(str, found[:FEW]))
+    if len(found) > FEW:
+        lines.append(f"and {len(found) - FEW:,} more, of other kinds: --json lists all of them")
+    return lines
