@@ -15,6 +15,7 @@ from ..rows import Row, Rows
 
 class ClickHouse(Database):
     name = "clickhouse"
+    statements = ((0, 0), (0, 0))
     made_type = "Decimal(20, 0)"
     recopies = False
     starts_over = False
@@ -31,6 +32,10 @@ class ClickHouse(Database):
             yield cls(url)
 
     @property
+    def _own(self) -> str:
+        return f"{self.table}".rpartition(".")[2]
+
+    @property
     def source(self) -> Mapping[str, Any]:
         return {**super().source, "snapshot": "none"}
 
@@ -38,13 +43,13 @@ class ClickHouse(Database):
         columns = [f"`{name}` {self.types[kind].written}" for name, kind in rows.columns.items()]
         with closing(connect_clickhouse(self.url)) as client:
             client.command(
-                f"CREATE TABLE t ({', '.join(columns)}) ENGINE = MergeTree ORDER BY tuple()"
+                f"CREATE TABLE {self._own} ({', '.join(columns)}) ENGINE = MergeTree ORDER BY tuple()"
             )
 
     def insert(self, rows: Rows) -> None:
         if rows.rows:
             with closing(connect_clickhouse(self.url)) as client:
-                client.insert_arrow("t", rows.arrow(), settings={"async_insert": 0})
+                client.insert_arrow(self._own, rows.arrow(), settings={"async_insert": 0})
 
     def read(self) -> list[Row]:
         with closing(connect_clickhouse(self.url)) as client:

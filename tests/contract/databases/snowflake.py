@@ -41,6 +41,7 @@ class Snowflake(SqlDatabase):
     name = "snowflake"
     table = "public.t"
     quote = ""
+    statements = ((0, 0), (0, 0))
     made_type = "number(21,0)"
 
     def __init__(self, url: str) -> None:

@@ -44,7 +44,8 @@ class StagedWriter:
         self._attempt = this = Attempt(self._spec, partition, attempt)
         lock_partition(hooks, this, wait)
         hooks.sweep()
-        if hooks.compute(self._is_committed, wait):
+        looks = attempt > 1 or partition.bytes is None or partition.bytes > hooks.unseen_bytes
+        if looks and hooks.compute(self._is_committed, wait):
             return False
         self._stage = stage = hooks.open_stage(this, wait)
         self.write, self.fileno, self.check = stage.write, stage.fileno, stage.check

@@ -49,6 +49,11 @@ class StepRecords(RunRecords, ABC):
         """Before the first step, in a transaction."""
         return
 
+    def before_loads(self, loads: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        """`before_load` for several runs, in one transaction."""
+        for run, load in loads:
+            self.before_load(run, load)
+
     @abstractmethod
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
         """What to keep in the run's record, so that the table can be recognised. In the transaction
@@ -198,8 +203,7 @@ class StepRecords(RunRecords, ABC):
         """In one transaction, which undoes steps as it undoes records."""
         known = self.load_runs(list(loads))
         due = {run_id: run for run_id, run in known.items() if run.prepared_at is None}
-        for run_id, run in due.items():
-            self.before_load(run, loads[run_id])
+        self.before_loads([(run, loads[run_id]) for run_id, run in due.items()])
         self.do_all([(run, step) for run_id, run in due.items() for step in loads[run_id].before])
         self.note_prepared([(run, loads[run_id]) for run_id, run in due.items()])
         return {run_id: run_id in due for run_id in loads}
