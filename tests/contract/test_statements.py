@@ -37,6 +37,7 @@ def counted(pair: Pair, count: int, file: Path) -> tuple[list[str], list[str]]:
     ends = {name: f"{PREFIX}{url}" for name, url in pair.ends.items()}
     given = {**pair.mine.source, **ends, "mode": str(mode), "degree": 2}
     del given["table"]
+    given["target_schema"] = str(pair.theirs.table).rpartition(".")[0]
     given["tables"] = [pair.mine.named("t0" if count == 1 else "t*").table]
     spec = BatchSpec.from_mapping(given, "test")
     *_, end = copy_all(spec)

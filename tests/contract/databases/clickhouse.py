@@ -43,7 +43,8 @@ class ClickHouse(Database):
         columns = [f"`{name}` {self.types[kind].written}" for name, kind in rows.columns.items()]
         with closing(connect_clickhouse(self.url)) as client:
             client.command(
-                f"CREATE TABLE {self._own} ({', '.join(columns)}) ENGINE = MergeTree ORDER BY tuple()"
+                f"CREATE TABLE {self._own} ({', '.join(columns)})"
+                " ENGINE = MergeTree ORDER BY tuple()"
             )
 
     def insert(self, rows: Rows) -> None:

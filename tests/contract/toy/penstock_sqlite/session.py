@@ -93,12 +93,12 @@ class SqliteSession(DriverSession):
     def describe_all(
         self, tables: Sequence[TableRef]
     ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
-        found = {
+        found: dict[TableRef, Sequence[tuple[str, Type]]] = {
             table: [(name, _known(declared)) for name, declared in rows]
             for table, rows in self.about_all(_TYPES, tables).items()
         }
         untyped = [table for table, columns in found.items() if not all(t for _, t in columns)]
-        return found | super().describe_all(untyped)
+        return {**found, **super().describe_all(untyped)}
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:
         """By declared types; a computed column is of the type of its first value."""

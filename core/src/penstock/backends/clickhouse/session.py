@@ -17,7 +17,6 @@ from penstock.backends.sql.server.session import ServerSession
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
-
 _UUID = TableQuery("toString(uuid)", "system.tables", "database", "name")
 _TYPES = TableQuery("name, type", "system.columns", "database", "table", order="position")
 

@@ -76,9 +76,7 @@ class DuckSession(DriverSession):
         some = [table for table in tables if table in there]
         rows = ", ".join(f"(SELECT {_ROW} FROM {self.table(table)} AS {_ROW})" for table in some)
         found = self.describe(f"SELECT {rows}", "tables") if some else []
-        described = {
-            table: type_.children for table, (_, type_) in zip(some, found, strict=True)
-        }
+        described = {table: type_.children for table, (_, type_) in zip(some, found, strict=True)}
         return {table: described.get(table, ()) for table in tables}
 
     def describe(self, query: str, subject: str) -> list[tuple[str, Type]]:

@@ -115,9 +115,7 @@ class DuckSource(DuckCatalog):
             return self._all_sizes([relation])[relation]
         return known.about("sizes", relation, self._all_sizes)
 
-    def _all_sizes(
-        self, tables: Sequence[TableRef]
-    ) -> dict[TableRef, tuple[int, int | None, int]]:
+    def _all_sizes(self, tables: Sequence[TableRef]) -> dict[TableRef, tuple[int, int | None, int]]:
         subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
         there = read_relations(self._session)
         some = [table for table in tables if not there.get(table, True)]
@@ -130,7 +128,9 @@ class DuckSource(DuckCatalog):
             for n, name in enumerate(names)
         ]
         counted = self._session.fetch(" UNION ALL ".join(rows), subject)
-        stored = dict(self._session.fetch(" UNION ALL ".join(blocks), subject))
+        stored = [
+            size for _, size in sorted(self._session.fetch(" UNION ALL ".join(blocks), subject))
+        ]
         return {some[n]: (count, last, stored[n]) for n, count, last in counted}
 
     def _selected(self, relation: TableRef, where: str | None, rows: int) -> float:

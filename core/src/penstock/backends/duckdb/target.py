@@ -60,10 +60,10 @@ class DuckTarget(FileTarget):
         )
         # Made in memory, and looked at.
         with self._made() as (session, made):
-            types = session.describe_all([made])[made]
+            described = session.described(made)
             found = [
                 replace(wanted, type=str(type_), traits={TYPE: type_})
-                for wanted, (_, type_) in zip(self._defined, types, strict=True)
+                for wanted, (_, type_) in zip(self._defined, described, strict=True)
             ]
             return self.in_arrow(session, session.table(made), found)
 

@@ -45,13 +45,14 @@ class MssqlSession(ServerSession):
         number = self._number(table)
         return [] if number is None else self.fetch(query, f"table {table}", [number])
 
-    def _facts_of_many(
-        self, query: str, tables: Sequence[TableRef]
-    ) -> dict[TableRef, list[Row]]:
+    def _facts_of_many(self, query: str, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
         assert self.known is not None
         found: dict[TableRef, list[Row]] = {table: [] for table in tables}
-        numbers = {self.known.about("number", each, self._numbers): each for each in tables}
-        numbers.pop(None, None)
+        numbers = {
+            number: each
+            for each in tables
+            if (number := self.known.about("number", each, self._numbers)) is not None
+        }
         if numbers:
             for number, *row in self.fetch(of_many(query, list(numbers)), "tables"):
                 found[numbers[int(number)]].append(tuple(row))

@@ -142,7 +142,7 @@ class SqlRecords(RecordStore):
 
     def put_journals(self, rows: Sequence[Row]) -> None:
         if not self.upserts:
-            super().put_journals(rows)
+            self._put_in_place(rows)
             return
         key = ", ".join(map(self.ident, ("run_id", "execution_id")))
         content = self.ident("content")
@@ -158,6 +158,19 @@ class SqlRecords(RecordStore):
                 values,
                 reading=False,
             )
+
+    def _put_in_place(self, rows: Sequence[Row]) -> None:
+        """As `put_journal`, but together."""
+        by_execution: dict[str, dict[str, Row]] = {}
+        for row in rows:
+            by_execution.setdefault(row["execution_id"], {})[row["run_id"]] = row
+        for execution_id, mine in by_execution.items():
+            for run_ids in _pieces(list(mine), JOURNALS):
+                where = {"run_id": tuple(run_ids), "execution_id": execution_id}
+                there = {row["run_id"] for row in self.read(Kind.JOURNAL, where, ("run_id",))}
+                self.add(Kind.JOURNAL, [mine[run] for run in run_ids if run not in there])
+                changes = {run: {"content": mine[run]["content"]} for run in there}
+                self.set_each(Kind.JOURNAL, changes, {"execution_id": execution_id})
 
     def insert(self, rows: str, values: Sequence[Any]) -> int:
         """Insert the rows whose key is not there yet.
@@ -186,11 +199,12 @@ class SqlRecords(RecordStore):
             for condition, all_values in self._conditions(where, values)
         )
 
-    def change_each(self, kind: Kind, changes: Mapping[str, Row]) -> None:
+    def set_each(self, kind: Kind, changes: Mapping[str, Row], besides: Row | None = None) -> None:
         """Change the records of several runs, each to values of its own.
 
         Parameters:
             changes: by run; all have the same columns.
+            besides: more conditions.
         """
         for run_ids in _pieces(list(changes)):
             values: list[Any] = []
@@ -208,7 +222,9 @@ class SqlRecords(RecordStore):
                     value = f"CASE {self.ident('run_id')} {cases} END"
                 assignments.append(f"{self.ident(name)} = {value}")
             statement = f"UPDATE {self.named(kind.value)} SET {', '.join(assignments)} WHERE"
-            for condition, all_values in self._conditions({"run_id": tuple(run_ids)}, values):
+            for condition, all_values in self._conditions(
+                {"run_id": tuple(run_ids), **(besides or {})}, values
+            ):
                 self.update(f"{statement} {condition}", all_values)
 
     def delete(self, kind: Kind, where: Row) -> None:
@@ -250,6 +266,6 @@ class SqlRecords(RecordStore):
         return self.placeholder(len(values))
 
 
-def _pieces(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), MOST):
-        yield values[start : start + MOST]
+def _pieces(values: Sequence[T], most: int = MOST) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), most):
+        yield values[start : start + most]

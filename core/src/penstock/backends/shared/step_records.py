@@ -191,13 +191,17 @@ class StepRecords(RunRecords, ABC):
         together: Callable[[Sequence[str]], Mapping[str, T]],
         alone: Callable[[str], T],
     ) -> dict[str, T | PenstockError]:
-        if len(run_ids) > 1 and self._records.joins(run_ids):
+        if len(run_ids) > 1 and self._joins_steps(run_ids):
             return bisected(run_ids, together, alone)
         return {
             name: outcome
             for run_id in run_ids
             for name, outcome in bisected([run_id], together, alone).items()
         }
+
+    def _joins_steps(self, run_ids: Sequence[str]) -> bool:
+        """Whether one transaction may do steps of these runs, and record them."""
+        return self._records.steps_with_records and self._records.joins(run_ids)
 
     def _prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool]:
         """In one transaction, which undoes steps as it undoes records."""
@@ -288,7 +292,7 @@ class StepRecords(RunRecords, ABC):
 
     def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
         run_ids = sorted(steps)
-        if len(run_ids) < 2 or not self._records.joins(run_ids):
+        if len(run_ids) < 2 or not self._joins_steps(run_ids):
             return frozenset()
         try:
             self._records.transact_all(run_ids, lambda: self._finish_all(steps), Hold.STEP)

@@ -65,13 +65,11 @@ class LoadRecords(SqlRecords):
 
     def noted_rows(self, ids: Sequence[str]) -> dict[str, int]:
         """The numbers of rows that `loaded_table` keeps, by the ids of tables."""
-        asked = (
-            f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
-        )
+        asked = f"SELECT id, {self.ident('rows')} FROM {self.named('loaded_table')} AS l WHERE"
         return {
             id_: int(count)
-            for condition, values in self._conditions({"id": tuple(ids)})
-            for id_, count in self.execute(f"{asked} {condition}", values, reading=True)
+            for tested, values in self._conditions({"id": tuple(ids)})
+            for id_, count in self.execute(f"{asked} {tested}", values, reading=True)
         }
 
     def note_rows(self, rows: Mapping[str, int | None]) -> None:
@@ -79,15 +77,17 @@ class LoadRecords(SqlRecords):
         named, counted = self.named("loaded_table"), self.ident("rows")
         before = self.noted_rows(list(rows))
         gone = tuple(id_ for id_, count in rows.items() if count is None and id_ in before)
-        for condition, values in self._conditions({"id": gone}) if gone else ():
-            self.execute(f"DELETE FROM {named} WHERE {condition}", values, reading=False)
+        for tested, values in self._conditions({"id": gone}) if gone else ():
+            self.execute(f"DELETE FROM {named} WHERE {tested}", values, reading=False)
         for id_, count in rows.items():
             if count is not None and id_ in before and before[id_] != count:
                 changed = f"UPDATE {named} SET {counted} = {self.placeholder(1)}"
                 self.execute(
                     f"{changed} WHERE id = {self.placeholder(2)}", [count, id_], reading=False
                 )
-        new = [(id_, count) for id_, count in rows.items() if count is not None and id_ not in before]
+        new = [
+            (id_, count) for id_, count in rows.items() if count is not None and id_ not in before
+        ]
         for first in range(0, len(new), MOST):
             added: list[object] = []
             listed = []

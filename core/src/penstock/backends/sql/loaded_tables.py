@@ -69,9 +69,7 @@ class LoadedTables:
     def end(self) -> None:
         """See `LoadedTable.end`."""
         rows = self._rows()
-        self._records.note_rows(
-            {table.id: rows[run_id] for run_id, table in self._tables.items()}
-        )
+        self._records.note_rows({table.id: rows[run_id] for run_id, table in self._tables.items()})
 
     def doubtful(self, modes: Mapping[str, Mode]) -> set[str]:
         """The runs whose tables `LoadedTable.check` has to look at.

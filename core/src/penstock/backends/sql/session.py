@@ -70,6 +70,16 @@ class Session(Protocol):
         """`fetch`, kept as long as something is `known`."""
         ...
 
+    def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
+        """What a catalog says of some tables now, by table."""
+        ...
+
+    def describe_all(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, Sequence[tuple[str, Type]]]:
+        """Names and types of the columns of some tables, by table."""
+        ...
+
     def run(self, statements: str) -> int:
         """Do something to a table. Raises `PermanentError` where the database refuses.
 
@@ -126,9 +136,7 @@ class NamedRelations:
             return self.about_all(query, [table])[table]
         return self.known.about(query, table, partial(self.about_all, query))
 
-    def about_all(
-        self, query: TableQuery, tables: Sequence[TableRef]
-    ) -> dict[TableRef, list[Row]]:
+    def about_all(self, query: TableQuery, tables: Sequence[TableRef]) -> dict[TableRef, list[Row]]:
         named = {self.in_catalog(table): table for table in tables}
         text, values = query.statement(self.dialect.placeholder, self.catalog, list(named))
         subject = f"table {tables[0]}" if len(tables) == 1 else "tables"

@@ -96,7 +96,7 @@ class FileRuns(LoadedRuns):
         tables.emptied([run.run_id for run in runs if MODES[run.spec["mode"]].starts_empty])
         tables.end()
         noted = {"prepared_at": NOW, "status": "running", "disturbed_by": None}
-        self._tables.change_each(
+        self._tables.set_each(
             Kind.RUN,
             {
                 run.run_id: {**noted, "loads": LoadedTable(self._tables, load.table).id}
