@@ -70,6 +70,8 @@ class Database(ABC):
     statements: ClassVar[Sequence[tuple[float, float]]] = ()
     """Of a batch of tables from here to here: how many the main process needs at most, once and for
     each table, and how many the workers do."""
+    many: ClassVar[int] = 50
+    """Tables of the larger batch."""
     statements_elsewhere: ClassVar[str] = ""
     """Why they are not counted here; empty where they are."""
 

@@ -17,7 +17,6 @@ from .database import Database
 from .rows import numbered
 
 FILE, PREFIX = "PENSTOCK_COUNTING", "counted+"
-MANY = 50
 
 
 def fill(pair: Pair, count: int) -> None:
@@ -62,10 +61,11 @@ def test_of_many_tables(
     pair = Pair(open_database(name), open_database(name))
     if why := pair.theirs.statements_elsewhere:
         pytest.skip(why)
-    fill(pair, MANY)
+    many = pair.theirs.many
+    fill(pair, many)
     file = tmp_path / "statements"
     monkeypatch.setenv(FILE, str(file))
-    for count in (1, MANY):
+    for count in (1, many):
         for who, found, (once, each) in zip(
             ("main process", "workers"),
             counted(pair, count, file),

@@ -29,6 +29,9 @@ from penstock.model.tables import Column, TableDefinition, TableRef
 from penstock.spec.modes import Mode
 
 
+_MADE = "memory.main.made"
+
+
 class DuckTarget(FileTarget):
     capabilities = TARGET
     tables = DuckTables(DIALECT)
@@ -72,13 +75,13 @@ class DuckTarget(FileTarget):
         listed = ", ".join(f"{ident(column.name)} {column.type}" for column in self._defined)
         with instance() as connection:
             with planning("target", "the table that is made"):
-                connection.execute(f"CREATE TABLE made ({listed})")
+                connection.execute(f"CREATE TABLE {_MADE} ({listed})")
             try:
                 session = DuckSession(connection, "target")
                 session.catalog = "memory"
                 yield session, TableRef("main", "made")
             finally:
-                connection.execute("DROP TABLE made")
+                connection.execute(f"DROP TABLE {_MADE}")
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return fit_columns(source, target)

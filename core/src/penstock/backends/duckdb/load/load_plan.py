@@ -62,6 +62,7 @@ class DuckTables(TargetTables):
                     scratch.execute(f"CREATE OR REPLACE TEMP TABLE made ({listed}, {clause})")
                 except duckdb.Error as error:
                     found[clause] = first_lines(str(error))
+            scratch.execute("DROP TABLE IF EXISTS temp.made")
         return found
 
     def check_replaceable(
