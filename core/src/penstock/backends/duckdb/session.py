@@ -18,7 +18,6 @@ from penstock.backends.sql.relations import read_relations
 from penstock.backends.sql.session import Row
 from penstock.model.tables import TableRef
 
-_ROW = "penstock_described_row"
 # Rows of a stream that are held at once.
 BATCH = 1000
 
@@ -74,7 +73,12 @@ class DuckSession(DriverSession):
             return super().describe_all(tables)
         there = read_relations(self)
         some = [table for table in tables if table in there]
-        rows = ", ".join(f"(SELECT {_ROW} FROM {self.table(table)} AS {_ROW})" for table in some)
+        known = self.about_all(self.dialect.column_facts, some) if some else {}
+        names = {str(name).lower() for rows in known.values() for name, *_ in rows}
+        row = "penstock_row"  # a column of that name would be taken for it
+        while row in names:
+            row += "_"
+        rows = ", ".join(f"(SELECT {row} FROM {self.table(table)} AS {row})" for table in some)
         found = self.describe(f"SELECT {rows}", "tables") if some else []
         described = {table: type_.children for table, (_, type_) in zip(some, found, strict=True)}
         return {table: described.get(table, ()) for table in tables}

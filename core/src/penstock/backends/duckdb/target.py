@@ -28,7 +28,6 @@ from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, TableDefinition, TableRef
 from penstock.spec.modes import Mode
 
-
 _MADE = "memory.main.made"
 
 
