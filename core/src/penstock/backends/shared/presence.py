@@ -51,6 +51,8 @@ class Presence:
     ) -> dict[str, PenstockError]:
         """See `ControlStore.enter_all`."""
         failed: dict[str, PenstockError] = {}
+        if not tables:
+            return failed  # who enters nothing leaves nothing, and would not remove the folder
         with self._alone(ENTER_SECONDS):
             found: dict[str, set[str]] = {}
             for mark, run in self._alive():
