@@ -35,8 +35,6 @@ ADDING_MS = 1000
 DENIED, LOCKED = "42501", "55P03"
 # How long a transaction of many runs waits for a lock, in milliseconds.
 JOINED_LOCK_MS = 2000
-# Journals of one statement.
-JOURNALS = 100
 # A run's row is shared by its attempts and steps, in this mode.
 _SHARED = "KEY SHARE"
 
@@ -56,6 +54,7 @@ class PostgresRecords(SqlRecords):
     steps_with_records = TARGET.steps_with_records
     now = "clock_timestamp()"
     text = "text"
+    upserts = True
 
     def __init__(
         self, connection: Connection, schema: str, connect: Callable[[], Connection]
@@ -170,20 +169,6 @@ class PostgresRecords(SqlRecords):
                     Diagnosis(side="target"),
                 )
         return super().read(kind, where, columns)
-
-    def put_journals(self, rows: Sequence[Row]) -> None:
-        for first in range(0, len(rows), JOURNALS):
-            values: list[Any] = []
-            for row in rows[first : first + JOURNALS]:
-                values += [row["run_id"], row["execution_id"], Jsonb(row["content"])]
-            listed = ", ".join(["(%s, %s, %s)"] * (len(values) // 3))
-            self.execute(
-                f"INSERT INTO {self.named(Kind.JOURNAL.value)} (run_id, execution_id, content)"
-                f" VALUES {listed}"
-                " ON CONFLICT (run_id, execution_id) DO UPDATE SET content = excluded.content",
-                values,
-                reading=False,
-            )
 
     def attend(self, run_id: str) -> None:
         """Be known as a session of this run, or of its batch, and end older ones that are in the
