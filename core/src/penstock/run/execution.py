@@ -28,7 +28,7 @@ from penstock.run.final_steps import FinalSteps
 from penstock.run.preparation import prepare
 from penstock.run.pulses import Pulses
 from penstock.run.standing import links_due, load_records, set_statuses, steps_due
-from penstock.run.state import RunState
+from penstock.run.state import SMALL, RunState
 from penstock.run.steps_together import StepsTogether
 from penstock.run.whole_counts import WholeCounts
 from penstock.run.windows import windows
@@ -93,6 +93,8 @@ class Execution:
         self._batch = batch
         self._stop_all = stop_all
         self._counts = WholeCounts(())
+        self._records_known = False
+        """Whether what is committed was read just now."""
 
     def run(
         self, plan: Callable[[Sequence[RunState]], Iterable[Event]]
@@ -165,6 +167,7 @@ class Execution:
 
     def _prepare(self) -> Iterator[Event]:
         failed = yield from prepare(self.working(), self._link)
+        self._records_known = True
         yield from self._note_failures(failed, _cannot_be_copied)
 
     def _note_failures(
@@ -274,7 +277,9 @@ class Execution:
 
     def _works(self) -> list[Work]:
         """What is left: of one run in the plan's order, of a batch the largest first."""
-        load_records(self.working(), self._link)
+        if not self._records_known:
+            load_records(self.working(), self._link)
+        self._records_known = False
         works = [(run, work) for run in self.working() for work in run.works()]
         return _largest_first(works) if self._batch else [work for _, work in works]
 
@@ -374,9 +379,7 @@ class Execution:
         if not self.working():
             return
         load_records(self.working(), self._link)
-        left = steps_due(self.working(), self._link)
-        done = [run for run in self.working() if not left[run.run_id]]
-        failures = yield from self._do_steps(links_due(done, self._link), one_by_one=True)
+        failures = yield from self._do_steps(links_due(self.working(), self._link), one_by_one=True)
         for run in self.working():
             if (error := failures.get(run.run_id)) is not None:
                 run.fail(error)
@@ -395,6 +398,9 @@ class Execution:
             for run in self.working()
             if self._batch and run.is_small and run.run_id in steps
         }
+        total = sum(run.plan.bytes or 0 for run in self.working() if run.run_id in joined)
+        # What takes next to no time needs no connections of its own.
+        alone = one_by_one or total <= SMALL
         together = StepsTogether(
             {
                 run_id: asked
@@ -402,7 +408,8 @@ class Execution:
                 if not any(step.urgent for step in asked)
             },
             self._link.reconnect,
-            degree=1 if one_by_one else self._streams.usual,
+            degree=1 if alone else self._streams.usual,
+            own=self._link.catalog,
         )
         yield from together.run()
         final_steps = FinalSteps(

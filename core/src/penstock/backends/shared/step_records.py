@@ -307,7 +307,8 @@ class StepRecords(RunRecords, ABC):
 
     def _finish_all(self, steps: Mapping[str, Sequence[Step]]) -> None:
         """In one transaction; raises where a run is to be looked at by itself."""
-        runs, committed = self.load_runs(list(steps)), self._records.tally(list(steps))
+        run_ids = sorted(steps)
+        runs, committed = self.load_runs(run_ids), self._records.tally(run_ids)
         for run_id in steps:
             run = runs.get(run_id)
             if run is None or committed.get(run_id, (0, 0))[0] != len(run.plan.partitions):
