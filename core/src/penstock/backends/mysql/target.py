@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
@@ -14,6 +14,7 @@ from penstock.backends.mysql.catalog.tables import (
     TRANSACTIONAL,
     engine_of,
     flavour_of,
+    made_at,
     table_columns,
 )
 from penstock.backends.mysql.connection import connect
@@ -26,7 +27,6 @@ from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.mysql.source import server_of
 from penstock.backends.mysql.types import MyType, arrow_type, is_text
 from penstock.backends.shared import losses
 from penstock.backends.shared.arrow import TRAIT, schema_of, schema_to_text
@@ -38,7 +38,7 @@ from penstock.backends.sql.target import SqlTarget
 from penstock.errors import PlanningError
 from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan
-from penstock.model.tables import Column, TableDefinition, TableRef
+from penstock.model.tables import Column, Relation, TableDefinition, TableRef
 from penstock.spec.modes import Mode
 
 
@@ -58,6 +58,20 @@ class MySqlTarget(SqlTarget):
     @contextmanager
     def _reading(self) -> Iterator[MySqlSession]:
         yield self._session
+
+    def describing(self, relations: Sequence[Relation]) -> AbstractContextManager[None]:
+        return self._session.describing(relations)
+
+    def makes(self, table: TableRef, mode: Mode) -> bool:
+        if mode.recreates or mode not in self.capabilities.makes_missing:
+            return mode.recreates
+        if table in read_relations(self._session):
+            return False
+        if made_at(self._session, table) is None:
+            return True
+        # Somebody has made it since: nothing that was found of it holds any more.
+        self._session.outdate(table)
+        return False
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         return tuple(map(self._in_arrow, table_columns(self._session, table)))
@@ -123,7 +137,7 @@ class MySqlTarget(SqlTarget):
             connection.change(f"DROP TEMPORARY TABLE {name}")
 
     def identity(self, table: TableRef) -> str:
-        return f"{server_of(self._session)}:{table}"
+        return f"{self._session.server.id}:{table}"
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]

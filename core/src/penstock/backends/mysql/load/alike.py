@@ -17,7 +17,6 @@ from penstock.backends.sql.definition import KINDS, Besides
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.index_changes import IndexChange
-from penstock.backends.sql.session import Session
 from penstock.model.plans import Step
 from penstock.model.tables import Column, NotCopied, TableRef
 
@@ -145,14 +144,16 @@ def _free(name: str, table: TableRef, taken: set[str]) -> str:
     return name if name not in taken else f"{table.name}_{name}"[:LONGEST_NAME]
 
 
-def _names_taken(session: Session, table: TableRef) -> set[str]:
+def _names_taken(session: MySqlSession, table: TableRef) -> set[str]:
     """Constraints of other tables: a name stands for one of them in a database."""
-    return {
-        name
-        for (name,) in session.facts(
-            "SELECT constraint_name FROM information_schema.table_constraints"
-            " WHERE constraint_catalog = %s AND constraint_schema = %s AND table_name <> %s"
-            " AND constraint_type IN ('FOREIGN KEY', 'CHECK')",
-            table,
+
+    def ask() -> list[tuple[str, str]]:
+        return session.fetch(
+            "SELECT table_name, constraint_name FROM information_schema.table_constraints"
+            " WHERE constraint_schema = %s AND constraint_type IN ('FOREIGN KEY', 'CHECK')",
+            f"database {table.schema}",
+            [table.schema],
         )
-    }
+
+    known = session.once(("constraints", table.schema), ask)
+    return {name for of, name in known if of != table.name}
