@@ -23,6 +23,7 @@ from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import takes_files
 from penstock.backends.mysql.load.made import TYPES, MySqlTables, key_type, written_type
+from penstock.backends.mysql.load.rehearsal import MADE
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.mysql.runs import MySqlRuns
@@ -107,15 +108,24 @@ class MySqlTarget(SqlTarget):
             return replace(plain, type=written_type(plain, asked))
 
         self._defined = tuple(map(made, columns))
-        # Made for this session alone, and looked at.
-        with self._made() as (session, temporary):
-            # By name: it may have invisible ones.
-            names = ", ".join(session.dialect.ident(column.name) for column in self._defined)
-            found = session.describe(f"SELECT {names} FROM {session.table(temporary)}", f"{table}")
+        types_made = self._types_made(table)
         return tuple(
             self._in_arrow(replace(column, traits={TYPE: type_}))
-            for column, (_, type_) in zip(self._defined, found, strict=True)
+            for column, type_ in zip(self._defined, types_made, strict=True)
         )
+
+    def _types_made(self, table: TableRef) -> Sequence[MyType]:
+        """The types of the columns that are defined, in a table that is made for this session
+        alone, and looked at. Those of other tables that were written alike are known."""
+        known: dict[str, MyType] = self._session.once("types made", dict)
+        if any(column.type not in known for column in self._defined):
+            with self._made() as (session, temporary):
+                # By name: it may have invisible ones.
+                names = ", ".join(session.dialect.ident(column.name) for column in self._defined)
+                query = f"SELECT {names} FROM {session.table(temporary)}"
+                found = [type_ for _, type_ in session.describe(query, f"{table}")]
+            known.update(zip((column.type for column in self._defined), found, strict=True))
+        return [known[column.type] for column in self._defined]
 
     @contextmanager
     def _made(self) -> Iterator[tuple[MySqlSession, TableRef]]:
@@ -128,8 +138,7 @@ class MySqlTarget(SqlTarget):
         )
         made = TableRef(self._session.search_path()[0], "penstock_made")
         name = self._session.table(made)
-        with planning("target", "the table that is made"):
-            connection.change(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+        with planning("target", MADE):
             connection.change(f"CREATE TEMPORARY TABLE {name} ({listed})")
         try:
             yield self._session, made
@@ -141,7 +150,7 @@ class MySqlTarget(SqlTarget):
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
-        if not takes_files(self._session.connection):
+        if not self._session.once("files", lambda: takes_files(self._session.connection)):
             return fits
         return [carried(*each) for each in zip(fits, source, target, strict=True)]
 
@@ -172,7 +181,7 @@ class MySqlTarget(SqlTarget):
             )
 
     def plan_load(self, request: LoadRequest) -> LoadPlan:
-        self._check_takes_writes(request.target)
+        self._session.once("writes", lambda: self._check_takes_writes(request.target))
         columns = request.made or self.columns(request.target)
         by_name = {column.name: column for column in columns}
         written = schema_to_text(schema_of(by_name[pair.target] for pair in request.pairs))
