@@ -55,6 +55,8 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     """A session. What it is asked raises the driver's errors."""
 
     side = ""
+    waits: int | None = None
+    """See `wait_for_locks`."""
 
     @property
     def is_mariadb(self) -> bool:
@@ -254,9 +256,12 @@ def _check_version(connection: Connection) -> None:
 
 def wait_for_locks(connection: Connection, seconds: int) -> None:
     """Of rows, and of tables that somebody reads while their definition is to change."""
+    if connection.waits == seconds:
+        return
     connection.change(
         f"SET SESSION innodb_lock_wait_timeout = {seconds}, SESSION lock_wait_timeout = {seconds}"
     )
+    connection.waits = seconds
 
 
 def kill(url: str, side: str, number: int, *, query: bool = False) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.mysql.catalog.described import TableQuery
-from penstock.backends.mysql.catalog.written import Written, WrittenTable, read_written
+from penstock.backends.mysql.catalog.written import (
+    Written,
+    WrittenTable,
+    parse,
+    read_statements,
+    read_written,
+)
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.relations import read_relations
 from penstock.model.tables import TableRef
@@ -16,6 +22,16 @@ def read_indexes(session: MySqlSession, table: TableRef) -> Mapping[str, str]:
     if read_relations(session).get(table, True):
         return {}
     return {name: index.text for name, index in read_written(session, table).indexes.items()}
+
+
+def read_all_indexes(
+    session: MySqlSession, tables: Sequence[TableRef]
+) -> Mapping[TableRef, Mapping[str, str]]:
+    """The same of many tables; those are left out that are not there, or cannot be read."""
+    return {
+        table: {name: index.text for name, index in parse(statement).indexes.items()}
+        for table, statement in read_statements(session, tables).items()
+    }
 
 
 def deferrable(session: MySqlSession, table: TableRef) -> tuple[Mapping[str, str], Sequence[str]]:

@@ -113,7 +113,10 @@ def read_statement(session: MySqlSession, table: TableRef) -> str:
     known, found = session.known_of(table), None
     if known is not None:
         found = known.of_each(
-            "statements", table, lambda: known.tables, lambda tables: _read_all(session, tables)
+            "statements",
+            table,
+            lambda: known.tables,
+            lambda tables: read_statements(session, tables),
         )
     if found is None:
         ((_, found, *_),) = session.fetch(_asked(session, table), str(table))
@@ -124,8 +127,8 @@ def _asked(session: MySqlSession, table: TableRef) -> str:
     return f"SHOW CREATE TABLE {session.table(table)}"
 
 
-def _read_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str]:
-    """Those that the server gives: together, since each is a statement of its own."""
+def read_statements(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str]:
+    """Those that the server gives, as of now: together, since each is a statement of its own."""
     found: dict[TableRef, str] = {}
     with session.hurried():
         answers = session.fetch_each([_asked(session, table) for table in tables])
