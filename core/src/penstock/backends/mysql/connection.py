@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -35,6 +36,9 @@ _SETTINGS = (
 _ON, _OFF = b"\0\0", b"\1\0"
 # Statements that are sent at once.
 MOST_TOGETHER = 100
+_LOADING = CLIENT.LOCAL_FILES | CLIENT.MULTI_STATEMENTS
+# A note, even, tells of lost digits.
+_NOTED = ("sql_notes = 1",)
 # Seconds for a lock on a table's definition: a server's own limit is a day, or a year.
 LOCK_SECONDS = 600
 # Seconds. Find a peer that is gone without a word in two minutes, not the system's two hours.
@@ -49,6 +53,15 @@ def _unchecked() -> ssl.SSLContext:
     found.check_hostname = False
     found.verify_mode = ssl.CERT_NONE
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of a statement."""
+
+    count: int
+    """How many rows it has found, or inserted."""
+    rows: list[tuple[Any, ...]]
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no types
@@ -85,12 +98,34 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
         with self.cursor() as cursor:
             return int(cursor.execute(statement, tuple(values) or None))
 
+    @property
+    def takes_many(self) -> bool:
+        """Whether it takes several statements at once."""
+        return bool(self.client_flag & self.server_capabilities & CLIENT.MULTI_STATEMENTS)
+
+    def together(
+        self, statements: Sequence[tuple[str, Sequence[Any]]], answers: list[Answer]
+    ) -> None:
+        """Run statements, in one round trip where that may be; after an error none that follows.
+
+        Parameters:
+            answers: is filled with the answer of each, as far as they come.
+        """
+        with self.cursor() as cursor:
+            texts = [cursor.mogrify(text, tuple(values) or None) for text, values in statements]
+            for text in [";\n".join(texts)] if self.takes_many else texts:
+                cursor.execute(text)
+                answers.append(Answer(cursor.rowcount, list(cursor.fetchall())))
+                while cursor.nextset():
+                    answers.append(Answer(cursor.rowcount, list(cursor.fetchall())))
+
     def rows_of_each(self, queries: Sequence[str]) -> list[list[tuple[Any, ...]] | None]:
         """The rows of each of several queries, sent together; None where the server refuses it."""
         found: list[list[tuple[Any, ...]] | None] = []
         with self.taking_many():
+            most = MOST_TOGETHER if self.takes_many else 1
             while len(found) < len(queries):
-                self._read_each(queries[len(found) : len(found) + MOST_TOGETHER], found)
+                self._read_each(queries[len(found) : len(found) + most], found)
         return found
 
     def _read_each(self, queries: Sequence[str], found: list[list[tuple[Any, ...]] | None]) -> None:
@@ -116,16 +151,18 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     @contextlib.contextmanager
     def taking_many(self) -> Iterator[None]:
         """The server takes several statements at once: never a text that somebody wrote."""
-        self._take_many(_ON)
+        self.let_many(True)
         try:
             yield
         finally:
             with contextlib.suppress(pymysql.Error):  # of a session that has ended
-                self._take_many(_OFF)
+                self.let_many(False)
 
-    def _take_many(self, option: bytes) -> None:
-        self._execute_command(COMMAND.COM_SET_OPTION, option)
-        self._read_packet()
+    def let_many(self, wanted: bool) -> None:
+        if wanted != self.takes_many and self.server_capabilities & CLIENT.MULTI_STATEMENTS:
+            self._execute_command(COMMAND.COM_SET_OPTION, _ON if wanted else _OFF)
+            self._read_packet()
+            self.client_flag ^= CLIENT.MULTI_STATEMENTS
 
     def end_session(self, number: int, what: str = "CONNECTION") -> None:
         """End another session, or what it runs (QUERY); one that is gone already is no error."""
@@ -152,7 +189,8 @@ def connect(
     """
     Parameters:
         side: `source` or `target`, for errors.
-        loads: by LOAD DATA LOCAL. Else a server cannot ask for any data.
+        loads: by LOAD DATA LOCAL, and takes several statements at once. Else a server cannot ask
+            for any data.
         lock_seconds: how long to wait for a lock on a table's definition.
         isolation: of its transactions. By default each statement sees what others have committed.
 
@@ -160,7 +198,7 @@ def connect(
         TransientError, PermanentError: no connection.
     """
     found = URLS.parse(url)
-    flags = CLIENT.FOUND_ROWS | (CLIENT.LOCAL_FILES if loads else 0)
+    flags = CLIENT.FOUND_ROWS | (_LOADING if loads else 0)
     with translated(side), _readable(side):
         connection = Connection(
             host=found.host,
@@ -183,7 +221,7 @@ def connect(
         try:
             connection.connect()
             _keep_alive(connection)
-            _set_up(connection, lock_seconds, isolation)
+            _set_up(connection, lock_seconds, isolation, _NOTED if loads else ())
         except BaseException:
             connection.abandon()
             raise
@@ -220,7 +258,7 @@ def _keep_alive(connection: Connection) -> None:
             connection._sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
 
 
-def _set_up(connection: Connection, lock_seconds: int, isolation: str) -> None:
+def _set_up(connection: Connection, lock_seconds: int, isolation: str, more: Sequence[str]) -> None:
     """In one statement."""
     if connection.is_mariadb:
         renamed = _version(connection) >= _RENAMED
@@ -230,7 +268,7 @@ def _set_up(connection: Connection, lock_seconds: int, isolation: str) -> None:
         own = ("max_execution_time = 0", "information_schema_stats_expiry = 0")
     named = "transaction_isolation" if renamed else "tx_isolation"
     besides = (f"lock_wait_timeout = {lock_seconds}", f"{named} = '{isolation}'")
-    settings = (*_SETTINGS, *besides, *own)
+    settings = (*_SETTINGS, *besides, *own, *more)
     connection.change(f"SET {', '.join(f'SESSION {setting}' for setting in settings)}")
 
 

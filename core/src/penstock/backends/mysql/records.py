@@ -124,6 +124,32 @@ class MySqlRecords(ServerRecords):
                 values,
             )
 
+    # What an attempt says in its transaction, as statements that are sent together
+
+    def begin_record(self, row: Row, generation: int, lock: str) -> tuple[str, Sequence[Any]]:
+        """Insert a commit record: where the session has the lock, and the run is of that
+        generation."""
+        values: list[Any] = []
+        listed = ", ".join(self._value(name, value, values) for name, value in row.items())
+        return (
+            f"INSERT INTO {self.named(Kind.COMMIT.value)} ({', '.join(map(self.ident, row))})"
+            f" SELECT {listed} FROM {self.named(Kind.RUN.value)}"
+            " WHERE run_id = %s AND generation = %s AND is_used_lock(%s) = connection_id()",
+            [*values, row["run_id"], generation, lock],
+        )
+
+    def complete_record(self, where: Row, changes: Row) -> tuple[str, Sequence[Any]]:
+        values: list[Any] = []
+        assignments = ", ".join(
+            f"{self.ident(name)} = {self._value(name, value, values)}"
+            for name, value in changes.items()
+        )
+        ((condition, all_values),) = self._conditions(where, values)
+        return (
+            f"UPDATE {self.named(Kind.COMMIT.value)} SET {assignments} WHERE {condition}",
+            all_values,
+        )
+
     def counted(self, ids: Sequence[str]) -> set[str]:
         """Those of some tables, by `LoadedTable.id`, whose number of rows is noted."""
         if not ids:

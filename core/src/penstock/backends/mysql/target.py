@@ -21,7 +21,7 @@ from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.lines import carried
-from penstock.backends.mysql.load.loading import takes_files
+from penstock.backends.mysql.load.loading import read_settings
 from penstock.backends.mysql.load.made import TYPES, MySqlTables, key_type, written_type
 from penstock.backends.mysql.load.rehearsal import MADE
 from penstock.backends.mysql.location import URLS
@@ -150,7 +150,7 @@ class MySqlTarget(SqlTarget):
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         fits = [_fitting(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
-        if not self._session.once("files", lambda: takes_files(self._session.connection)):
+        if not self._session.once("files", lambda: read_settings(self._session.connection).files):
             return fits
         return [carried(*each) for each in zip(fits, source, target, strict=True)]
 

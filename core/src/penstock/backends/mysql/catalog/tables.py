@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.backends.mysql.catalog.described import TableQuery
+from penstock.backends.mysql.catalog.described import Row, TableQuery
 from penstock.backends.mysql.catalog.written import parse, read_statement
 from penstock.backends.mysql.dialect import MYSQL, order_name
 from penstock.backends.mysql.session import MySqlSession
@@ -33,8 +33,8 @@ CHARSET = "character set"
 _TABLE = TableQuery(
     "table_type, engine, CONVERT(create_time USING utf8mb4), table_rows, data_length", "tables"
 )
-_MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "tables")
-_COLUMNS = TableQuery(
+MADE = TableQuery("CONVERT(create_time USING utf8mb4)", "tables")
+COLUMNS = TableQuery(
     "column_name, column_type, is_nullable, column_default, extra,"
     f" {MYSQL.computed}, character_set_name",
     "columns",
@@ -77,9 +77,18 @@ def table_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
 
 
 def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
-    rows = session.about(_COLUMNS, table)
+    rows = session.about(COLUMNS, table)
     if not rows:
         raise no_such(table, read_relations(session), session.side)
+    return columns_of(rows, _types(session, table))
+
+
+def columns_of(rows: Sequence[Row], types: Sequence[MyType]) -> tuple[Column, ...]:
+    """
+    Parameters:
+        rows: a table's in the information schema, as `COLUMNS` asks for them.
+        types: as a result has them.
+    """
     return tuple(
         Column(
             name,
@@ -90,7 +99,7 @@ def _read_columns(session: MySqlSession, table: TableRef) -> tuple[Column, ...]:
             traits={TYPE: type_, CHARSET: charset or ""},
         )
         for (name, written, nullable, default, extra, computed, charset), type_ in zip(
-            rows, _types(session, table), strict=True
+            rows, types, strict=True
         )
     )
 
@@ -114,7 +123,7 @@ def _described(
     """Those of many tables, without those that the server refuses to describe."""
     if len(tables) < 2:
         return {}
-    widths = {table: len(session.about(_COLUMNS, table)) for table in tables}
+    widths = {table: len(session.about(COLUMNS, table)) for table in tables}
     found: dict[TableRef, Sequence[MyType]] = {}
     with session.hurried():
         for some in pieces(tables, widths, _JOINED, _MOST_COLUMNS):
@@ -143,7 +152,7 @@ def _described_alone(
     """In one statement."""
     queries, widths = [], []
     for table in tables:
-        names = [MYSQL.ident(name) for name, *_ in session.about(_COLUMNS, table)]
+        names = [MYSQL.ident(name) for name, *_ in session.about(COLUMNS, table)]
         queries.append(f"SELECT {', '.join(names)} FROM {session.table(table)}")
         widths.append(len(names))
     subject = f"table {tables[0]}" if len(tables) == 1 else "tables"
@@ -220,7 +229,7 @@ def made_at(session: MySqlSession, table: TableRef) -> str | None:
 
 def made_of_all(session: MySqlSession, tables: Sequence[TableRef]) -> dict[TableRef, str | None]:
     """The same of many tables."""
-    found = session.about_all(_MADE, tables)
+    found = session.about_all(MADE, tables)
     return {table: (rows[0][0] or "") if rows else None for table, rows in found.items()}
 
 
