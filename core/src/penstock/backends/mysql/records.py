@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -12,14 +12,15 @@ import pymysql
 from penstock.backends.api.records import Hold, Kind, Row
 from penstock.backends.mysql.connection import Connection, wait_for_locks
 from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.locks import locked, release, release_all, try_all, try_lock
+from penstock.backends.mysql.locks import locked, release_all, try_all, try_lock
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.server.records import CONTROL, ServerRecords
 from penstock.errors import Diagnosis, TransientError
 
 T = TypeVar("T")
 DUPLICATE = 1062
-MAKING_SECONDS = 30
+# The table that is made first.
+FIRST = Kind.RUN.value
 # How long a transaction of many runs waits for a lock.
 JOINED_SECONDS = 2
 # Of one statement: rows, and characters of their values.
@@ -73,18 +74,23 @@ class MySqlRecords(ServerRecords):
 
     # The tables: each is made by itself
 
-    @contextmanager
-    def making(self) -> Iterator[None]:
-        name = self.lock("penstock:control")
-        try_lock(self.connection, name, MAKING_SECONDS)
-        try:
-            yield
-        finally:
-            with suppress(pymysql.Error):  # of a session that has ended
-                release(self.connection, name)
+    def making(self) -> AbstractContextManager[None]:
+        return self.holding(self.lock("penstock:control"), CONTROL)
+
+    def is_half_made(self, missing: Collection[str]) -> bool:
+        if not missing or FIRST in missing:
+            return False
+        return not self.connection.rows(f"SELECT 1 FROM {self.named(FIRST)} LIMIT 1")
 
     def ddl(self) -> str:
-        return ddl(self._schema)
+        script = ddl(self._schema)
+        there = self.connection.rows(
+            "SELECT 1 FROM information_schema.columns WHERE table_schema = %s"
+            " AND table_name = %s AND column_name = 'spent'",
+            [self._schema, Kind.COMMIT.value],
+        )
+        # The last statement adds that column, which cannot be there twice.
+        return script.rpartition(";\n")[0] if there else script
 
     def figures_ddl(self) -> str:
         return _script("figures.sql", self._schema)
