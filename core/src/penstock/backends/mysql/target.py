@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 
 from penstock.backends.api.facts import Fit, LoadRequest
@@ -12,14 +12,17 @@ from penstock.backends.mysql.catalog.tables import (
     DIALECT,
     FLAVOUR,
     TRANSACTIONAL,
+    WRITTEN,
     engine_of,
     flavour_of,
     made_at,
     table_columns,
 )
+from penstock.backends.mysql.catalog.written import parse
 from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES, order_name, own_name
 from penstock.backends.mysql.errors import planning
+from penstock.backends.mysql.load.alike import expect_alike
 from penstock.backends.mysql.load.lines import carried
 from penstock.backends.mysql.load.loading import read_settings
 from penstock.backends.mysql.load.made import TYPES, MySqlTables, key_type, written_type
@@ -41,6 +44,9 @@ from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, Relation, TableDefinition, TableRef
 from penstock.spec.modes import Mode
+
+# Of one table.
+MOST_TYPES = 50
 
 
 class MySqlTarget(SqlTarget):
@@ -114,27 +120,55 @@ class MySqlTarget(SqlTarget):
             for column, type_ in zip(self._defined, types_made, strict=True)
         )
 
+    def expect(self, definitions: Mapping[TableRef, TableDefinition]) -> None:
+        mine = [
+            definition.content
+            for definition in definitions.values()
+            if definition.dialect == DIALECT
+            and definition.content.get(FLAVOUR) == flavour_of(self._session)
+        ]
+        if len(mine) > 1:
+            texts = {text for content in mine for _, text, _ in content["columns"]}
+            # What a text says of other columns it says in their own table alone.
+            self._learn_types(sorted(text for text in texts if "`" not in text))
+            expect_alike(self._session, [parse(content[WRITTEN]) for content in mine])
+
+    def _learn_types(self, texts: Sequence[str]) -> None:
+        """The types of columns that are written like this, as far as the server makes them."""
+        known: dict[str, MyType] = self._session.once("types made", dict)
+        for start in range(0, len(texts), MOST_TYPES):
+            some = texts[start : start + MOST_TYPES]
+            columns = [Column(f"c{place}", text) for place, text in enumerate(some)]
+            with suppress(PlanningError):
+                known.update(zip(some, self._described(columns, "types"), strict=True))
+
     def _types_made(self, table: TableRef) -> Sequence[MyType]:
-        """The types of the columns that are defined, in a table that is made for this session
-        alone, and looked at. Those of other tables that were written alike are known."""
+        """The types of the columns that are defined; those of other tables that are written alike
+        are known."""
         known: dict[str, MyType] = self._session.once("types made", dict)
         if any(column.type not in known for column in self._defined):
-            with self._made() as (session, temporary):
-                # By name: it may have invisible ones.
-                names = ", ".join(session.dialect.ident(column.name) for column in self._defined)
-                query = f"SELECT {names} FROM {session.table(temporary)}"
-                found = [type_ for _, type_ in session.describe(query, f"{table}")]
+            found = self._described(self._defined, f"{table}")
             known.update(zip((column.type for column in self._defined), found, strict=True))
         return [known[column.type] for column in self._defined]
 
+    def _described(self, columns: Sequence[Column], subject: str) -> list[MyType]:
+        """In a table that is made for this session alone."""
+        with self._made_of(columns) as (session, temporary):
+            # By name: it may have invisible ones.
+            names = ", ".join(session.dialect.ident(column.name) for column in columns)
+            query = f"SELECT {names} FROM {session.table(temporary)}"
+            return [type_ for _, type_ in session.describe(query, subject)]
+
+    def _made(self) -> AbstractContextManager[tuple[MySqlSession, TableRef]]:
+        return self._made_of(self._defined)
+
     @contextmanager
-    def _made(self) -> Iterator[tuple[MySqlSession, TableRef]]:
+    def _made_of(self, columns: Sequence[Column]) -> Iterator[tuple[MySqlSession, TableRef]]:
         ident, connection = self._session.dialect.ident, self._session.connection
         # An automatic column would have to be a key.
-        types = [column.type.replace(" AUTO_INCREMENT", "") for column in self._defined]
+        types = [column.type.replace(" AUTO_INCREMENT", "") for column in columns]
         listed = ", ".join(
-            f"{ident(column.name)} {type_}"
-            for column, type_ in zip(self._defined, types, strict=True)
+            f"{ident(column.name)} {type_}" for column, type_ in zip(columns, types, strict=True)
         )
         made = TableRef(self._session.search_path()[0], "penstock_made")
         name = self._session.table(made)

@@ -4,14 +4,14 @@ server has written them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest, Siblings
 from penstock.backends.mysql.catalog.indexes import serves
 from penstock.backends.mysql.catalog.tables import GENERATED
 from penstock.backends.mysql.catalog.written import REFERENCES, Written, WrittenTable, unquoted
-from penstock.backends.mysql.load.rehearsal import refused_clauses
+from penstock.backends.mysql.load.rehearsal import refused_clauses, rehearse_all
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.definition import KINDS, Besides
 from penstock.backends.sql.dialect import CatalogDialect
@@ -53,10 +53,8 @@ def made_alike(
         for name, text in written.generated.items()
         if name in names
     ]
-    checks = [each for each in written.constraints if each.kind == "CHECK"]
-    tried = [key for key in written.keys if key.kind not in _UNTRIED] + checks
-    clauses = [each.alone for each in tried if each.named <= names]
-    reasons = refused_clauses(session, columns, clauses)
+    checks = _checks(written)
+    reasons = refused_clauses(session, columns, _clauses(written, names), options)
     warnings: list[str] = []
 
     def takes(each: Written) -> bool:
@@ -104,6 +102,27 @@ def made_alike(
             if any(each.named == set(key.names) and each.kind in _UNIQUE for each in now)
         ),
     )
+
+
+def expect_alike(session: MySqlSession, tables: Sequence[WrittenTable]) -> None:
+    """Try together what `made_alike` tries of each of these tables, where it is made whole."""
+    expected = []
+    for written in tables:
+        texts = {n: text for n, text in written.columns.items() if n not in written.generated}
+        columns = [Column(name, text) for name, text in texts.items()]
+        options, _ = _options(written.options)
+        expected.append((columns, _clauses(written, texts.keys()), options))
+    rehearse_all(session, expected)
+
+
+def _checks(written: WrittenTable) -> list[Written]:
+    return [each for each in written.constraints if each.kind == "CHECK"]
+
+
+def _clauses(written: WrittenTable, names: Collection[str]) -> list[str]:
+    """The keys and checks that are tried for a table of some of the columns."""
+    tried = [key for key in written.keys if key.kind not in _UNTRIED] + _checks(written)
+    return [each.alone for each in tried if each.named.issubset(names)]
 
 
 def _options(text: str) -> tuple[str, list[str]]:

@@ -29,7 +29,7 @@ def refused_clauses(
         return {}
     with suppress(PlanningError):
         # Nearly always it takes all of them.
-        _make(session, _body(session, columns, clauses), options)
+        _make(session, columns, clauses, options)
         return {}
     # An automatic column would have to be a key already.
     plain = [replace(each, type=each.type.replace(" AUTO_INCREMENT", "")) for each in columns]
@@ -52,21 +52,52 @@ def check_makes(
     """
     # Some servers want the names of constraints for themselves.
     keys = [each for each in besides.constraints if not each.startswith("CONSTRAINT ")]
-    _make(session, _body(session, columns, keys), besides.options, f"{table}")
+    _make(session, columns, keys, besides.options, f"{table}")
 
 
 def _body(session: MySqlSession, columns: Sequence[Column], clauses: Sequence[str]) -> str:
     return ", ".join([*listed_columns(session.dialect, columns), *clauses])
 
 
-def _make(session: MySqlSession, body: str, options: str, subject: str = MADE) -> None:
+def _make(
+    session: MySqlSession,
+    columns: Sequence[Column],
+    clauses: Sequence[str],
+    options: str,
+    subject: str = MADE,
+) -> None:
     """Once for each such table, within `describing`."""
+    taken = _taken(session, columns, options)
+    if "" in taken and taken.issuperset(clauses):
+        return  # one with more was made
+    with _made(session, _body(session, columns, clauses), options, subject):
+        taken.update(("", *clauses))
 
-    def make() -> bool:
-        with _made(session, body, options, subject):
-            return True
 
-    session.once(("rehearsed", body, options), make)
+def _taken(session: MySqlSession, columns: Sequence[Column], options: str) -> set[str]:
+    """The clauses that the server takes for a table of such columns, and the empty text, if it has
+    made one."""
+    return session.once(("rehearsed", _body(session, columns, ()), options), set)
+
+
+def rehearse_all(
+    session: MySqlSession, tables: Sequence[tuple[Sequence[Column], Sequence[str], str]]
+) -> None:
+    """Within `describing`, make some tables, and keep which of them the server takes.
+
+    Parameters:
+        tables: columns, clauses and options of each.
+    """
+    statements = []
+    for number, (columns, clauses, options) in enumerate(tables):
+        name = session.table(TableRef(session.search_path()[0], f"penstock_rehearsed_{number}"))
+        body = _body(session, columns, clauses)
+        statements.append(f"CREATE TEMPORARY TABLE {name} ({body}) {options}")
+        statements.append(f"DROP TEMPORARY TABLE IF EXISTS {name}")
+    made = session.fetch_each(statements)[::2] if len(tables) > 1 else []
+    for (columns, clauses, options), answer in zip(tables, made, strict=False):
+        if answer is not None:
+            _taken(session, columns, options).update(("", *clauses))
 
 
 @contextmanager
