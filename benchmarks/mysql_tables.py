@@ -57,7 +57,9 @@ def _make(mysql: MysqlServer) -> None:
             cursor.execute(
                 f"INSERT INTO {table} {NUMBERS} SELECT {SELECTED} FROM n WHERE i <= {ROWS}"
             )
-        cursor.execute(f"CREATE TABLE {DATABASE}.large ({COLUMNS}, UNIQUE KEY word_large (word, id))")
+        cursor.execute(
+            f"CREATE TABLE {DATABASE}.large ({COLUMNS}, UNIQUE KEY word_large (word, id))"
+        )
         cursor.execute(
             f"INSERT INTO {DATABASE}.large {NUMBERS} SELECT {SELECTED} FROM"
             " (SELECT (a.i - 1) * 1000 + b.i AS i FROM n AS a CROSS JOIN n AS b) AS numbers"
@@ -130,9 +132,7 @@ class MysqlTables:
         for name, costs in self._costs.items():
             best = self._best(name)
             figures = (best.wall, statistics.median(cost.wall for cost in costs), best.mover)
-            lines.append(
-                [name, *(f"{each:.2f}" for each in (*figures, best.source, best.target))]
-            )
+            lines.append([name, *(f"{each:.2f}" for each in (*figures, best.source, best.target))])
         show_table(
             f"{TABLES} tables of {ROWS} rows and one of {LARGE_ROWS:,}, MySQL to PostgreSQL: "
             f"seconds, best of {len(self._costs[PENSTOCK])}",

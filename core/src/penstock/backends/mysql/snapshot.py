@@ -22,7 +22,7 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import pymysql
 from pymysql.constants import COMMAND
@@ -37,6 +37,7 @@ from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import (
     Blocked,
     Diagnosis,
+    PenstockError,
     PlanningError,
     SnapshotLost,
     TooManyConnections,
@@ -97,25 +98,31 @@ class HeldSessions:
     def _open(self, url: str) -> None:
         wanted = int(URLS.parse(url).options.get("snapshot_sessions", SESSIONS)) + 1
 
-        def open_one(_: int) -> Connection | TooManyConnections:
+        def open_one() -> Connection | PenstockError:
             try:
                 return connect(
                     url, "source", lock_seconds=LOCK_SECONDS, isolation="REPEATABLE-READ"
                 )
-            except TooManyConnections as error:
+            except PenstockError as error:
                 return error
 
-        refused = None
-        with ThreadPoolExecutor(OPENED_AT_ONCE) as threads:
-            for future in [threads.submit(open_one, place) for place in range(wanted)]:
-                opened = future.result()
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - holders alone
+
+        refused: list[PenstockError] = []
+        threads = ThreadPoolExecutor(OPENED_AT_ONCE)
+        try:
+            for opening in [threads.submit(copy_context().run, open_one) for _ in range(wanted)]:
+                opened = opening.result()
                 if isinstance(opened, Connection):
                     self._free.append(opened)
                 else:
-                    refused = opened
-        if refused is not None:
-            if len(self._free) < 3:
-                raise refused
+                    refused.append(opened)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+        for error in refused:
+            if not isinstance(error, TooManyConnections) or len(self._free) < 3:
+                raise error
+        if refused:
             # One to lock with, and some for others: they need them as well.
             self._free.pop().abandon()
 
