@@ -185,8 +185,8 @@ def note_altering(records: MySqlRecords, made: Mapping[TableRef, str | None]) ->
     if known:
         pairs = ", ".join(["(%s, %s)"] * (len(known) // 2))
         records.update(
-            f"UPDATE {records.named('run')} SET made = concat(made, %s)"
-            f" WHERE (loads, made) IN ({pairs})",
+            f"UPDATE {records.named('run')} SET `made` = concat(`made`, %s)"
+            f" WHERE (`loads`, `made`) IN ({pairs})",
             [ALTERING, *known],
         )
 
