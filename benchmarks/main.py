@@ -19,6 +19,7 @@ from benchmarks import (
     modes,
     mssql,
     mysql,
+    mysql_tables,
     overhead,
     partitioned,
     snowflake,
@@ -41,6 +42,7 @@ PARTS = (
     "partitioned",
     "files",
     "mysql",
+    "mysql-tables",
     "mssql",
     "snowflake",
     "clickhouse",
@@ -59,6 +61,7 @@ Part = (
     | partitioned.Partitioned
     | files.Files
     | mysql.Mysql
+    | mysql_tables.MysqlTables
     | mssql.Mssql
     | snowflake.Snowflake
     | clickhouse.ClickHouse
@@ -92,6 +95,10 @@ def main() -> int:
             tell(f"mysql: left out: {missing}")
         elif "mysql" in options.only:
             found["mysql"] = mysql.run(bench, options.scale, options.degrees, options.repeat)
+        if "mysql-tables" in options.only and (missing := mysql_missing()):
+            tell(f"mysql-tables: left out: {missing}")
+        elif "mysql-tables" in options.only:
+            found["mysql-tables"] = mysql_tables.many_tables(bench, options.repeat)
         if "mssql" in options.only and not mssql.named():
             tell(f"mssql: left out: {mssql.SERVER} names no SQL Server")
         elif "mssql" in options.only:

@@ -91,9 +91,13 @@ class ServerRuns(LoadedRuns):
             others = self._executed(self._runs_on(table) - {run_id}, table)
             if others:
                 check(others)
-            for name in self._presences(run_id):
-                if records.keep(name):
-                    break
+            self.keep_presence(run_id)
+
+    def keep_presence(self, run_id: str) -> None:
+        """Take one of the locks of a run's executions."""
+        for name in self._presences(run_id):
+            if self._tables.keep(name):
+                break
 
     def _runs_on(self, table: TableRef) -> set[str]:
         """All whose target it is. One that loads a table beside it, or is not prepared yet, shows
